@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from dynalyze.capture import environment
+from dynalyze.capture import environment, overlay
 from dynalyze.capture.compile_calls import Undo, watch_compile_calls
 from dynalyze.capture.events import BreakSeen, CompileCall
 from dynalyze.capture.hooks import after_import
@@ -33,6 +33,7 @@ def attach_to_descendant() -> None:
     if not folder or not Path(folder).is_dir():
         return
     run = Path(folder)
+    overlay.put_over(json.loads((run / REQUEST_FILE).read_text(encoding="utf-8")).get("changes", {}))
     listener = Listener(EventWriter(run))
 
     def torch_loaded(torch: ModuleType) -> None:

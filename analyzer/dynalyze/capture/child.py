@@ -13,18 +13,19 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, events, objects, program
+from dynalyze.capture import environment, events, objects, overlay, program
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import backward, check, compiled
 from dynalyze.capture.events import Ending
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.capture.torch_private import dynamo
+from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.capture.writer import EventWriter, has_event
 
@@ -42,6 +43,9 @@ def main(run: Path) -> int:
     request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
     sys.argv = [request["spec"], *request["arguments"]]
     session = Session(run, request)
+    overlay.put_over(request.get("changes", {}))
+    if settings := request.get("settings"):
+        after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
     session.listen()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import environment
+from dynalyze.capture import environment, overlay
 from dynalyze.capture.chosen import HOOK, compiled_with_hooks
 from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Misuse
-from dynalyze.capture.source_texts import HELD
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -197,8 +196,7 @@ def _misuse_at(path: str, error: SyntaxError) -> Misuse:
 
 def _compiled(path: str, names: Sequence[str]) -> types.CodeType:
     try:
-        source = Path(path).read_bytes()
-        HELD.hold(path, source)
+        source = overlay.read(path)
         if names:
             return compiled_with_hooks(source, path, names)
         return compile(source, path, "exec", dont_inherit=True)

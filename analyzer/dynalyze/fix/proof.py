@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from dynalyze.report.fixes import Counts
 
 DRAWS = 20
 _SECONDS = 20.0
+_SHARE_OF_LIFE = 0.5
+"""Of the limit on a process: an older one makes room for a new one before its next command."""
 
 Texts = Mapping[str, str]
 """Sources by the path of their file."""
@@ -50,7 +53,11 @@ class Baseline:
     compiled: Compiled
     repeatable: bool = True
     problem: str = ""
-    torch_folder: str = ""
+
+    @classmethod
+    def failed(cls, problem: str) -> Baseline:
+        """None could be had."""
+        return cls(Compiled([], Counts()), problem=problem)
 
 
 class Prover:
@@ -62,6 +69,7 @@ class Prover:
         self._request = worker_request(plan, plan.works[0], configurations[0])
         self._folder = torch_folder
         self._worker: Worker | None = None
+        self._began, self._life = 0.0, plan.timeout
         self.originals: dict[str, str] = {}
 
     def __enter__(self) -> Prover:
@@ -74,7 +82,7 @@ class Prover:
         """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
         answer = self._started()
         if answer["problem"]:
-            return Baseline(Compiled([], Counts()), problem=answer["problem"])
+            return Baseline.failed(answer["problem"])
         return Baseline(self._compiled(answer["folder"]), answer["repeatable"])
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
@@ -90,13 +98,11 @@ class Prover:
         self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = ()
     ) -> Tried:
         """Try the files with these texts, and these settings, against the files as they are."""
-        changes = [
-            {"path": path, "old": self.originals[path], "new": text}
-            for path, text in texts.items() if text != self.originals[path]
-        ]  # fmt: skip
         try:
-            proof = self._ask("prove", changes=changes, settings=dict(settings), draws=draws, seconds=_SECONDS,
-                              sides=[list(each) for each in sides])  # fmt: skip
+            proof = self._ask(
+                "prove", changes=self.changes(texts), settings=dict(settings), draws=draws, seconds=_SECONDS,
+                sides=[list(each) for each in sides],
+            )  # fmt: skip
         except WorkerFailed as failure:
             self._end((None, None, None))
             return Tried({}, problem=failure.message)
@@ -104,13 +110,23 @@ class Prover:
             return Tried(proof, problem=proof["problem"] or "nothing was compiled")
         return Tried(proof, self._compiled(proof["folder"]))
 
+    def changes(self, texts: Texts) -> list[dict[str, str]]:
+        """What differs from the files as they are, as a process takes it."""
+        return [
+            {"path": path, "old": self.originals[path], "new": text}
+            for path, text in texts.items() if text != self.originals[path]
+        ]  # fmt: skip
+
     def _ask(self, do: str, **details: Any) -> dict[str, Any]:
+        if self._worker is not None and time.monotonic() - self._began > _SHARE_OF_LIFE * self._life:
+            self._end((None, None, None))
         if self._worker is None:
             self._started()
         assert self._worker is not None
         return self._worker.ask(do, **details)
 
     def _started(self) -> dict[str, Any]:
+        self._began = time.monotonic()
         self._worker = self._pool.worker(self._request, None)
         self._worker.__enter__()
         self._worker.ask("load")

@@ -14,7 +14,7 @@ from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.settings import merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
-from dynalyze.report.fixes import Equality, Evidence, FixKind, FixStatus, Side
+from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, FixStatus, Side
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
@@ -31,27 +31,31 @@ Identity = tuple[str, str, int | None, int | None]
 @dataclass(frozen=True)
 class State:
     """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
-    side effects that compiled code lacks by intention of these changes.
+    side effects that compiled code lacks by intention of these changes, `effects` those that differ.
     """
 
     texts: dict[str, str]
     settings: dict[str, object]
     compiled: Compiled
     loses: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
+    changed: bool = False
 
 
 @dataclass
 class Attempt:
-    """What came of one break. `state` is the one after it where a fix was proved."""
+    """What came of a proposal for one break. `proposed` is the state with it, as far as it came; it is the next one
+    where it was proved.
+    """
 
     broken: GraphBreak
+    before: State
     kind: FixKind = "source"
     status: FixStatus = "rejected"
     title: str = ""
     rewrite: str = ""
     reason: str = ""
-    before: State | None = None
-    state: State | None = None
+    proposed: State | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ends: list[GraphBreak] = field(default_factory=list)
 
@@ -61,12 +65,13 @@ class Search:
 
     def __init__(self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int) -> None:
         self._prover = prover
-        self._baseline = baseline
+        self.baseline = baseline.compiled
+        self.calls = calls
         self._progress = progress
-        self._calls = calls
         files = {each.location.file for each in baseline.compiled.breaks}
         prover.originals = {file: text for file in files if (text := _read(file)) is not None}
-        self.state = State(dict(prover.originals), {}, baseline.compiled)
+        self.originals = prover.originals
+        self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
@@ -78,8 +83,8 @@ class Search:
             self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}")
             attempts = list(self._attempts(broken, there))
             best = next((each for each in attempts if each.status == "proved"), None)
-            if best is not None and best.state is not None:
-                self.state = best.state
+            if best is not None and best.proposed is not None:
+                self.state = best.proposed
             yield from attempts
 
     def whole(self) -> Tried:
@@ -91,7 +96,7 @@ class Search:
         for number, (kind, proposal) in enumerate(self._proposals(self.state, there)):
             if number >= _MOST_TRIED:
                 return
-            attempt = Attempt(broken, kind, title=proposal.title, rewrite=proposal.rewrite, before=self.state)
+            attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite)
             self._try(attempt, proposal, there, _DEEPEST)
             yield attempt
             if attempt.status == "proved":
@@ -101,12 +106,16 @@ class Search:
         state = self._follow(attempt, self.state, proposal, there, deepest)
         if state is None:
             return
+        attempt.proposed = state
         tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=self._sides(proposal, there))
         attempt.evidence = self._evidence(tried, proposal, there)
-        if reason := _against(tried, state.loses):
+        if reason := reason_against(tried, state.loses):
             attempt.reason = reason
             return
-        attempt.status, attempt.state = "proved", state
+        attempt.status = "proved"
+        known = set(attempt.evidence.effects)
+        attempt.evidence.effects = [each for each in attempt.evidence.effects if each not in self.state.effects]
+        attempt.proposed = replace(state, effects=self.state.effects | known)
         attempt.ends = [each for each in self.state.compiled.breaks if self._find(state, each, self.state) is None]
 
     def _follow(
@@ -114,6 +123,7 @@ class Search:
     ) -> State | None:
         """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
         new = _with(state, proposal, there)
+        attempt.proposed = new
         tried = self._prover.prove(new.texts, new.settings)
         if tried.after is None:
             attempt.status = "suggested" if not tried.proof or tried.proof.get("problem") else "rejected"
@@ -123,7 +133,7 @@ class Search:
         if self._find(new, there, state) is not None or self._in_change(new, state, there):
             attempt.reason = attempt.reason or "the graph still breaks there"
             return None
-        if reason := _against(tried, new.loses):
+        if reason := reason_against(tried, new.loses):
             attempt.reason = reason
             return None
         for broken in self._new(new, state):
@@ -142,7 +152,7 @@ class Search:
         if deepest <= 0:
             return None
         for kind, proposal in self._proposals(state, broken):
-            inner = Attempt(broken, kind)
+            inner = Attempt(broken, state, kind)
             if (found := self._follow(inner, state, proposal, broken, deepest)) is not None:
                 attempt.title += f"; then: {proposal.title}"
                 return found
@@ -208,24 +218,18 @@ class Search:
         return line_before(self._prover.originals[file], self.state.texts[file], line)
 
     def _evidence(self, tried: Tried, proposal: Proposal, there: GraphBreak) -> Evidence:
-        proof = tried.proof
-        if not proof:
-            return Evidence()
-        draws, own = proof["draws"], proof["own"]
-        ran = {(file, line) for file, line in proof["lines"]}
-        effects = [text for arm in own.values() for text in arm["effects"]] + draws["effects"]
+        found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts)
+        ran = {(file, line) for file, line in tried.proof.get("lines", ())}
         function = there.location.function
-        return Evidence(
-            calls=self._calls, draws=draws["tried"], raised=draws["raised"], searched=draws["kinds"],
-            outputs=_worst(proof), gradients=proof["gradients"], effects=list(dict.fromkeys(effects)),
-            sides=[Side(Location(file, line, None, function), (file, line) in ran)
-                   for file, line in self._sides(proposal, there)],
-            before=self.state.compiled.counts, after=tried.after.counts if tried.after else None,
-        )  # fmt: skip
+        found.sides = [
+            Side(Location(file, line, None, function), (file, line) in ran)
+            for file, line in self._sides(proposal, there)
+        ]
+        return found
 
 
 def _with(state: State, proposal: Proposal, there: GraphBreak) -> State:
-    state = replace(state, loses=state.loses | set(proposal.loses))
+    state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
     if proposal.settings:
         return replace(state, settings=merged(state.settings, proposal.settings))
     return replace(state, texts={**state.texts, there.location.file: proposal.source})
@@ -239,7 +243,7 @@ def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -
     return place.file, broken.gb_type, line, place.column
 
 
-def _against(tried: Tried, loses: frozenset[str]) -> str:
+def reason_against(tried: Tried, loses: frozenset[str]) -> str:
     """What speaks against a change that was compared; empty where nothing does. `loses` may be lacking."""
     if tried.problem:
         return tried.problem
@@ -274,3 +278,17 @@ def _read(file: str) -> str | None:
 
 def _place(place: Location) -> str:
     return f"{Path(place.file).name}:{place.line}"
+
+
+def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
+    """What was run for a change, as a record; `calls` is how many the program makes itself."""
+    proof = tried.proof
+    if not proof or not proof["own"]:
+        return Evidence()
+    draws, own = proof["draws"], proof["own"]
+    effects = [text for arm in own.values() for text in arm["effects"]] + draws["effects"]
+    return Evidence(
+        calls=calls, draws=draws["tried"], raised=draws["raised"], searched=draws["kinds"], outputs=_worst(proof),
+        gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
+        after=tried.after.counts if tried.after else None,
+    )  # fmt: skip

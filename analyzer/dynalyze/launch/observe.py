@@ -42,7 +42,8 @@ class Observation:
 
     `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
-    `switches` are set in its environment, whatever the user's says.
+    `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
+    `settings` Python statements about torch's own settings, that it runs with.
     """
 
     target: TargetSpec
@@ -57,6 +58,8 @@ class Observation:
     written: bool = True
     in_place: bool = True
     switches: Mapping[str, str] = field(default_factory=dict)
+    changes: Mapping[str, str] = field(default_factory=dict)
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ def request_of(observation: Observation) -> dict[str, Any]:
         **target,
         "transformers": asked,
         "compile": asdict(observation.options),
+        "changes": dict(observation.changes),
+        "settings": observation.settings,
         "bundle": observation.bundle,
         "in_place": observation.in_place,
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",

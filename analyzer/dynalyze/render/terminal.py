@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import audit_text, bench_text
+from dynalyze.render import audit_text, bench_text, fix_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.report import Finding, GraphBreak, Report, Severity
+from dynalyze.report.fixes import Fixed
 from dynalyze.words import report as words
 
 _MOST_FINDINGS = 10
@@ -25,6 +26,8 @@ def render(
     report: Report, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
 ) -> str:
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
+    if report.fixed is not None:
+        return _fixes(Summary(color, width), report, report.fixed, files)
     summary, cards = Summary(color, width), as_cards(report)
     audit_text.add_policy(summary, report.policy)
     summary.line(words.verdict(report), style="bold")
@@ -39,6 +42,15 @@ def render(
     bench_text.add(summary, report.measurements, report.accuracy)
     audit_text.add_warmup(summary, report.warmup)
     audit_text.add_attention(summary, report.attention_matrix)
+    summary.files(files)
+    return summary.text()
+
+
+def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:
+    """The summary of `dynalyze fix`."""
+    for note in words.trust_notes(report):
+        summary.line(note, style="dim")
+    fix_text.add(summary, report, fixed)
     summary.files(files)
     return summary.text()
 

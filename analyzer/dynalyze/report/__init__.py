@@ -19,6 +19,7 @@ from dynalyze.report.code import Snippet as Snippet
 from dynalyze.report.code import SourceFile
 from dynalyze.report.code import TracedFile as TracedFile
 from dynalyze.report.code import TracedFunction as TracedFunction
+from dynalyze.report.fixes import Fix, Fixed
 from dynalyze.report.held import (
     Argument,
     BreakType,
@@ -544,6 +545,8 @@ class Report(msgspec.Struct):
     warmup: Warmup | None = None
     attention_matrix: AttentionMatrix | None = None
     folder: FilePath = ""
+    fixes: list[Fix] = []
+    fixed: Fixed | None = None
     schema_version: int = SCHEMA_VERSION
 
 

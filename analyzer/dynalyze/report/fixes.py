@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, CommandLine, FilePath, Holds, Message, Name, Quote, Source, Word
-from dynalyze.report.measurements import Interval
+from dynalyze.report.held import BreakType, CommandLine, FilePath, Message, Quote, Source, Word
+from dynalyze.report.measurements import Speedup
 
 FixKind = Literal["source", "setting"]
 FixStatus = Literal["proved", "suggested", "rejected"]
@@ -36,7 +36,7 @@ class Evidence(msgspec.Struct):
     the same exception before and after; `searched` are the kinds of draws that looked for sides nobody had taken.
 
     `outputs` is the worst of all that was compared. `effects` are side effects that the compiled code does not have in
-    common with the code as it was, for people to judge.
+    common with the code as it was, for people to judge. `speedup` is the time of compiled calls before by that after.
     """
 
     calls: int = 0
@@ -49,7 +49,7 @@ class Evidence(msgspec.Struct):
     sides: list[Side] = []
     before: Counts | None = None
     after: Counts | None = None
-    speedup: Interval | None = None
+    speedup: Speedup | None = None
 
 
 class Fix(msgspec.Struct):
@@ -81,21 +81,20 @@ class Unfixed(msgspec.Struct):
     reason: Quote = ""
 
 
-class Fixes(msgspec.Struct):
-    """All that was tried, and what it comes to together: `kept` are the ids of the fixes that were proved as a whole.
+class Fixed(msgspec.Struct):
+    """What the fixes come to together: `kept` are the ids of those that were proved as a whole, `patch` is all of their
+    changes to files, `setting` all their settings, and `evidence` is of the whole.
 
-    `patch` is the whole of their changes, `setting` all their settings; `evidence` is of the whole. `reproduce` is the
-    command that proves it again. `overrides` are files of libraries, which are never written to.
+    `before` and `after` are of whole runs of the program. `libraries` are files of installed packages among those that
+    the patch changes: they are never written to. `reproduce` is the command that proves it again.
     """
 
-    fixes: list[Fix] = []
     kept: list[Word] = []
     unfixed: list[Unfixed] = []
     patch: Source = ""
     setting: Source = ""
     evidence: Evidence | None = None
-    program: Annotated[Counts | None, Holds.WORD] = None
+    before: Counts | None = None
+    after: Counts | None = None
     libraries: list[FilePath] = []
     reproduce: CommandLine = []
-    notes: list[Message] = []
-    model: Name = ""

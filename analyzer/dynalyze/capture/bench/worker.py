@@ -137,6 +137,10 @@ class Session:
         if not is_program:
             self._watch_compiles()
         self._loaded, facts = load(self._request)
+        if changes := self._request.extra.get("changes"):
+            from dynalyze.capture.fixing.swap import SourceChange, Swap
+
+            Swap([SourceChange(**each) for each in changes]).apply()
         if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
             self._watch_compiles()
         self._device = facts["device"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, setting
 _SEED = 1337
 _TOLERANCE, _TRAINING_TOLERANCE = 1e-3, 1e-2
 _FEWEST_DRAWS = 3
+_LONGEST_TOLD = 40
 
 Equality = Literal["bitwise", "tolerance", "different"]
 Arm = Literal["eager", "traced"]
@@ -367,18 +369,23 @@ def _short(value: Any) -> str:
 
 def _effects_that_differ(one: _Pass, other: _Pass) -> list[str]:
     """The side effects that the second pass lacks, has in addition, or has in another order."""
-    if one.effects == other.effects:
+    mine, theirs = _lines(one.effects), _lines(other.effects)
+    if mine == theirs:
         return []
-    left = list(other.effects)
-    lacking = []
-    for each in one.effects:
-        if each in left:
-            left.remove(each)
-        else:
-            lacking.append(each)
-    told = [f"not {what} any more: {text.strip()[:100]!r}" for what, text in lacking]
-    told += [f"{what} in addition: {text.strip()[:100]!r}" for what, text in left]
+    lacking, more = Counter(mine) - Counter(theirs), Counter(theirs) - Counter(mine)
+    told = [f"not {what} any more: {_quoted(text)}" for what, text in lacking]
+    told += [f"{what} in addition: {_quoted(text)}" for what, text in more]
     return told or ["the same side effects, in another order"]
+
+
+def _lines(effects: list[Effect]) -> list[Effect]:
+    """What was printed, line by line."""
+    return [(what, line) for what, text in effects for line in (text.splitlines() if what == "printed" else [text])]
+
+
+def _quoted(text: str) -> str:
+    text = text.strip()
+    return repr(text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}...")
 
 
 def as_answer(proof: Proof) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from dynalyze.render.view.map import MapView
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
 from dynalyze.render.view.prices import PricesView
+from dynalyze.render.view.proved import ProvedView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.step_memory import StepMemoryView
@@ -29,7 +30,7 @@ from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
-    "policy", "verdict", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes", "skipped",
+    "policy", "verdict", "proved", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes", "skipped",
     "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
     "measurements", "accuracy", "warmup", "attention-matrix", "checks", "environment", "glossary",
     "recompiles-over-time", "kernel-treemap", "content", "report-json", "filter", "theme", "help", "keys",
@@ -72,6 +73,7 @@ class Page:
         self.modules = ModulesView(report, links, anchors)
         self.prices = PricesView(report, links, anchors)
         self.step_memory = StepMemoryView(report)
+        self.proved = ProvedView(report, links, anchors)
         self.measurements = MeasurementsView(report, anchors)
         self.accuracy = accuracy_view(report, anchors)
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
@@ -109,6 +111,7 @@ class Page:
         every = [
             Section(self.policy, "policy", "Audit"),
             Section(True, "verdict", "Verdict"),
+            Section(self.proved, "proved", "Fixes", len(self.report.fixes)),
             Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
             Section(self.prices, "prices", "What a call costs"),
             Section(self.step_memory, "step-memory", "What a training step keeps"),

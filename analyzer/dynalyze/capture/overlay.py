@@ -1,0 +1,54 @@
+"""Runs a program with other source in some of its files, which stay as they are on disk."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import linecache
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture.hooks import Patch
+from dynalyze.capture.source_texts import HELD
+
+_texts: dict[str, bytes] = {}
+
+
+def put_over(changes: Mapping[str, str]) -> Callable[[], None]:
+    """Let these files, by path, have these texts for whatever is imported or run from here on; returns what ends it."""
+    _texts.update((os.path.realpath(path), text.encode()) for path, text in changes.items())
+    data, stats = (Patch(importlib.machinery.SourceFileLoader, name) for name in ("get_data", "path_stats"))
+
+    def get_data(loader: Any, path: str) -> Any:
+        return read(path) if data.active and os.path.realpath(path) in _texts else data.original(loader, path)
+
+    def path_stats(loader: Any, path: str) -> Any:
+        if stats.active and os.path.realpath(path) in _texts:
+            raise OSError("this text is of no file: nothing that was compiled from one is of use")
+        return stats.original(loader, path)
+
+    undo = [data.put(get_data), stats.put(path_stats)]
+
+    def remove() -> None:
+        _texts.clear()
+        for each in undo:
+            each()
+
+    return remove
+
+
+def read(path: str) -> bytes:
+    """The source that is to run in the place of a file: its own where nothing was put over it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    text = _texts.get(os.path.realpath(path))
+    if text is None:
+        text = Path(path).read_bytes()
+    else:
+        source = text.decode()
+        linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    HELD.hold(path, text)
+    return text

@@ -1,0 +1,85 @@
+"""`dynalyze fix`: changes that end graph breaks, each proved by running it."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dynalyze.cli.explain import short_bench
+from dynalyze.cli.files import check_outputs, write_whole
+from dynalyze.cli.options import (
+    check_fail_on,
+    compile_options,
+    observation_of,
+    report_options,
+    seconds_option,
+    target_of,
+    target_options,
+    transformers_options,
+)
+from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import say
+
+_UNFIXED = "unfixed"
+
+
+@click.command()
+@target_options
+@compile_options
+@transformers_options
+@report_options
+@click.option("--only", metavar="IDS", help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]")
+@click.option("--patch", metavar="FILE", help="Write all that was proved as one diff, for `patch -p1` or `git apply`.")
+@click.option("--write", is_flag=True, help="Write what was proved into your files; .orig keeps what git lacks.")
+@click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
+@seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
+@click.pass_context
+def fix(context: click.Context, /, **options: Any) -> int:
+    """Change what breaks the graph, and prove it: TARGET is run, changes of its source and settings of torch are tried
+    on its own calls, and kept only if the break is gone, none is new, and outputs, gradients, side effects, state and
+    exceptions are what they were: on the program's own inputs, and on fresh draws of them. TARGET is what
+    `dynalyze explain` takes. Your files stay as they are without --write.
+
+    What could not be proved is not kept. --fail-on unfixed exits with 1 where a break stays.
+
+    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    """
+    from dynalyze.cli.outputs import Outputs
+    from dynalyze.launch.interrupts import Interrupts
+
+    if importlib.util.find_spec("libcst") is None:
+        raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
+    from dynalyze.fix.patches import check_writable, write
+    from dynalyze.fix.run import Wish
+    from dynalyze.fix.run import fix as run_fix
+
+    unfixed_fails = options["fail_on"] == _UNFIXED
+    if unfixed_fails:
+        options["fail_on"] = context.params["fail_on"] = "none"
+    check_fail_on(options["fail_on"])
+    target = target_of(context)
+    if options["patch"] is not None:
+        check_outputs([("--patch", options["patch"])], target.path)
+    outputs = Outputs(options, f"{target.stem}.fix", target.path)
+    plan = replace(short_bench(options, target), prices=False)
+    wish = Wish(
+        tuple(filter(None, (options["only"] or "").replace(" ", "").split(","))),
+        0.0 if options["no_bench"] else options["bench_seconds"],
+    )
+    with Interrupts():
+        found = run_fix(observation_of(context, target, bundle=True), plan, wish, say)
+        report = found.report
+        assert report.fixed is not None
+        if options["write"] and report.fixed.kept:
+            check_writable(found.originals, found.texts)
+        status = outputs.publish(report)
+        if options["patch"] is not None:
+            write_whole(Path(options["patch"]), report.fixed.patch)
+        if options["write"]:
+            for file in write(found.originals, found.texts):
+                say(f"{file} is changed")
+    return status or int(unfixed_fails and bool(report.fixed.unfixed))

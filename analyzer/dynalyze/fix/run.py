@@ -1,0 +1,249 @@
+"""The road of `dynalyze fix`: run the program, prove changes on its calls, prove them together, run it with them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dynalyze.bench import schedule, stats
+from dynalyze.bench.measure import planned
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.schedule import Arm
+from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.events import TorchLoaded
+from dynalyze.files.paths import working_folder
+from dynalyze.fix.lines import unified
+from dynalyze.fix.patches import changed, is_library, name_of, patch_of
+from dynalyze.fix.proof import Baseline, Prover
+from dynalyze.fix.search import Attempt, Search, State, evidence_of, reason_against
+from dynalyze.fix.settings import as_python
+from dynalyze.launch.interrupts import how_it_ended
+from dynalyze.launch.observe import Observation, Observed, observed
+from dynalyze.launch.streams import Streams
+from dynalyze.report import GraphBreak, Report
+from dynalyze.report.fixes import Counts, Fix, Fixed, Unfixed
+from dynalyze.report.measurements import Pair, Speedup
+from dynalyze.text.errors import UsageError
+
+_PAIRS = 5
+_PAIR_SECONDS = 2.0
+_NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be proved of it"
+_NOTHING_FITS = "no change is known that fits it"
+
+
+@dataclass
+class Fixing:
+    """What came of it. `originals` and `texts` are the files before and after all that was kept."""
+
+    report: Report
+    originals: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for: only the breaks of these ids, where any are named, and the gain in speed within some seconds
+    (0: not at all).
+    """
+
+    only: tuple[str, ...] = ()
+    bench_seconds: float = 60.0
+
+
+def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[str], None]) -> Fixing:
+    """Run the target, and look for changes that end its graph breaks.
+
+    Raises:
+        UsageError: what was asked for cannot be run, or a break of `wish.only` is none.
+    """
+    with observed(observation) as seen:
+        report = seen.report
+        known = {each.id for each in report.graph_breaks}
+        if unknown := [name for name in wish.only if name not in known]:
+            there = f"there are {', '.join(sorted(known))}" if known else "it has none"
+            raise UsageError(f"--only {unknown[0]}: no graph break of this run; {there}")
+        report.fixed = Fixed(before=_counts(report), reproduce=list(report.command))
+        if not report.graph_breaks:
+            return Fixing(report)
+        ready, source = planned(seen, observation.target, plan)
+        if ready is None:
+            report.capture.notes.append(f"Nothing could be proved: {source.reason}.")
+            report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
+            return Fixing(report)
+        return _Road(observation, ready, wish, progress, seen).go()
+
+
+class _Road:
+    """One run of `fix` on a program that was observed."""
+
+    def __init__(
+        self, observation: Observation, plan: Plan, wish: Wish, progress: Callable[[str], None], seen: Observed
+    ) -> None:
+        self._observation = observation
+        self._plan = plan
+        self._wish = wish
+        self._progress = progress
+        self._report = seen.report
+        torch = seen.log.last(TorchLoaded)
+        self._folder = torch.folder if torch is not None else ""
+
+    def go(self) -> Fixing:
+        streams = Streams(self._plan.label, quiet=self._plan.quiet, once=True)
+        with WorkerPool(streams, self._plan.timeout, python=self._plan.python) as pool:
+            try:
+                return self._within(pool)
+            except Stopped:
+                self._report.outcome.status, self._report.outcome.message = "interrupted", how_it_ended()
+                return Fixing(self._report)
+
+    def _within(self, pool: WorkerPool) -> Fixing:
+        report, fixed = self._report, self._report.fixed
+        assert fixed is not None
+        with Prover(pool, self._plan, self._folder) as prover:
+            self._progress("making the program's calls again")
+            try:
+                baseline = prover.baseline()
+            except WorkerFailed as failure:
+                baseline = Baseline.failed(failure.message)
+            if baseline.problem:
+                report.capture.notes.append(f"Nothing could be proved: {baseline.problem}.")
+                fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
+                return Fixing(report)
+            search = Search(prover, baseline, self._progress, calls=max(1, report.capture.recorded_calls))
+            wanted = self._wanted(baseline.compiled.breaks)
+            attempts: list[Attempt] = []
+            try:
+                attempts += search.run(list(wanted.values()))
+                self._proved_together(search, attempts)
+            except Stopped:
+                report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            self._told(attempts, wanted, search)
+            state = search.state
+            if state.changed and fixed.evidence is not None and self._wish.bench_seconds:
+                fixed.evidence.speedup = self._speed(pool, prover, state)
+        if fixed.kept and report.outcome.status != "interrupted":
+            self._run_again(state)
+        return Fixing(report, prover.originals, state.texts)
+
+    def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
+        """The breaks of the baseline that are to end, by the ids that they have in the report."""
+        own = {_at(each): each for each in found}
+        asked = [each for each in self._report.graph_breaks if not self._wish.only or each.id in self._wish.only]
+        there = {each.id: own[_at(each)] for each in asked if _at(each) in own}
+        if not self._wish.only:  # Under fullgraph the run ended with the first break: the others have no id in it.
+            known = {_at(each) for each in self._report.graph_breaks}
+            there |= {f"{each.id}+": each for each in found if _at(each) not in known}
+        return there
+
+    def _proved_together(self, search: Search, attempts: list[Attempt]) -> None:
+        """Prove all that was kept once more as a whole, in the evidence of the whole."""
+        fixed = self._report.fixed
+        assert fixed is not None
+        if not search.state.changed:
+            return
+        self._progress("proving all of it together")
+        tried = search.whole()
+        fixed.evidence = evidence_of(tried, calls=search.calls, before=search.baseline.counts)
+        if reason := reason_against(tried, search.state.loses):
+            for each in attempts:
+                if each.status == "proved":
+                    each.status, each.reason = "rejected", f"together with the others: {reason}"
+            search.state = search.start
+
+    def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: Search) -> None:
+        """The records of what was tried, and of what nothing ended."""
+        report, fixed = self._report, self._report.fixed
+        assert fixed is not None
+        names = {id(broken): name for name, broken in wanted.items()}
+        root = working_folder()
+        for number, each in enumerate(attempts, 1):
+            report.fixes.append(_fix(f"f{number}", each, names, search, Path(root)))
+        fixed.kept = [each.id for each in report.fixes if each.status == "proved"]
+        fixed.patch = patch_of(search.originals, search.state.texts, Path(root))
+        fixed.setting = as_python(search.state.settings)
+        files = changed(search.originals, search.state.texts)
+        fixed.libraries = [file for file in files if is_library(file)]
+        ended = {name for each in report.fixes if each.status == "proved" for name in each.breaks}
+        reasons = {name: each.reason for each in report.fixes for name in each.breaks if each.reason}
+        for broken in report.graph_breaks:
+            if broken.id not in ended and (not self._wish.only or broken.id in self._wish.only):
+                reason = reasons.get(broken.id) or (_NOTHING_FITS if broken.id in wanted else _NOT_REPLAYED)
+                fixed.unfixed.append(_unfixed(broken, reason))
+
+    def _speed(self, pool: WorkerPool, prover: Prover, state: State) -> Speedup | None:
+        """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
+        configuration = self._plan.configurations_on(self._plan.device or "cpu")[0]
+        before = worker_request(self._plan, self._plan.works[0], configuration)
+        settings = "\n".join(filter(None, [configuration.settings, as_python(state.settings)]))
+        after = replace(
+            before, configuration=replace(configuration, settings=settings),
+            extra={"changes": prover.changes(state.texts)},
+        )  # fmt: skip
+        generator = random.Random(0)
+        pairs: list[Pair] = []
+        control: list[Pair] = []
+        self._progress(f"measuring its speed, for about {self._wish.bench_seconds:g} s")
+        ends = time.monotonic() + self._wish.bench_seconds
+        try:
+            for _ in range(_PAIRS):
+                for request, samples in generator.sample([(after, pairs), (before, control)], 2):
+                    arms = Arm(before, None), Arm(request, None)
+                    samples.append(schedule.take_turns(pool, *arms, _PAIR_SECONDS, generator)[0])
+                if time.monotonic() > ends:
+                    break
+        except WorkerFailed as failure:
+            self._report.capture.notes.append(f"The gain in speed is not known: {failure.message}.")
+        return stats.speedup(pairs, control)
+
+    def _run_again(self, state: State) -> None:
+        """The whole program with the changes: what it compiles then."""
+        fixed = self._report.fixed
+        assert fixed is not None
+        self._progress("running the program with the changes")
+        changes = dict(state.texts)
+        again = replace(self._observation, changes=changes, settings=as_python(state.settings), bundle=False)
+        with observed(again) as seen:
+            fixed.after = _counts(seen.report)
+            if seen.report.outcome.status not in ("complete", "incomplete"):
+                self._report.capture.notes.append(
+                    f"With the changes the program ended otherwise: {seen.report.outcome.message}"
+                )
+
+
+def _fix(name: str, attempt: Attempt, names: Mapping[int, str], search: Search, root: Path) -> Fix:
+    before, after = attempt.before, attempt.proposed
+    files = [] if after is None else [file for file, text in after.texts.items() if text != before.texts[file]]
+    breaks = [names[id(each)] for each in [attempt.broken, *attempt.ends] if id(each) in names]
+    return Fix(
+        id=name,
+        breaks=list(dict.fromkeys(breaks)),
+        kind=attempt.kind,
+        status=attempt.status,
+        title=attempt.title,
+        rewrite=attempt.rewrite,
+        reason=attempt.reason,
+        files=files,
+        patch="" if after is None else "".join(
+            unified(before.texts[file], after.texts[file], name_of(file, root)) for file in files
+        ),
+        setting="" if after is None else as_python(
+            {key: value for key, value in after.settings.items() if before.settings.get(key) != value}
+        ),
+        evidence=attempt.evidence,
+    )  # fmt: skip
+
+
+def _counts(report: Report) -> Counts:
+    return Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles))
+
+
+def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:
+    return Unfixed(broken.id, broken.gb_type, broken.location, reason)
+
+
+def _at(broken: GraphBreak) -> tuple[Any, ...]:
+    return broken.location.file, broken.location.line, broken.location.column, broken.gb_type

@@ -1,0 +1,73 @@
+"""The section on fixes: each with its change, line by line, and what was proved of it; and what stays."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from dynalyze.render.view.links import Anchors, Index, Place, first
+from dynalyze.report import Report
+from dynalyze.report.fixes import Fix, FixStatus
+from dynalyze.text.visible import clipped, visible
+from dynalyze.words import fixes as words
+
+_MOST_FIXES, _MOST_LINES, _LONGEST = 40, 400, 400
+_ORDER: tuple[FixStatus, ...] = ("proved", "suggested", "rejected")
+
+LineKind = Literal["added", "removed", "place", "kept"]
+_KINDS: dict[str, LineKind] = {"+": "added", "-": "removed", "@": "place"}
+
+
+class DiffLine(NamedTuple):
+    kind: LineKind
+    text: str
+
+
+class FixRow(NamedTuple):
+    """One fix: `places` are those of the breaks that it ends."""
+
+    fact: Fix
+    anchor: str
+    status: str
+    places: list[Place]
+    lines: list[DiffLine]
+    omitted: int
+    proof: str
+    caveats: list[str]
+
+
+class ProvedView:
+    """What `dynalyze fix` found; falsy in other reports."""
+
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        fixed = report.fixed
+        self._shown = fixed is not None
+        if fixed is None:
+            return
+        self.verdict = words.verdict(report, fixed)
+        self.gain = words.gain(fixed.evidence)
+        self.table = (
+            words.before_and_after(fixed.before, fixed.after) if fixed.before is not None and fixed.after else []
+        )
+        places = {each.id: links.place(each.location) for each in report.graph_breaks}
+        ordered = sorted(report.fixes, key=lambda each: _ORDER.index(each.status))
+        self.shown = first([_row(each, places, anchors) for each in ordered], _MOST_FIXES)
+        self.unfixed = first(
+            [(each, links.place(each.place) if each.place else None) for each in fixed.unfixed], _MOST_FIXES
+        )
+
+    def __bool__(self) -> bool:
+        return self._shown
+
+
+def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
+    lines = fix.patch.splitlines()
+    return FixRow(
+        fix,
+        anchors.claim(f"fix-{fix.id}"),
+        f"{words.STATUSES[fix.status]}, {words.changes(fix)}",
+        [places[name] for name in fix.breaks if name in places],
+        [DiffLine(_KINDS.get(line[:1], "kept"), visible(clipped(line, _LONGEST))) for line in lines[:_MOST_LINES]],
+        max(0, len(lines) - _MOST_LINES),
+        words.proof(fix.evidence),
+        words.caveats(fix.evidence),
+    )

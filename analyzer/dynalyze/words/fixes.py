@@ -1,0 +1,78 @@
+"""What is said of fixes: how far each was proved, and what all of them come to."""
+
+from __future__ import annotations
+
+from dynalyze.report import Report
+from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus
+from dynalyze.text.amounts import count_of, listed
+from dynalyze.words.bench import no_difference, ratio_words
+
+STATUSES: dict[FixStatus, str] = {"proved": "proved", "suggested": "not proved", "rejected": "tried and rejected"}
+_OUTPUTS = {"bitwise": "equal to the bit", "tolerance": "equal within rounding, against fp64", "different": "different"}
+_MOST_EFFECTS = 3
+
+
+def verdict(report: Report, fixed: Fixed) -> str:
+    """The first line."""
+    if not report.graph_breaks:
+        return "Nothing to fix: no graph break was met."
+    ended = ended_breaks(report)
+    asked = len(ended) + len(fixed.unfixed)
+    if not ended:
+        return f"No proved fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
+    whole = " The model compiles to one graph per call." if fixed.after and not fixed.after.breaks else ""
+    return f"{len(ended)} of {count_of(asked, 'graph break')} end, proved.{whole}"
+
+
+def ended_breaks(report: Report) -> list[str]:
+    """The ids of the breaks that proved fixes end."""
+    return list(dict.fromkeys(name for each in report.fixes if each.status == "proved" for name in each.breaks))
+
+
+def proof(evidence: Evidence) -> str:
+    """What was compared, in a sentence."""
+    if not evidence.outputs:
+        return ""
+    draws = f" and {count_of(evidence.draws, 'fresh draw')} of inputs" if evidence.draws else ""
+    what = "Outputs and gradients" if evidence.gradients else "Outputs"
+    parts = [f"{what} {_OUTPUTS[evidence.outputs]} on the program's own inputs{draws}, in eager and compiled"]
+    if evidence.raised:
+        parts.append(f"{evidence.raised} of the draws raised the same exception before and after")
+    return f"{'; '.join(parts)}."
+
+
+def caveats(evidence: Evidence) -> list[str]:
+    """What people have to judge themselves."""
+    said = []
+    if evidence.effects:
+        more = len(evidence.effects) - _MOST_EFFECTS
+        named = "; ".join(evidence.effects[:_MOST_EFFECTS])
+        said.append(f"Compiled code: {named}{f'; and {more} more' if more > 0 else ''}.")
+    if missed := [each for each in evidence.sides if not each.taken]:
+        lines = listed([str(each.place.line) for each in missed])
+        tried = f", nor any of {listed(list(evidence.searched))}" if evidence.searched else ""
+        said.append(f"No call took the side of line {lines}{tried}: what it does is not proved there.")
+    return said
+
+
+def before_and_after(before: Counts, after: Counts) -> list[tuple[str, int, int]]:
+    """The rows of the table: what is counted, before and after."""
+    return [
+        ("graph breaks", before.breaks, after.breaks),
+        ("graphs", before.graphs, after.graphs),
+        ("recompiles", before.recompiles, after.recompiles),
+    ]
+
+
+def gain(evidence: Evidence | None) -> str:
+    """What the whole gains in speed; empty where that was not measured."""
+    if evidence is None or evidence.speedup is None:
+        return ""
+    speed = evidence.speedup
+    said = no_difference(speed) if speed.verdict == "no difference shown" else ratio_words(speed)
+    return f"A compiled call against one before the change: {said}."
+
+
+def changes(fix: Fix) -> str:
+    """How the fix is made."""
+    return "a change of source" if fix.kind == "source" else "a setting"
