@@ -10,12 +10,18 @@ with nothing planted. Wanted: each price within 10 % of what was planted, and no
 smallest one. With `--others` eager matrix products at a break are held against the same products timed alone, and the
 guards on 2,000 objects against how much longer a call takes with them than without. Of `--targets` the parts of a call
 are held against the call itself: within 5 %.
+
+`--recompiles 5` plants recompiles of random size: a function of many operations that an int is a constant in, beside
+one that nothing changes. What a call with a new int takes beyond a warm one, by the clock of the program, is held
+against the price of the recompile in the same process: within 10 %, and no price at another line. All compiles together
+are held against all first calls, within 5 %. A run of the same program without dynalyze shows what that adds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -207,17 +213,89 @@ def others() -> None:
         print(f"  {each['name']}: {gain or each['problem']} of what its guards were priced")
 
 
+RECOMPILED = """
+import json
+import sys
+import time
+
+import torch
+
+
+@torch.compile(dynamic=False)
+def steady(x):
+    return torch.cos(x) + 1
+
+
+@torch.compile(dynamic=False)
+def changing(x, number):
+    for step in range({operations}):
+        x = torch.sin(x @ x) * number if step % 8 == 0 else torch.tanh(x) + number
+    return x.sum()
+
+
+def call(function, *arguments):
+    began = time.perf_counter()
+    function(torch.randn({size}, {size}, requires_grad=True), *arguments).sum().backward()
+    return time.perf_counter() - began
+
+
+taken = {{}}
+for name, arguments in [("steady", (steady,)), ("first", (changing, 2)), ("again", (changing, 7))]:
+    first, *warm = [call(*arguments) for _ in range(6)]
+    taken[name] = first - min(warm)
+with open(sys.argv[1], "w") as file:
+    json.dump(taken, file)
+"""
+
+
+def recompiles(count: int, seed: int) -> None:
+    """The price of planted recompiles against the clock of the program that makes them."""
+    generator, errors = random.Random(seed), []
+    for _ in range(count):
+        operations, size = generator.randint(8, 96), generator.choice((16, 32, 64))
+        with tempfile.TemporaryDirectory() as folder:
+            program, report, clock = (Path(folder) / name for name in ("again.py", "report.json", "clock.json"))
+            program.write_text(RECOMPILED.format(operations=operations, size=size))
+            plain = _timed([sys.executable, str(program), str(clock)], f"{folder}/plain", clock)
+            explain = [sys.executable, "-m", "dynalyze", "explain", "--no-bench", "--json", str(report), str(program)]
+            taken = _timed([*explain, str(clock)], f"{folder}/explained", clock)
+            found = json.loads(report.read_text())
+        prices = {each["location"]["function"]: each["impact"] for each in found["findings"] if each["impact"]}
+        price = prices.pop("changing")["compile_seconds"]
+        spans = [span for each in found["compilations"] for span in (each, *each["backward"])]
+        whole = sum(sum(span["exclusive"].values()) for span in spans)
+        errors.append(abs(price / taken["again"] - 1))
+        print(
+            f"{operations} operations: {price:.3f} s, the call {taken['again']:.3f} s, "
+            f"{100 * (price / taken['again'] - 1):+.1f} %; all phases {whole:.2f} s, all first calls "
+            f"{sum(taken.values()):.2f} s, {100 * (whole / sum(taken.values()) - 1):+.1f} %; without dynalyze "
+            f"{plain['again']:.3f} s; prices elsewhere: {prices or 'none'}"
+        )
+    print(
+        f"{sum(error <= 0.1 for error in errors)} of {count} recompiles within 10 %, {100 * max(errors):.1f} % at most"
+    )
+
+
+def _timed(command: list[str], caches: str, clock: Path) -> dict[str, float]:
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches}
+    subprocess.run(command, env=environment, capture_output=True, check=True)
+    return dict(json.loads(clock.read_text()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plants", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--others", action="store_true", help="eager products and guards as well")
+    parser.add_argument("--recompiles", type=int, default=0, help="planted recompiles")
     parser.add_argument("--targets", nargs="*", default=["samples/breaks.py"])
     parser.add_argument("--options", nargs="*", default=[], help="more options of bench, e.g. --backend=eager")
     given = parser.parse_args()
     errors, strays = plant(given.plants, given.seed, given.options) if given.plants else ([], [])
     if given.others:
         others()
+    if given.recompiles:
+        recompiles(given.recompiles, given.seed)
     for target in given.targets:
         prices = measured(target, *given.options)
         call, parts = prices["call_ms"], sum(part["ms"] for part in prices["parts"])

@@ -1,4 +1,4 @@
-"""What a graph break costs, by the program itself: costs of known size at known lines, in every place there is.
+"""What graph breaks and recompiles cost, by the program itself: costs of known size at known lines.
 
 How near the price comes is measured by benchmarks/prices.py, on a quiet machine. Here a line that is kept busy for so
 long cannot cost less, whatever else the machine does, and no other line costs what is spent there.
@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from program import dynalyze
+from program import dynalyze, explain
 from shared_runs import made_once
 
 BUSY_MS = 4.0
@@ -140,3 +140,99 @@ def test_where_guards_take_little_of_a_call_nothing_is_tried_against_them(plante
 def test_every_graph_runs_once_a_call(planted: Json) -> None:
     assert set(planted["runs"].values()) == {1.0}
     assert len(planted["runs"]) == len([part for part in planted["parts"] if part["kind"] == "graph"])
+
+
+COMPILED = """
+import json
+import sys
+import time
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+
+def slowly(seconds):
+    def compile(graph, inputs):
+        time.sleep(seconds)
+        return graph.forward
+
+    return compile
+
+
+slow = aot_autograd(fw_compiler=slowly(0.2), bw_compiler=slowly(0.1))
+
+
+@torch.compile(backend=slow, dynamic=False)
+def recompiled(x, power):
+    return torch.sin(x) * power  # compiled once a power
+
+
+@torch.compile(backend=slow)
+def cut(x):
+    x = torch.cos(x)
+    print(end="")  # cuts off a rest
+    return x * 2
+
+
+def seconds(function, *arguments):
+    began = time.perf_counter()
+    function(torch.ones(4, requires_grad=True), *arguments).sum().backward()
+    return time.perf_counter() - began
+
+
+taken = {str(power): seconds(recompiled, power) for power in (2, 3, 5)}
+taken["cut"] = seconds(cut)
+with open("taken.json", "w") as file:
+    json.dump(taken, file)
+"""
+
+
+@pytest.fixture(scope="module")
+def compiles(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """The report of a program whose backend takes 0.2 s forward and 0.1 s backward, and what its own clock says."""
+    return made_once(tmp_path_factory, "planted-compiles", _compiles)
+
+
+def _compiles(folder: Any) -> Json:
+    (folder / "compiled.py").write_text(COMPILED)
+    ended, report = explain("compiled.py", "--no-bench", cwd=folder)
+    assert ended.status == 0, ended.stderr
+    return {"report": report, "taken": json.loads((folder / "taken.json").read_text())}
+
+
+def finding(report: Json, rule: str) -> Json:
+    (found,) = [each for each in report["findings"] if each["rule"] == rule]
+    return dict(found)
+
+
+def test_a_recompile_costs_forward_and_backward_and_no_more_than_its_call(compiles: Json) -> None:
+    report, taken = compiles["report"], compiles["taken"]
+    found = {each["actual"]: each for each in report["recompiles"]}
+    assert set(found) == {"3", "5"}
+    assert all(0.3 <= found[power]["seconds"] <= taken[power] for power in found)
+    cause = finding(report, "recompile")
+    assert cause["location"]["function"] == "recompiled"
+    assert cause["impact"]["compile_seconds"] == pytest.approx(sum(each["seconds"] for each in found.values()))
+    assert cause["impact"]["what"].endswith("s each time")
+
+
+def test_a_break_costs_the_rest_that_it_cut_off(compiles: Json) -> None:
+    report, taken = compiles["report"], compiles["taken"]
+    (found,) = report["graph_breaks"]
+    # cut is compiled in two halves, and the first would be there without the break.
+    assert 0.3 <= found["compile_seconds"] <= taken["cut"] - 0.3
+    cause = finding(report, "graph-break")
+    assert cause["impact"]["compile_seconds"] == found["compile_seconds"]
+    assert COMPILED.splitlines()[cause["location"]["line"] - 1].endswith("# cuts off a rest")
+
+
+def test_the_phases_of_each_compile_add_up_and_all_compiles_fit_into_the_calls(compiles: Json) -> None:
+    whole = 0.0
+    for each in compiles["report"]["compilations"]:
+        for part in (each, *each["backward"]):
+            assert sum(part["exclusive"].values()) == pytest.approx(part["seconds"]["total"], abs=1e-4)
+            assert part["exclusive"]["other"] <= 0.05 * part["seconds"]["total"]
+            assert part["exclusive"]["aot_autograd"] >= (0.2 if part is each else 0.1)
+            whole += part["seconds"]["total"]
+        assert each["exclusive"]["guards"] > 0
+    assert whole <= sum(compiles["taken"].values())

@@ -151,9 +151,21 @@ class Metrics(TypedDict, total=False):
     structured_logging_overhead_us: Length  # For benchmarks/overhead.py.
 
 
+@dataclass(frozen=True)
+class CompileMemory:
+    """Bytes: by how much the resident memory of the process rose at most while it compiled, and in the end."""
+
+    added: Whole = 0
+    kept: Whole = 0
+
+
 class CompileEnded(CompilerEvent, tag="compile_end"):
+    """`own` are the seconds of each phase without those inside it, where torch tells when its steps begin and end."""
+
     backward: bool = False
     metrics: Metrics = field(default_factory=Metrics)
+    own: dict[str, Length] = field(default_factory=dict)
+    memory: CompileMemory | None = None
 
 
 class BreakSeen(CompilerEvent, tag="break"):

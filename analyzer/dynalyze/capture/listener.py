@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dynalyze.capture.compile_costs import CompileCosts
 from dynalyze.capture.events import (
     BreakSeen,
     CompileEnded,
@@ -33,7 +34,7 @@ from dynalyze.capture.guards import dataset_of, guard_values
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.torch_private import dynamo, trace
-from dynalyze.capture.trace_records import TraceRecords, cut, hit_limit, refused_recompile
+from dynalyze.capture.trace_records import STEP, TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Listener:
         self._writer = writer
         self._busy = threading.local()
         self._records = TraceRecords(dynamo.interned_files())
+        self._costs = CompileCosts()
         self._traced: set[tuple[str, str, int]] = set()
         self._files: set[str] = set()
         self.skips = Skips(self)
@@ -142,6 +144,9 @@ class Listener:
         return self._records.epoch
 
     def _handle(self, metadata: dict[str, Any], payload: Any) -> None:
+        if STEP in metadata:
+            self._costs.step(payload)
+            return
         event = self._records.read(metadata, payload)
         if event is None:
             return
@@ -157,6 +162,8 @@ class Listener:
             _add_error(event)
         elif isinstance(event, RecompileSeen):
             _add_values(event, str(payload or ""))
+        elif isinstance(event, CompileEnded):
+            event.own, event.memory = self._costs.of_compile()
         self._write(event)
         if isinstance(event, CompileEnded):
             self.compile_seconds += dynamo.compile_seconds(event.metrics)

@@ -32,6 +32,9 @@ CONTEXT_KEYS = frozenset(
      "subgraph_name", "timestamp", "pathname", "severity"}
 )  # fmt: skip
 
+# The beginning or the end of a step of a compile, for a trace viewer.
+STEP = "chromium_event"
+
 # What torch calls the recompile limit: as a graph break, and as an exception that it raises for it (the first by 2.8).
 LIMITS = ("Dynamo recompile limit exceeded", "Dynamo cache limit exceeded")
 RAISED_LIMIT = "FailOnRecompileLimitHit"

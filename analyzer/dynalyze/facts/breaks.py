@@ -164,7 +164,7 @@ def add_compile_seconds(breaks: list[GraphBreak], compiled: list[Compilation]) -
     spent: dict[str, float] = {}
     ends = {(place.file, place.line, _plain(place)): found.id for found in breaks for place in found.stack}
     for each in compiled:
-        seconds = each.seconds.get("total")
+        seconds = each.whole_seconds
         if seconds is None or not each.compile_id.endswith("/0"):
             continue
         place = each.location

@@ -12,6 +12,7 @@ from dynalyze.facts.breaks import parse_message
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
 from dynalyze.report import (
+    OWN_PHASES,
     PHASES,
     BackwardCompile,
     BypassReason,
@@ -19,10 +20,13 @@ from dynalyze.report import (
     CacheName,
     Compilation,
     CompilationStatus,
+    CompileMemory,
 )
 
 # Two readings of one clock are never further apart than this; a log's own clock may be in another time zone.
 _SAME_CLOCK = 600.0
+# Steps of a compile are together no longer than it is, but for the roundings of two clocks.
+_MOST_OVER = 0.01
 
 
 def exclusive(inclusive: dict[str, float]) -> dict[str, float]:
@@ -39,6 +43,23 @@ def exclusive(inclusive: dict[str, float]) -> dict[str, float]:
         inner = min(bound, known[at + 1][1]) if at + 1 < len(known) else 0.0
         own["other" if name == "total" else name] = round(bound - inner, 6)
     return own
+
+
+def _own(end: CompileEnded | None, inclusive: dict[str, float]) -> dict[str, float]:
+    """What each phase took itself, by the steps that torch told of; where it told of none, or of more than the whole,
+    from its sums. `other` is what no step accounts for.
+    """
+    whole = inclusive.get("total")
+    told = {name: end.own[name] for name in OWN_PHASES if name in end.own} if end is not None else {}
+    other = (whole or 0.0) - sum(told.values())
+    if whole is None or not told or other < -_MOST_OVER * whole:
+        return exclusive(inclusive)
+    return {**told, "other": round(max(0.0, other), 6)}
+
+
+def _memory(end: CompileEnded | None) -> CompileMemory | None:
+    found = end.memory if end is not None else None
+    return None if found is None else CompileMemory(found.added, found.kept)
 
 
 def _began(start: float | None, event_at: float, metrics: Mapping[str, Any]) -> float | None:
@@ -206,16 +227,18 @@ def _status(forward: Mapping[str, Any] | None, broken: bool, error: ErrorSeen | 
 
 def _add_times(compilation: Compilation, start: CompileStarted, ends: list[CompileEnded], zero: float | None) -> None:
     """The forward compile's own times; those of the backward ones as spans, and their sum under their own name."""
-    forward: Mapping[str, Any] = next((end.metrics for end in ends if not end.backward), {})
+    first = next((end for end in ends if not end.backward), None)
+    forward: Mapping[str, Any] = first.metrics if first is not None else {}
     compilation.began = _began(zero, start.at, forward)
     compilation.seconds = _phases(forward)
-    compilation.exclusive = exclusive(compilation.seconds)
+    compilation.exclusive = _own(first, compilation.seconds)
+    compilation.memory = _memory(first)
     for end in ends:
         if end.backward:
             # It has no event for its start: the one for its end is enough.
             seconds = _phases(end.metrics)
             began = _began(zero, max(0.0, end.at - seconds.get("total", 0.0)), end.metrics)
-            compilation.backward.append(BackwardCompile(began, seconds, exclusive(seconds)))
+            compilation.backward.append(BackwardCompile(began, seconds, _own(end, seconds), _memory(end)))
     times = [span.seconds["total"] for span in compilation.backward if "total" in span.seconds]
     if times:
         compilation.seconds["backward"] = round(sum(times), 6)

@@ -104,7 +104,7 @@ def _entry(
         expected=failed.expected or event.expected,
         actual=failed.actual or event.actual,
         guard=failed.guard,
-        seconds=own.seconds.get("total") if own else None,
+        seconds=own.whole_seconds if own else None,
         process=raw.process,
         epoch=event.epoch,
         last_batch_of=event.last_batch_of,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dynalyze.report import PHASES, Compilation, Report, printable
+from dynalyze.report import PHASES, Compilation, CompileMemory, Report, printable
 from dynalyze.words.report import COMPILATION_WORDS, phase_words
 
 
@@ -24,6 +24,7 @@ class Span:
     seconds: dict[str, float]
     exclusive: dict[str, float]
     recompiled: bool
+    memory: CompileMemory | None = None
 
     @property
     def nested(self) -> list[tuple[str, float]]:
@@ -47,8 +48,11 @@ def spans(report: Report) -> list[Span]:
     found: list[Span] = []
     for item in report.compilations:
         recompiled = item.key in again
-        found.append(Span(item, False, item.began, item.seconds, item.exclusive, recompiled))
-        found += [Span(item, True, each.began, each.seconds, each.exclusive, recompiled) for each in item.backward]
+        found.append(Span(item, False, item.began, item.seconds, item.exclusive, recompiled, item.memory))
+        found += [
+            Span(item, True, each.began, each.seconds, each.exclusive, recompiled, each.memory)
+            for each in item.backward
+        ]
     return sorted(found, key=lambda span: (span.began is None, span.began or 0.0))
 
 

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
-from dynalyze.report import Finding, GraphBreak, Impact, Location, Report
+from dynalyze.report import Finding, GraphBreak, Impact, Location, Report, seconds_later
 from dynalyze.words.report import only_measured
 
 
@@ -37,12 +37,15 @@ def _together(one: Impact | None, other: Impact | None) -> Impact | None:
     if one is None or other is None:
         return one or other
     share = _sum(one.share, other.share)
+    ms, spent = _sum(one.ms_per_call, other.ms_per_call), _sum(one.compile_seconds, other.compile_seconds)
     return Impact(
-        ms_per_call=_sum(one.ms_per_call, other.ms_per_call),
+        ms_per_call=ms,
         share=None if share is None else min(1.0, share),
-        compile_seconds=_sum(one.compile_seconds, other.compile_seconds),
+        compile_seconds=spent,
         what=one.what or other.what,
         without_ms=_left(one, other),
+        calls=one.calls or other.calls,
+        seconds=seconds_later(spent, ms),
     )
 
 

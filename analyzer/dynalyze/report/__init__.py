@@ -58,6 +58,9 @@ Cause = Literal[
 PHASES = ("total", "dynamo", "aot_autograd", "inductor", "code_generation")
 """The phases of a compile as keys of `seconds`, outermost first: each holds the next one that is there."""
 
+OWN_PHASES = ("dynamo", "guards", "aot_autograd", "inductor", "code_generation", "kernels", "other")
+"""The keys of `exclusive`, phases without those inside of them: together they are the compile."""
+
 
 class TargetModel(msgspec.Struct):
     """The model that was built for `hf:NAME`. `family` is transformers' model_type; `inputs` are texts: dtype and
@@ -110,12 +113,22 @@ class Process(msgspec.Struct):
     command: CommandLine = []
 
 
+class CompileMemory(msgspec.Struct):
+    """Bytes of a compile: `added` is the most by which the resident memory of the process rose meanwhile, `kept` by how
+    much it had risen in the end. Compilers and workers are processes of their own, and not in it.
+    """
+
+    added: int = 0
+    kept: int = 0
+
+
 class BackwardCompile(msgspec.Struct):
-    """The compile of a backward graph, often later than its forward one; times as those of a compilation."""
+    """The compile of a backward graph, often later than its forward one; the rest as of a compilation."""
 
     began: float | None = None
     seconds: dict[Word, float] = {}
     exclusive: dict[Word, float] = {}
+    memory: CompileMemory | None = None
 
 
 CacheName = Literal["autograd", "fx_graph"]
@@ -162,10 +175,19 @@ class Compilation(msgspec.Struct):
     breaks: list[Word] = []
     module: Quote = ""
     instance: int | None = None
+    memory: CompileMemory | None = None
 
     @property
     def key(self) -> CompilationKey:
         return self.process, self.epoch, self.compile_id
+
+    @property
+    def whole_seconds(self) -> float | None:
+        """All that it took, its backward graph's compile too. Phases are inclusive: one holds all others."""
+        if not self.seconds:
+            return None
+        forward = [seconds for name, seconds in self.seconds.items() if name != "backward"]
+        return self.seconds.get("total", max(forward, default=0.0)) + self.seconds.get("backward", 0.0)
 
     @property
     def name(self) -> str:
@@ -437,12 +459,23 @@ class Kernel(msgspec.Struct):
     provenance: Provenance = ""
 
 
+LATER_CALLS = 1000
+"""After as many calls the price of compiling and that of calls are told together."""
+
+
+def seconds_later(compile_seconds: float | None, ms_per_call: float | None) -> float | None:
+    """What compiling and `LATER_CALLS` calls take together, where both are known."""
+    if compile_seconds is None or ms_per_call is None:
+        return None
+    return round(compile_seconds + LATER_CALLS * ms_per_call / 1e3, 6)
+
+
 class Impact(msgspec.Struct):
     """A measured cost, never estimated; None what was not measured.
 
     `ms_per_call` is spent in each call of the compiled model, `share` is that of the whole call, and `compile_seconds`
     went into compiling; `what` says into which. `without_ms` is the call less `ms_per_call`: a bound, what a call takes
-    at best without this, as long as its graphs take what they take now.
+    at best without this, as long as its graphs take what they take now. `calls` calls and compiling take `seconds`.
     """
 
     ms_per_call: float | None = None
@@ -450,6 +483,8 @@ class Impact(msgspec.Struct):
     compile_seconds: float | None = None
     what: Message = ""
     without_ms: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
 
 
 class Example(msgspec.Struct):

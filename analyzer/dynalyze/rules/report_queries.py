@@ -15,6 +15,7 @@ from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Repo
 from dynalyze.report.measurements import BreakPrice, Measurement
 from dynalyze.rules.recompile_series import seconds
 from dynalyze.rules.rule import Ranked
+from dynalyze.text.amounts import duration
 
 _Judge = Callable[[Report], Iterator[Ranked]]
 
@@ -193,9 +194,13 @@ def times(number: int) -> str:
 
 
 def recompile_cost(members: list[Recompile], what: str = "spent compiling again") -> Impact | None:
-    """What recompiles took together, where each was timed."""
+    """What recompiles took together, where each was timed, and the next change will take as well."""
     known = seconds(members)
-    return None if known is None else Impact(compile_seconds=known, what=what)
+    if known is None:
+        return None
+    changes = len({each.change or each.id for each in members if each.cause != "limit"})
+    each_time = f", {duration(known / changes)} each time" if changes > 1 else ""
+    return Impact(compile_seconds=known, what=f"{what}{each_time}")
 
 
 def capability(report: Report) -> tuple[int, int] | None:

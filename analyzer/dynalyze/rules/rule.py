@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from dynalyze.report import Advice, Example, Finding, GraphBreak, Impact, Location, Report, Severity
+from dynalyze.report import (
+    LATER_CALLS,
+    Advice,
+    Example,
+    Finding,
+    GraphBreak,
+    Impact,
+    Location,
+    Report,
+    Severity,
+    seconds_later,
+)
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.text.errors import UsageError
 
@@ -160,16 +171,19 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     prices = next((each.prices for each in report.measurements if each.prices and each.prices.breaks), None)
     found = [each for each in prices.breaks if each.break_id in wanted] if prices else []
     call_ms = prices.call_ms.value if prices and prices.call_ms else 0.0
-    taken = sum(each.ms.value for each in found)
     spent = sum(each.compile_seconds or 0.0 for each in report.graph_breaks if each.id in wanted)
     if not (found or spent):
         return None
+    ms = sum(each.ms.value for each in found) if found else None
+    later = seconds_later(spent or None, ms)
     return Impact(
-        ms_per_call=taken if found else None,
+        ms_per_call=ms,
         share=min(1.0, sum(each.share for each in found)) if found else None,
         compile_seconds=round(spent, 6) or None,
         what="spent compiling because of it" if spent else "",
-        without_ms=max(0.0, call_ms - taken) if found else None,
+        calls=None if later is None else LATER_CALLS,
+        without_ms=max(0.0, call_ms - ms) if ms is not None else None,
+        seconds=later,
     )
 
 

@@ -89,11 +89,13 @@ COMPILATION_WORDS: dict[CompilationStatus, str] = {
 
 _PHASE_WORDS = {
     "total": "Whole compile",
-    "other": "Other",
+    "other": "Not accounted for",
     "dynamo": "Dynamo",
+    "guards": "Guards",
     "aot_autograd": "AOTAutograd",
     "inductor": "Inductor",
     "code_generation": "Code generation",
+    "kernels": "Kernels",
 }
 
 SEVERITY_WORDS: dict[Severity, str] = {"error": "Error", "warning": "Warning", "info": "Note"}
@@ -192,14 +194,6 @@ def compilation_name(process: int, epoch: int, compile_id: str) -> str:
     return f"{compile_id} ({', '.join(extra)})" if extra else compile_id
 
 
-def compile_seconds(phases: dict[str, float]) -> float | None:
-    """The whole time of one compilation, its backward graph's too. Phases are inclusive: one holds all others."""
-    if not phases:
-        return None
-    forward = [seconds for name, seconds in phases.items() if name != "backward"]
-    return phases.get("total", max(forward, default=0.0)) + phases.get("backward", 0.0)
-
-
 class Totals(NamedTuple):
     """The counts of a report. None stands for "not recorded", never for zero."""
 
@@ -218,7 +212,7 @@ def totals(report: Report) -> Totals:
     """Count what a report holds."""
     statuses = Counter(compilation.status for compilation in report.compilations)
     effects = Counter(item.effect for item in report.graph_breaks)
-    seconds = [each for item in report.compilations if (each := compile_seconds(item.seconds)) is not None]
+    seconds = [each for item in report.compilations if (each := item.whole_seconds) is not None]
     limits = sum(item.cause == "limit" for item in report.recompiles)
     return Totals(
         breaks=len(report.graph_breaks),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalyze.capture import events
 from dynalyze.capture.events import CompileEnded, CompileStarted
 from dynalyze.events.log import RunLog
 from dynalyze.facts.compilations import compilations, exclusive
@@ -17,7 +18,7 @@ from dynalyze.facts.stacks import Places
 from dynalyze.render.chrome_trace import spans
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.timeline import MAX_ROWS, TimelineView
-from dynalyze.report import PHASES, BackwardCompile, Compilation, Report
+from dynalyze.report import PHASES, BackwardCompile, Compilation, CompileMemory, Report
 from recordings import as_run, line_with, recorded, without_live_fields
 from records import MAIN, TORCH, broke, end, failed, frame, process, run_of, start, torch_frame
 from sample_reports import clean_report, compilation, empty_report, recompile, rich_report
@@ -234,6 +235,31 @@ def test_a_phase_that_is_not_known_leaves_its_time_to_the_one_around_it() -> Non
 
 def test_a_phase_longer_than_the_one_around_it_is_cut() -> None:
     assert exclusive({"total": 1.0, "dynamo": 1.5, "inductor": 4.0}) == {"other": 0.0, "dynamo": 0.0, "inductor": 1.0}
+
+
+STEPS = {"dynamo": 0.5, "guards": 0.25, "inductor": 1.0, "kernels": 8.0}
+
+
+def with_costs(**metrics: Any) -> CompileEnded:
+    return CompileEnded(
+        id="0/0", metrics={"has_guarded_code": True, **metrics}, own=STEPS, memory=events.CompileMemory(3, 2)
+    )  # type: ignore[typeddict-item]
+
+
+def test_steps_that_torch_told_of_go_before_its_sums_and_what_none_accounts_for_is_other() -> None:
+    told = with_costs(duration_us=10_000_000, aot_autograd_cumulative_compile_time_us=9_500_000)
+    assert one(start(), told).exclusive == {**STEPS, "other": 0.25}
+
+
+def test_steps_longer_than_the_whole_are_not_believed() -> None:
+    told = with_costs(duration_us=1_000_000)
+    assert one(start(), told).exclusive == {"other": 1.0}
+
+
+def test_memory_is_told_of_each_direction_where_it_was_read() -> None:
+    found = one(start(), with_costs(duration_us=1), end(backward=True, duration_us=1))
+    assert found.memory == CompileMemory(3, 2)
+    assert [each.memory for each in found.backward] == [None]
 
 
 seconds = st.dictionaries(st.sampled_from(PHASES), st.floats(-10, 1e6, allow_nan=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dynalyze.render.view.compiles import ProcessesView
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process, Recompile, Report, Target
-from dynalyze.words.report import compile_seconds, totals
+from dynalyze.words.report import totals
 
 PLACE = Location("/job/model.py", 3, function="step")
 
@@ -47,5 +47,3 @@ def test_time_that_the_backward_graphs_took_is_in_the_total() -> None:
     found = report(Process(0, 7))
     found.compilations = [Compilation("0/0", 0, 0, PLACE, "compiled", {"total": 1.0, "backend": 0.9, "backward": 0.5})]
     assert totals(found).seconds == 1.5
-    assert compile_seconds({"backward": 0.5}) == 0.5
-    assert compile_seconds({}) is None

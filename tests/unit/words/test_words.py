@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import msgspec
 import pytest
 
 from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Impact, Severity, Status
@@ -14,7 +15,6 @@ from dynalyze.words.report import (
     EFFECTS,
     SEVERITY_WORDS,
     STATUS_WORDS,
-    compile_seconds,
     count_of,
     duration,
     impact_words,
@@ -92,9 +92,14 @@ def test_totals_keep_unknown_apart_from_zero() -> None:
 
 
 def test_inclusive_phases_are_not_added_up() -> None:
-    assert compile_seconds({"dynamo": 19.2, "inductor": 17.5}) == 19.2
-    assert compile_seconds({"dynamo": 3.0, "total": 2.0}) == 2.0
-    assert compile_seconds({}) is None
+    def whole(**seconds: float) -> float | None:
+        return msgspec.structs.replace(compilation("0/0"), seconds=seconds).whole_seconds
+
+    assert whole(dynamo=19.2, inductor=17.5) == 19.2
+    assert whole(dynamo=3.0, total=2.0) == 2.0
+    assert whole(total=1.0, backend=0.9, backward=0.5) == 1.5
+    assert whole(backward=0.5) == 0.5
+    assert whole() is None
 
 
 def test_a_plain_recording_needs_no_note_and_a_lossy_one_has_them() -> None:

@@ -21,7 +21,7 @@ from dynalyze.render.view.links import (
 )
 from dynalyze.render.view.plots.changes import changes_plot
 from dynalyze.report import Compilation, ForcedSize, GraphBreak, Process, Report, SkippedFrame, TracedFile
-from dynalyze.words.report import compile_seconds, count_of, duration, short_path
+from dynalyze.words.report import count_of, duration, short_path
 
 MAX_FILES = 300
 MAX_SEE = 12
@@ -71,7 +71,7 @@ class CompilationView:
         self.fact = item
         self.link = links.compilation(*item.key)
         self.place = links.place(item.location)
-        self.seconds = compile_seconds(item.seconds)
+        self.seconds = item.whole_seconds
         self.bar = f"{BAR_WIDTH * self.seconds / slowest:.1f}" if self.seconds and slowest else ""
         self.met = first(links.met.get(item.key, []), MAX_SEE)
         drawn = ((name, places.get(self.link.anchor)) for name, places in drawings.items())
@@ -85,7 +85,7 @@ class CompilationsView:
     """
 
     def __init__(self, report: Report, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> None:
-        slowest = max((compile_seconds(item.seconds) or 0.0 for item in report.compilations), default=0.0)
+        slowest = max((item.whole_seconds or 0.0 for item in report.compilations), default=0.0)
         self.shown = first(report.compilations, MAX_COMPILATIONS).map(
             lambda item: CompilationView(item, links, slowest, drawings)
         )
@@ -105,7 +105,7 @@ class ProcessRow:
     def __init__(self, report: Report, process: Process, anchors: Anchors) -> None:
         number = process.process
         compiled = [each for each in report.compilations if each.process == number]
-        known = [seconds for each in compiled if (seconds := compile_seconds(each.seconds)) is not None]
+        known = [seconds for each in compiled if (seconds := each.whole_seconds) is not None]
         self.anchor = anchors.claim(f"process-{number}")
         self.name = f"{number} (pid {process.pid})"
         self.rank = "" if process.rank is None else str(process.rank)

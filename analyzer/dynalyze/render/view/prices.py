@@ -5,9 +5,9 @@ from __future__ import annotations
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots.prices import price_plot
-from dynalyze.report import Report
+from dynalyze.report import LATER_CALLS, Report, seconds_later
 from dynalyze.report.measurements import BreakPrice, GuardPrice, GuardRemedy, Prices, SettingPrice
-from dynalyze.text.amounts import count_of, milliseconds, percent
+from dynalyze.text.amounts import count_of, duration, milliseconds, percent
 from dynalyze.text.visible import clipped
 from dynalyze.words.bench import gain_words
 from dynalyze.words.report import line_words, setting_name
@@ -32,8 +32,9 @@ class PricesView:
         self.lead = _lead(found, chosen.configuration)
         self.plot = price_plot(anchors.claim("plot-call"), found, chosen.calls, links.facts)
         self.breaks = bool(found.breaks)
+        spent = {each.id: each.compile_seconds for each in report.graph_breaks}
         tables = (
-            _breaks(found.breaks), _settings(found.settings), _guards(found.guards), _remedies(found.remedies),
+            _breaks(found.breaks, spent), _settings(found.settings), _guards(found.guards), _remedies(found.remedies),
         )  # fmt: skip
         self.tables = [each for each in tables if each.rows]
         self.remedies = [(each.setting, "Safe" if each.safe else "Unsafe", _doing(each)) for each in found.remedies]
@@ -56,8 +57,11 @@ def _lead(found: Prices, configuration: str) -> str:
     )
 
 
-def _breaks(prices: list[BreakPrice]) -> Table:
+def _breaks(prices: list[BreakPrice], spent: dict[str, float | None]) -> Table:
+    """A row a break; with what compiling took because of it, `spent`, where the report tells that of any."""
     heads = ["Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back", "Without it, at best"]
+    compiled = any(spent.get(each.break_id) for each in prices[:_MOST_ROWS])
+    heads += ["Compiling", f"After {LATER_CALLS:,} calls"] if compiled else []
     rows = [
         [
             f"{each.break_id or each.gb_type}, {line_words(each.place)}",
@@ -67,10 +71,16 @@ def _breaks(prices: list[BreakPrice]) -> Table:
             milliseconds(each.gap_ms),
             milliseconds(each.resume_ms),
             milliseconds(each.without_ms),
+            *(_until_later(each, spent.get(each.break_id)) if compiled else ()),
         ]
         for each in prices[:_MOST_ROWS]
     ]
     return Table("What graph breaks take of a call", heads, rows)
+
+
+def _until_later(price: BreakPrice, spent: float | None) -> list[str]:
+    both = spent, seconds_later(spent, price.ms.value)
+    return ["" if seconds is None else duration(seconds) for seconds in both]
 
 
 def _settings(tried: list[SettingPrice]) -> Table:

@@ -7,7 +7,8 @@ import math
 from dynalyze.render.chrome_trace import Span, spans
 from dynalyze.render.view.links import Anchors, Index, first
 from dynalyze.render.view.plots.drawing import Scale, round_step, shortened
-from dynalyze.report import Report
+from dynalyze.report import OWN_PHASES, Report
+from dynalyze.text.amounts import size
 from dynalyze.words.report import count_of, duration, phase_words
 
 MAX_ROWS = 100
@@ -18,7 +19,7 @@ _HEAD, _ROW, _BAR = 28, 24, 14
 _LETTER_ROOM = 15.0
 _LABEL_CHARACTERS = 27
 _TICKS = 6
-_PHASES = ("other", "dynamo", "aot_autograd", "inductor", "code_generation", "total")
+_PHASES = (*OWN_PHASES, "total")
 
 
 class TimelineView:
@@ -118,9 +119,22 @@ def _sentences(timed: list[Span], unplaced: int) -> list[str]:
     else:
         share = "Less than 1 %" if again / total < 0.005 else f"{100 * again / total:.0f} %"
         said.append(f"{share} of compile time was recompilation ({duration(again)}).")
+    said += _memory(timed)
     if unplaced:
         said.append(f"The start of {count_of(unplaced, 'compile')} is not known: the table alone has those.")
     return said
+
+
+def _memory(timed: list[Span]) -> list[str]:
+    """The most that a compile added to the memory of its process."""
+    known = [(found, span) for span in timed if (found := span.memory) is not None]
+    if not known:
+        return []
+    most, span = max(known, key=lambda pair: pair[0].added)
+    name = f"{span.compilation.compile_id}, {_what(span)}"
+    return (
+        [f"The process had up to {size(most.added)} more in memory while it compiled ({name})."] if most.added else []
+    )
 
 
 def _segments(span: Span, x: float, width: float) -> list[tuple[str, float, float, str]]:

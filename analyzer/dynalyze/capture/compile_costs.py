@@ -1,0 +1,118 @@
+"""What a compile took by torch's own clock, phase by phase without the phases inside, and the memory it added.
+
+torch tells when each step of a compile begins and ends, in the thread that takes it: other threads compile kernels
+meanwhile, and one clock cannot run twice. Memory is read at each of these moments, on Linux.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynalyze.capture.events import CompileMemory
+
+# The phase of a step by the first of these that its name begins with; another step belongs to the one around it.
+_PHASES = {
+    "build_guards": "guards",
+    "backend_compile": "aot_autograd",
+    "entire_backward_compile": "aot_autograd",
+    "_recursive_": "inductor",
+    "inductor_": "inductor",
+    "code_gen": "code_generation",
+    "compile_file": "kernels",
+    "async_compile": "kernels",
+    "PyCodeCache": "kernels",
+    "CachingAutotuner": "kernels",
+}
+_KILO = 1024
+
+
+@dataclass
+class _Step:
+    name: str
+    phase: str
+    began: float
+    inside: float = 0.0
+    """What the steps inside of it took."""
+
+
+@dataclass
+class _Compile:
+    """The compile that a thread is at: its open steps, and what those that ended took by themselves."""
+
+    steps: list[_Step] = field(default_factory=list)
+    own: dict[str, float] = field(default_factory=dict)
+    resident: int = 0
+    peak: int = 0
+    highest: int = 0
+
+
+class CompileCosts:
+    """Follows the compiles of one process, each in its thread."""
+
+    def __init__(self) -> None:
+        self._now = threading.local()
+
+    def step(self, payload: Any) -> None:
+        """A record of torch's for a trace viewer: the beginning or the end of a step."""
+        try:
+            record = json.loads(payload)
+            kind, name, at = record["ph"], str(record["name"]), float(record["ts"]) / 1e6
+        except (TypeError, ValueError, KeyError, RecursionError):
+            return
+        now = self._of_thread()
+        if kind == "B":
+            if not now.steps:
+                now = self._now.compile = _started()
+            around = now.steps[-1].phase if now.steps else "dynamo"
+            phase = next((phase for start, phase in _PHASES.items() if name.startswith(start)), around)
+            now.steps.append(_Step(name, phase, at))
+        elif kind == "E" and any(step.name == name for step in now.steps):
+            while (ended := now.steps.pop()).name != name:
+                pass  # An exception ended it.
+            length = at - ended.began
+            now.own[ended.phase] = now.own.get(ended.phase, 0.0) + max(0.0, length - ended.inside)
+            if now.steps:
+                now.steps[-1].inside += length
+        now.peak = max(now.peak, _resident())
+
+    def of_compile(self) -> tuple[dict[str, float], CompileMemory | None]:
+        """The seconds of each phase without those inside it, and the memory, of the compile that ends now."""
+        now = self._of_thread()
+        own, now.own = {phase: round(seconds, 6) for phase, seconds in now.own.items()}, {}
+        return own, _memory(now) if now.resident else None
+
+    def _of_thread(self) -> _Compile:
+        if not hasattr(self._now, "compile"):
+            self._now.compile = _Compile()
+        found: _Compile = self._now.compile
+        return found
+
+
+def _started() -> _Compile:
+    resident = _resident()
+    return _Compile(resident=resident, peak=resident, highest=_highest())
+
+
+def _memory(now: _Compile) -> CompileMemory:
+    """The kernel's own high-water mark is exact where this compile raised it."""
+    resident, highest = _resident(), _highest()
+    peak = highest if highest > now.highest else max(now.peak, resident)
+    return CompileMemory(max(0, peak - now.resident), resident - now.resident)
+
+
+def _resident() -> int:
+    """Resident memory of this process in bytes; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:  # noqa: PTH123
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _highest() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/status", "rb") as file:  # noqa: PTH123
+        return next((int(line.split()[1]) * _KILO for line in file if line.startswith(b"VmHWM:")), 0)
+    return 0
