@@ -85,6 +85,27 @@ def test_a_program_that_changes_what_is_no_longer_checked_is_told(compiles: Comp
     assert not found.plain_ms and not found.remedy_ms
 
 
+def test_parts_that_share_one_code_share_it_in_a_trial_too(compiles: Compiles) -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self, scale: int) -> None:
+            super().__init__()
+            self.scale = scale
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scale
+
+    both = Scaled(2), Scaled(3)
+
+    def steps() -> list[Step]:
+        return [Call(torch.compile(each, backend="eager")) for each in both]
+
+    plain = steps()
+    timer_for("cpu").passes(plain, 3)
+    remedy = next(each for each in offered(None) if each.name == "skip_guard_on_all_nn_modules_unsafe")
+    found = Trials(plain, steps, compiles, timer_for("cpu"), both[0]).take(remedy, 0.1, 1.0, 50)
+    assert found.outputs == "different", "the second one runs what was compiled for the first, as the program would"
+
+
 def test_a_setting_that_changes_nothing_is_not_timed(compiles: Compiles) -> None:
     found = trial(reads_a_flag, "skip_guard_on_inbuilt_nn_modules_unsafe", compiles)
     assert found.pointless and not found.plain_ms

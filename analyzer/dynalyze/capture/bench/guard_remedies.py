@@ -187,7 +187,7 @@ class Trials:
             return
         trial.outputs = self._compared(steps)
         if trial.outputs == "different":
-            trial.problem = "its outputs are others: the program changes what is no longer checked"
+            trial.problem = "its outputs are others: what is no longer checked differs between these calls"
             return
         activity = self._compiles.activity
         self._take_turns(steps, trial, seconds, min(recent), lead_in(recent))

@@ -201,15 +201,15 @@ def forget_sizes() -> None:
 
 @contextlib.contextmanager
 def compiled_apart(keep: GuardFilter | None, **arguments: Any) -> Iterator[list[int]]:
-    """What torch.compile is given in the block, by whomever, shares no compiled code with anything before it: it can be
-    compared with that in one process. Only the guards that `keep` keeps are checked in it.
+    """What torch.compile is given in the block, by whomever, shares compiled code among itself as ever, and none with
+    anything outside: it can be compared with that in one process. Only guards that `keep` keeps are checked in it.
 
     `arguments` are more that torch.compile passes on. The one number of the list counts how often it was called: 0
     says that the block has reached nothing, as it is where torch has no such place.
     """
     import torch._dynamo
 
-    reached, original = [0], _optimize()
+    reached, original, apart = [0], _optimize(), dict[Any, Any]()
     if original is None:
         yield reached
         return
@@ -220,7 +220,7 @@ def compiled_apart(keep: GuardFilter | None, **arguments: Any) -> Iterator[list[
         if keep is not None:
             kwargs["guard_filter_fn"] = keep if own is None else _both(own, keep)
         backend, *rest = args or (kwargs.pop("backend", "inductor"),)
-        return original(_set_apart(backend), *rest, **{**kwargs, **arguments})
+        return original(_set_apart(backend, apart), *rest, **{**kwargs, **arguments})
 
     torch._dynamo.optimize = optimize
     try:
@@ -241,14 +241,20 @@ def _both(one: GuardFilter, other: GuardFilter) -> GuardFilter:
     return lambda guards: [a and b for a, b in zip(one(guards), other(guards), strict=True)]
 
 
-def _set_apart(backend: Any) -> Any:
-    """The same backend, equal to no other: what an equal one has compiled Dynamo takes for its own."""
+def _set_apart(backend: Any, apart: dict[Any, Any]) -> Any:
+    """The same backend, equal to those alike in `apart` and to no other: what an equal one has compiled Dynamo takes
+    for its own.
+    """
     kind = type(backend)
     if kind.__module__ == "torch":  # torch.compile has made it, for this one call.
-        members = {"__eq__": lambda self, other: self is other, "__hash__": object.__hash__}
-        backend.__class__ = type(kind.__name__, (kind,), {**members, "__module__": kind.__module__})
+
+        def equal(self: Any, other: Any) -> bool:
+            return type(other) is type(self) and bool(kind.__eq__(self, other))
+
+        members = {"__eq__": equal, "__hash__": object.__hash__, "__module__": kind.__module__}
+        backend.__class__ = apart.setdefault(kind, type(kind.__name__, (kind,), members))
         return backend
     from torch._dynamo import lookup_backend
 
     found = lookup_backend(backend) if isinstance(backend, str) else backend
-    return lambda graph, inputs: found(graph, inputs)
+    return apart.setdefault(id(found), lambda graph, inputs: found(graph, inputs))

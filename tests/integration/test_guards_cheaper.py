@@ -1,0 +1,50 @@
+"""What makes guards cheaper, tried in a real process: settings that gain, and that the program cannot bear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench_process import of_object
+
+from dynalyze.bench.prices import priced
+from dynalyze.bench.schedule import Arm
+from dynalyze.bench.workers import WorkerPool
+from dynalyze.launch.streams import Streams
+from dynalyze.report.measurements import Prices
+from limits import WALL_SECONDS
+
+MODEL = """
+import torch
+class Config:
+    def __init__(self, value):
+        self.value = value
+class Guarded(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.configs = [Config(value) for value in range(600)]
+    def forward(self, x):
+        return x + sum(each.value for each in self.configs)
+"""
+
+
+def measured(folder: Path) -> Prices:
+    """Measured again while other work on the machine makes the prices untrue."""
+    (folder / "guarded.py").write_text(MODEL)
+    arm = Arm(of_object(folder / "guarded.py", "Guarded", ["torch.ones(2, 2)"]), None)
+    with WorkerPool(Streams("target", quiet=True), WALL_SECONDS) as pool:
+        found = (priced(pool, arm, 0.2, None) for _ in range(10))
+        return next(prices for prices in found if any(each.gains for each in prices.remedies))
+
+
+def test_of_the_guards_on_a_list_of_configs_a_call_is_rid_without_them(tmp_path: Path) -> None:
+    prices = measured(tmp_path)
+    known = {each.name: each for each in prices.remedies}
+    assert [each.safe for each in prices.remedies] == sorted((each.safe for each in prices.remedies), reverse=True)
+    kept = known["keep_tensor_guards_unsafe"]
+    assert kept.outputs == "equal" and kept.dropped is not None and kept.dropped > 600
+    assert "recursive dict tags" in known and "isolate_recompiles" not in known, "torch.compile is called once"
+    gaining = max((each for each in prices.remedies if each.gains), key=lambda each: each.dropped or 0)
+    assert gaining.gain_ms is not None and gaining.before_ms is not None
+    assert 0 < gaining.gain_ms.value < gaining.before_ms.value
+    advised = [group for version in prices.guards for group in version.groups if group.advice]
+    assert ("self.configs", "values") in [(each.source, each.holds) for each in advised]
