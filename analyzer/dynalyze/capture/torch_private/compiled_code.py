@@ -245,7 +245,7 @@ def _set_apart(backend: Any, apart: dict[Any, Any]) -> Any:
     """The same backend, equal to those alike in `apart` and to no other: what an equal one has compiled Dynamo takes
     for its own.
     """
-    kind = type(backend)
+    kind: Any = type(backend)
     if kind.__module__ == "torch":  # torch.compile has made it, for this one call.
 
         def equal(self: Any, other: Any) -> bool:
