@@ -17,6 +17,7 @@ from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import BreakPrice, Interval, Pair, Prices, SettingPrice
 from dynalyze.words.report import STAYS
 
+_WIDEST = math.log(2)
 _RIGHT = ("equal", "benign", "rounding only")
 
 
@@ -95,8 +96,11 @@ class Trial:
         if not margins:
             found.problem = "too few pairs of processes tell how far two equal ones differ"
             return
-        plain = statistics.fmean(one for one, _ in medians) / calls
         mean, margin = statistics.fmean(math.log(one / other) for one, other in medians), max(margins)
+        if margin > _WIDEST:
+            found.problem = "the machine was too busy: two equal processes may differ by more than two times"
+            return
+        plain = statistics.fmean(one for one, _ in medians) / calls
         found.plain_ms = plain
         found.ms = Interval(*(plain * math.exp(-mean + off) for off in (0.0, -margin, margin)))
         found.saved_ms = Interval(plain - found.ms.value, plain - found.ms.high, plain - found.ms.low)

@@ -46,10 +46,16 @@ def test_a_clear_gain_is_shown_and_its_ends_belong_together() -> None:
 
 
 def test_what_two_equal_processes_may_differ_by_is_no_gain() -> None:
-    wild = [Pair([1.0], [ratio]) for ratio in (0.8, 1.2, 1.0, 0.9, 1.15)]
+    wild = [Pair([1.0], [ratio]) for ratio in (0.9, 1.1, 1.0, 0.95, 1.05)]
     found = concluded([Pair([3.0] * 9, [2.8] * 9)], wild)
     assert found.saved_ms is not None
     assert found.saved_ms.low < 0 < found.saved_ms.high
+
+
+def test_nothing_is_told_where_equal_processes_differ_by_more_than_two_times() -> None:
+    found = concluded([Pair([3.0] * 9, [2.0] * 9)], [Pair([1.0], [ratio]) for ratio in (0.3, 3.0, 1.0, 2.0)])
+    assert found.ms is None
+    assert "too busy" in found.problem
 
 
 def test_one_pair_alone_shows_nothing() -> None:

@@ -1,8 +1,8 @@
 """The compiled code that Dynamo holds: its versions, the graphs that they call, their guards; how to stand between.
 
-Run on torch 2.13 and 2.15. Code that Dynamo makes calls its graphs and the rests of broken functions by names among the
-function's globals: there, and without anything being compiled again, something can stand in for them. Where a version
-of torch lacks one of these parts nothing is found, and nothing is told.
+Run on torch 2.8, 2.11, 2.13 and 2.15. Code that Dynamo makes calls its graphs and the rests of broken functions by
+names among the function's globals: there, and without anything being compiled again, something can stand in for them.
+Where a version of torch lacks one of these parts nothing is found, and nothing is told.
 """
 
 from __future__ import annotations
