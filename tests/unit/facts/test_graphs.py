@@ -74,6 +74,11 @@ def test_operations_inputs_and_origins() -> None:
     assert found.origins["h"].code == "h = self.a(x).relu()"
 
 
+def test_the_line_of_a_checkpointed_operation() -> None:
+    marked = DYNAMO.replace("# File", "# ac_graph_id: 3 - PREFER_RECOMPUTE File", 1)
+    assert parse(marked).origins == parse(DYNAMO).origins
+
+
 @pytest.mark.parametrize(
     ("line", "op"),
     [

@@ -43,6 +43,8 @@ def test_a_step_that_keeps_more_names_the_lines_that_do() -> None:
 def test_a_peak_in_a_backward_that_computes_again_names_what_it_computes() -> None:
     again = KeptLine(SECOND, 0, 0, recomputed=["aten.addmm", "aten.exp"])
     (finding,) = found_of(memory(10, 50, again))
+    (nowhere,) = found_of(memory(10, 50, KeptLine(None, recomputed=["aten.addmm"])))
+    assert nowhere.advice == finding.advice and nowhere.location is None
     assert finding.title == "The peak of default is 50 MB, 2.5 times eager's 20 MB"
     assert "graph_break()" in finding.advice
     assert finding.detail is not None and "2 operations again, most at model.py:13 (2)" in finding.detail.why

@@ -70,10 +70,8 @@ def _holds(measured: Measurement, found: StepMemory) -> Ranked:
     title = f"The peak of {measured.configuration} is {size(found.compiled_peak)}, " + _times(
         found.compiled_peak, found.eager_peak
     )
-    again = sorted(
-        (line for line in found.lines if line.recomputed and line.place), key=lambda line: -len(line.recomputed)
-    )
-    where = again[0].place if again else None
+    again = sorted((line for line in found.lines if line.recomputed), key=lambda line: -len(line.recomputed))
+    where = next((line.place for line in again if line.place), None)
     if found.compiled_peak_in == "forward" or not again:
         return step_memory.finding(
             title,
