@@ -93,7 +93,9 @@ def _source(name: str) -> tuple[InputKind, str]:
 _INPUT = re.compile(r'(\w+): (?:"([^"]*)"|\'([^\']*)\'|[\w.]+)')
 _SIGNATURE_END = re.compile(r"\)(?: *-> *.*)?:\s*(?:#.*)?$")
 # Within a checkpoint torch writes before it which one that is, and what is to become of the result.
-_ORIGIN = re.compile(r"# (?:ac_graph_id: [^:]* )?File: (?P<file>.+?):(?P<line>\d{1,9}) in (?P<function>[^\n]+?), code: (?P<code>.*)$")
+_ORIGIN = re.compile(
+    r"# (?:ac_graph_id: [^:]* )?File: (?P<file>.+?):(?P<line>\d{1,9}) in (?P<function>[^\n]+?), code: (?P<code>.*)$"
+)
 _NODE = re.compile(
     r"""(?P<name>\w+)(?: ?: ?(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|[\w.]+(?:\[[^=]*\])?))? = (?P<expression>.+)$"""
 )

@@ -57,3 +57,11 @@ def size(number: float) -> str:
         if value >= 0.9995:
             return f"{value:.{1 if unit == 'GB' and value < 9.95 else 0}f} {unit}"
     return count_of(int(number), "byte")
+
+
+def exact_size(number: float) -> str:
+    """Bytes with three digits, where sizes are set beside each other: "918 kB", "4.19 MB"."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number / factor >= 0.9995:
+            return f"{three_digits(number / factor)} {unit}"
+    return count_of(int(number), "byte")

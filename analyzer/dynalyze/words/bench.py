@@ -21,7 +21,7 @@ from dynalyze.report.measurements import (
     Speedup,
     StartUp,
 )
-from dynalyze.text.amounts import count_of, duration, milliseconds, percent, size
+from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent, size
 
 EAGER = "eager"
 """The name of the configuration that all others are measured against."""
@@ -362,8 +362,10 @@ def step_memory(item: Measurement) -> str:
     found = item.step_memory
     if found is None or found.problem:
         return ""
-    kept = f"keeps {size(found.compiled_kept)} for backward, eager {size(found.eager_kept)}"
-    return f"a training step {kept}; its peak is {size(found.compiled_peak)}, eager's {size(found.eager_peak)}"
+    kept = f"keeps {exact_size(found.compiled_kept)} for backward, eager {exact_size(found.eager_kept)}"
+    return (
+        f"a training step {kept}; its peak is {exact_size(found.compiled_peak)}, eager's {exact_size(found.eager_peak)}"
+    )
 
 
 def answers(item: Accuracy) -> str:

@@ -33,8 +33,8 @@ def test_a_step_that_keeps_more_names_the_lines_that_do() -> None:
     less = KeptLine(FIRST, 6 * MEGABYTE, 4 * MEGABYTE)
     more = KeptLine(SECOND, 4 * MEGABYTE, 14 * MEGABYTE)
     (finding,) = found_of(memory(18, 28, less, more))
-    assert finding.title == "default keeps 18 MB for backward, 1.8 times eager's 10 MB"
-    assert "model.py:13 (10 MB more)" in finding.advice and "model.py:12" not in finding.advice
+    assert finding.title == "default keeps 18.0 MB for backward, 1.8 times eager's 10.0 MB"
+    assert "model.py:13 (10.0 MB more)" in finding.advice and "model.py:12" not in finding.advice
     assert finding.location == SECOND
     assert finding.detail is not None and "activation_memory_budget" in finding.detail.config
     assert "not tried" in finding.detail.why
@@ -45,7 +45,7 @@ def test_a_peak_in_a_backward_that_computes_again_names_what_it_computes() -> No
     (finding,) = found_of(memory(10, 50, again))
     (nowhere,) = found_of(memory(10, 50, KeptLine(None, recomputed=["aten.addmm"])))
     assert nowhere.advice == finding.advice and nowhere.location is None
-    assert finding.title == "The peak of default is 50 MB, 2.5 times eager's 20 MB"
+    assert finding.title == "The peak of default is 50.0 MB, 2.5 times eager's 20.0 MB"
     assert "graph_break()" in finding.advice
     assert finding.detail is not None and "2 operations again, most at model.py:13 (2)" in finding.detail.why
     assert not finding.detail.config, "the budget does not bound the peak"

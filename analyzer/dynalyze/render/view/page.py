@@ -72,7 +72,7 @@ class Page:
         self.candidates = CandidatesView(report, links, anchors)
         self.modules = ModulesView(report, links, anchors)
         self.prices = PricesView(report, links, anchors)
-        self.step_memory = StepMemoryView(report)
+        self.step_memory = StepMemoryView(report, links)
         self.proved = ProvedView(report, links, anchors)
         self.measurements = MeasurementsView(report, anchors)
         self.accuracy = accuracy_view(report, anchors)

@@ -4,82 +4,76 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dynalyze.render.view.measurements import Table
+from dynalyze.render.view.links import Index, Place
 from dynalyze.report import Report
-from dynalyze.report.measurements import KeptLine, KeptTensor, StepMemory
-from dynalyze.text.amounts import listed, size
-from dynalyze.text.visible import clipped
+from dynalyze.report.measurements import KeptLine, KeptTensor, Measurement, StepMemory
+from dynalyze.text.amounts import exact_size, listed
 from dynalyze.words import bench as words
-from dynalyze.words.report import line_words
 
 _MOST_ROWS = 30
-_MOST_OPS, _MOST_TENSORS = 6, 3
+_MOST = 6
 
 
 class StepMemoryView:
     """Every configuration whose training step was looked at; falsy where there is none."""
 
-    def __init__(self, report: Report) -> None:
-        found = [each for each in report.measurements if each.step_memory is not None]
-        self.problems = [
-            f"{each.configuration}: {each.step_memory.problem}"
-            for each in found
-            if each.step_memory and each.step_memory.problem
-        ]
-        self.parts = [
-            (words.capital(f"{words.workload_name(each)}: {words.step_memory(each)}."), table, left)
-            for each in found
-            if each.step_memory and not each.step_memory.problem
-            for table, left in [_table(each.step_memory, each.configuration)]
-        ]
+    def __init__(self, report: Report, links: Index) -> None:
+        found = [(each, each.step_memory) for each in report.measurements if each.step_memory is not None]
+        self.problems = [f"{each.configuration}: {memory.problem}" for each, memory in found if memory.problem]
+        self.parts = [StepView(each, memory, links) for each, memory in found if not memory.problem]
 
     def __bool__(self) -> bool:
         return bool(self.parts or self.problems)
 
 
-def _table(found: StepMemory, configuration: str) -> tuple[Table, int]:
-    peaks = f"Peak (eager in the {found.eager_peak_in}, compiled in the {found.compiled_peak_in})"
-    totals = [
-        [what, size(eager), size(compiled), _more(compiled - eager), ""]
-        for what, eager, compiled in (
-            ("Kept for backward", found.eager_kept, found.compiled_kept),
-            (peaks, found.eager_peak, found.compiled_peak),
-        )
-    ]
-    rows = [
-        [
-            _where(line),
-            _tensors(line.eager_bytes, line.eager),
-            _tensors(line.compiled_bytes, line.compiled),
-            _more(line.compiled_bytes - line.eager_bytes),
-            _ops(line.recomputed),
+class StepView:
+    """One configuration. `totals` are rows of what, eager, compiled and the difference; `omitted` lines have no row."""
+
+    def __init__(self, measured: Measurement, memory: StepMemory, links: Index) -> None:
+        self.name = words.workload_name(measured)
+        self.lead = f"{words.capital(self.name)}: {words.step_memory(measured)}."
+        where = f"Peak, in the {memory.compiled_peak_in}"
+        if memory.eager_peak_in != memory.compiled_peak_in:
+            where += f" (eager's in the {memory.eager_peak_in})"
+        self.totals = [
+            (what, exact_size(eager), exact_size(compiled), _more(compiled - eager))
+            for what, eager, compiled in (
+                ("Kept for backward", memory.eager_kept, memory.compiled_kept),
+                (where, memory.eager_peak, memory.compiled_peak),
+            )
         ]
-        for line in found.lines[:_MOST_ROWS]
-    ]
-    heads = ["Line", "Eager", "Compiled", "Difference", "Computed again in backward"]
-    left = max(0, len(found.lines) - _MOST_ROWS) + found.lines_omitted
-    return Table(f"Memory of a training step of {configuration}", heads, [*totals, *rows]), left
+        self.lines = [LineView(each, links) for each in memory.lines[:_MOST_ROWS]]
+        self.omitted = len(memory.lines) - len(self.lines) + memory.lines_omitted
 
 
-def _where(line: KeptLine) -> str:
-    if line.place is None:
-        return "unknown line"
-    code = f": {clipped(line.place.code, 80)}" if line.place.code else ""
-    return f"{line_words(line.place)}{code}"
+class LineView:
+    """One line. `tensors` say of each side what is kept there."""
+
+    def __init__(self, line: KeptLine, links: Index) -> None:
+        self.place: Place | None = None if line.place is None else links.place(line.place)
+        self.code = "" if line.place is None else line.place.code or ""
+        self.eager, self.compiled = (
+            exact_size(amount) if amount else "" for amount in (line.eager_bytes, line.compiled_bytes)
+        )
+        self.tensors = [
+            f"{side}: {_counted([_name(each) for each in tensors])}"
+            for side, tensors in (("eager", line.eager), ("compiled", line.compiled))
+            if tensors
+        ]
+        self.more = _more(line.compiled_bytes - line.eager_bytes)
+        self.again = _counted([op.removeprefix("aten.") for op in line.recomputed])
 
 
-def _tensors(amount: int, tensors: list[KeptTensor]) -> str:
-    """ "4.2 MB: exp [1024, 512], mul [1024, 512]"; the module in the place of the operation, in eager."""
-    if not amount:
-        return ""
-    names = [f"{each.op.removeprefix('aten.') or each.module} {each.shape}".strip() for each in tensors]
-    return f"{size(amount)}: {clipped(listed(names, _MOST_TENSORS), 120)}"
+def _name(tensor: KeptTensor) -> str:
+    """A tensor by what made it; in eager by the module that ran."""
+    return f"{tensor.op.removeprefix('aten.') or tensor.module} {tensor.dtype} {tensor.shape}".strip()
 
 
-def _ops(ops: list[str]) -> str:
-    counted = Counter(op.removeprefix("aten.") for op in ops).most_common()
-    return listed([f"{count} {name}" if count > 1 else name for name, count in counted], _MOST_OPS)
+def _counted(names: list[str]) -> str:
+    """ "3 mul, exp and 4 more"."""
+    counted = Counter(names).most_common()
+    return listed([f"{count} {name}" if count > 1 else name for name, count in counted], _MOST)
 
 
 def _more(difference: int) -> str:
-    return f"{'+' if difference > 0 else '−'}{size(abs(difference))}" if difference else "same"
+    return f"{'+' if difference > 0 else '−'}{exact_size(abs(difference))}" if difference else "same"

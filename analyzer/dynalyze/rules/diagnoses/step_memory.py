@@ -8,7 +8,7 @@ from pathlib import PurePath
 from dynalyze.report import Report
 from dynalyze.report.measurements import KeptLine, Measurement, StepMemory
 from dynalyze.rules.rule import Ranked, Rule
-from dynalyze.text.amounts import count_of, listed, size
+from dynalyze.text.amounts import count_of, exact_size, listed
 
 _MORE, _LEAST = 1.2, 1_000_000
 _LINES = 3
@@ -46,15 +46,17 @@ def _is_more(compiled: int, eager: int) -> bool:
 
 
 def _times(compiled: int, eager: int) -> str:
-    return f"{compiled / eager:.1f} times eager's {size(eager)}" if eager else "where eager has none"
+    return f"{compiled / eager:.1f} times eager's {exact_size(eager)}" if eager else "where eager has none"
 
 
 def _keeps(measured: Measurement, found: StepMemory) -> Ranked:
     more = [line for line in found.lines if line.compiled_bytes > line.eager_bytes]
     more.sort(key=lambda line: line.eager_bytes - line.compiled_bytes)
-    most = listed([f"{_name(line)} ({size(line.compiled_bytes - line.eager_bytes)} more)" for line in more[:_LINES]])
+    most = listed(
+        [f"{_name(line)} ({exact_size(line.compiled_bytes - line.eager_bytes)} more)" for line in more[:_LINES]]
+    )
     return step_memory.finding(
-        f"{measured.configuration} keeps {size(found.compiled_kept)} for backward, "
+        f"{measured.configuration} keeps {exact_size(found.compiled_kept)} for backward, "
         f"{_times(found.compiled_kept, found.eager_kept)}",
         f"Bound what the compiler keeps{f', most of it more at {most}' if most else ''}: `{_BUDGET}`; or checkpoint "
         "these lines with torch.utils.checkpoint(..., use_reentrant=False) inside of what is compiled.",
@@ -67,7 +69,7 @@ def _keeps(measured: Measurement, found: StepMemory) -> Ranked:
 
 
 def _holds(measured: Measurement, found: StepMemory) -> Ranked:
-    title = f"The peak of {measured.configuration} is {size(found.compiled_peak)}, " + _times(
+    title = f"The peak of {measured.configuration} is {exact_size(found.compiled_peak)}, " + _times(
         found.compiled_peak, found.eager_peak
     )
     again = sorted((line for line in found.lines if line.recomputed), key=lambda line: -len(line.recomputed))
