@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PLAIN: dict[str, dict[str, Any]] = {
     "load": {"device": "cpu", "calls": 1, "import_seconds": 1.0, "load_seconds": 0.5, "threads": 2},
     "warm": {"calls_ms": [9.0, 2.0, 2.0], "steady_after": 1, "counts": {"compiled_frames": 1}, "phases": {}},
+    "record": {"calls_ms": [9.0, 2.0, 2.0], "torch_folder": ""},
     "check": {"counts": {}, "recompiles_while_timing": 0, "cudagraph_replays": None, "invalid": ""},
     "memory": {"kind": "rss", "steady_peak": 1000, "compile_peak": 3000, "reserved_peak": None},
     "accuracy": {"verdict": "equal", "anchored": True},

@@ -348,7 +348,7 @@ def running() -> list[str]:
 
 STEP = {"saved": [{"bytes": 8, "dtype": "float32", "shape": [2], "place": None, "module": "", "graph": None}],
         "peak_bytes": 20, "peak_in": "backward"}  # fmt: skip
-NO_PRICES = {"calls": 1, "plain_ms": [], "stamped_ms": [], "problem": "too short", "torch_folder": ""}
+NO_PRICES = {"calls": 1, "plain_ms": [], "stamped_ms": [], "problem": "too short"}
 
 
 @pytest.mark.parametrize(("phase", "asked"), [("train", True), ("forward", False)])
