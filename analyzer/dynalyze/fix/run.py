@@ -16,22 +16,27 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.events import TorchLoaded
 from dynalyze.files.paths import working_folder
-from dynalyze.fix.lines import unified
+from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.patches import changed, is_library, name_of, patch_of
-from dynalyze.fix.proof import Baseline, Prover
-from dynalyze.fix.search import Attempt, Search, State, evidence_of, reason_against
+from dynalyze.fix.proof import DRAWS, Baseline, Prover
+from dynalyze.fix.search import RAISES, Attempt, Search, State, evidence_of, reason_against
 from dynalyze.fix.settings import as_python
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
-from dynalyze.report import GraphBreak, Report
-from dynalyze.report.fixes import Counts, Fix, Fixed, Unfixed
+from dynalyze.report import GraphBreak, Location, Report
+from dynalyze.report.fixes import Counts, Fix, Fixed, Side, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
 from dynalyze.text.errors import UsageError
+from dynalyze.words.report import line_words
+
+SIDE_EFFECTS = frozenset({"printed", "logged", "warned", RAISES})
+"""What compiled code may lack after a change that somebody made: it is told, for them to judge."""
 
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
 _NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be proved of it"
+_NONE_ENDED = "no graph break ends by it"
 _NOTHING_FITS = "no change is known that fits it"
 
 
@@ -66,7 +71,7 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
         if unknown := [name for name in wish.only if name not in known]:
             there = f"there are {', '.join(sorted(known))}" if known else "it has none"
             raise UsageError(f"--only {unknown[0]}: no graph break of this run; {there}")
-        report.fixed = Fixed(before=_counts(report), reproduce=list(report.command))
+        report.fixed = Fixed(before=counts_of(report), reproduce=list(report.command))
         if not report.graph_breaks:
             return Fixing(report)
         ready, source = planned(seen, observation.target, plan)
@@ -74,11 +79,11 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
             report.capture.notes.append(f"Nothing could be proved: {source.reason}.")
             report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
             return Fixing(report)
-        return _Road(observation, ready, wish, progress, seen).go()
+        return Road(observation, ready, wish, progress, seen).go()
 
 
-class _Road:
-    """One run of `fix` on a program that was observed."""
+class Road:
+    """What `fix` and `verify` do with a program that was observed."""
 
     def __init__(
         self, observation: Observation, plan: Plan, wish: Wish, progress: Callable[[str], None], seen: Observed
@@ -92,15 +97,25 @@ class _Road:
         self._folder = torch.folder if torch is not None else ""
 
     def go(self) -> Fixing:
+        """Look for changes, prove them, and run the program with those that were kept."""
+        return self._with_prover(self._searched)
+
+    def judge(self, originals: Mapping[str, str], texts: Mapping[str, str], sides: Sequence[tuple[str, int]]) -> Fixing:
+        """Prove this change. `sides` are lines, one in each side of the branches that it concerns."""
+        return self._with_prover(lambda pool, prover, baseline: self._judged(
+            pool, prover, baseline, State(dict(originals), {}, baseline.compiled), dict(texts), sides
+        ))  # fmt: skip
+
+    def _with_prover(self, then: Callable[[WorkerPool, Prover, Baseline], Fixing]) -> Fixing:
         streams = Streams(self._plan.label, quiet=self._plan.quiet, once=True)
         with WorkerPool(streams, self._plan.timeout, python=self._plan.python) as pool:
             try:
-                return self._within(pool)
+                return self._within(pool, then)
             except Stopped:
                 self._report.outcome.status, self._report.outcome.message = "interrupted", how_it_ended()
                 return Fixing(self._report)
 
-    def _within(self, pool: WorkerPool) -> Fixing:
+    def _within(self, pool: WorkerPool, then: Callable[[WorkerPool, Prover, Baseline], Fixing]) -> Fixing:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
         with Prover(pool, self._plan, self._folder) as prover:
@@ -113,21 +128,66 @@ class _Road:
                 report.capture.notes.append(f"Nothing could be proved: {baseline.problem}.")
                 fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
                 return Fixing(report)
-            search = Search(prover, baseline, self._progress, calls=max(1, report.capture.recorded_calls))
-            wanted = self._wanted(baseline.compiled.breaks)
-            attempts: list[Attempt] = []
-            try:
-                attempts += search.run(list(wanted.values()))
-                self._proved_together(search, attempts)
-            except Stopped:
-                report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            self._told(attempts, wanted, search)
-            state = search.state
-            if state.changed and fixed.evidence is not None and self._wish.bench_seconds:
-                fixed.evidence.speedup = self._speed(pool, prover, state)
+            return then(pool, prover, baseline)
+
+    def _searched(self, pool: WorkerPool, prover: Prover, baseline: Baseline) -> Fixing:
+        report, fixed = self._report, self._report.fixed
+        assert fixed is not None
+        search = Search(prover, baseline, self._progress, calls=self._calls)
+        wanted = self._wanted(baseline.compiled.breaks)
+        attempts: list[Attempt] = []
+        try:
+            attempts += search.run(list(wanted.values()))
+            self._proved_together(search, attempts)
+        except Stopped:
+            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+        self._told(attempts, wanted, search)
         if fixed.kept and report.outcome.status != "interrupted":
-            self._run_again(state)
-        return Fixing(report, prover.originals, state.texts)
+            self._concluded(pool, prover, search.state)
+        return Fixing(report, prover.originals, search.state.texts)
+
+    def _judged(
+        self, pool: WorkerPool, prover: Prover, baseline: Baseline, before: State, texts: dict[str, str],
+        sides: Sequence[tuple[str, int]],
+    ) -> Fixing:  # fmt: skip
+        """One change, whoever made it, as the only fix of the report."""
+        report, fixed = self._report, self._report.fixed
+        assert fixed is not None
+        prover.originals = before.texts
+        self._progress("comparing the calls before and after")
+        tried = prover.prove(texts, {}, draws=DRAWS, sides=sides)
+        evidence = evidence_of(tried, calls=self._calls, before=baseline.compiled.counts)
+        ran = {(file, line) for file, line in tried.proof.get("lines", ())}
+        evidence.sides = [Side(Location(file, line), (file, line) in ran) for file, line in sides]
+        root = Path(working_folder())
+        fixed.patch, fixed.evidence = patch_of(before.texts, texts, root), evidence
+        told = Fix("f1", [], "source", "proved", "The change", files=list(texts), patch=fixed.patch, evidence=evidence)
+        report.fixes = [told]
+        state = State(texts, {}, tried.after or before.compiled, changed=True)
+        if reason := reason_against(tried, SIDE_EFFECTS):
+            uncompared = not tried.proof or bool(tried.proof.get("problem"))
+            told.status, told.reason = "suggested" if uncompared else "rejected", reason
+        after = self._concluded(pool, prover, state, timed=told.status == "proved")
+        gone, new = _moved(report.graph_breaks, after, before.texts, texts)
+        told.breaks = [each.id for each in gone]
+        fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
+        if told.status == "proved" and (new or not gone):
+            worst = f"the graph breaks at {line_words(new[0].location)} then: {new[0].gb_type}" if new else _NONE_ENDED
+            told.status, told.reason = "rejected", worst
+        fixed.kept = [told.id] if told.status == "proved" else []
+        return Fixing(report, before.texts, texts)
+
+    @property
+    def _calls(self) -> int:
+        return max(1, self._report.capture.recorded_calls)
+
+    def _concluded(self, pool: WorkerPool, prover: Prover, state: State, *, timed: bool = True) -> list[GraphBreak]:
+        """What the change gains, and what the whole program compiles with it: its breaks then."""
+        fixed = self._report.fixed
+        assert fixed is not None and fixed.evidence is not None
+        if timed and self._wish.bench_seconds:
+            fixed.evidence.speedup = self._speed(pool, prover, state)
+        return self._run_again(state)
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
         """The breaks of the baseline that are to end, by the ids that they have in the report."""
@@ -199,7 +259,7 @@ class _Road:
             self._report.capture.notes.append(f"The gain in speed is not known: {failure.message}.")
         return stats.speedup(pairs, control)
 
-    def _run_again(self, state: State) -> None:
+    def _run_again(self, state: State) -> list[GraphBreak]:
         """The whole program with the changes: what it compiles then."""
         fixed = self._report.fixed
         assert fixed is not None
@@ -207,11 +267,12 @@ class _Road:
         changes = dict(state.texts)
         again = replace(self._observation, changes=changes, settings=as_python(state.settings), bundle=False)
         with observed(again) as seen:
-            fixed.after = _counts(seen.report)
+            fixed.after = counts_of(seen.report)
             if seen.report.outcome.status not in ("complete", "incomplete"):
                 self._report.capture.notes.append(
                     f"With the changes the program ended otherwise: {seen.report.outcome.message}"
                 )
+            return seen.report.graph_breaks
 
 
 def _fix(name: str, attempt: Attempt, names: Mapping[int, str], search: Search, root: Path) -> Fix:
@@ -237,8 +298,24 @@ def _fix(name: str, attempt: Attempt, names: Mapping[int, str], search: Search, 
     )  # fmt: skip
 
 
-def _counts(report: Report) -> Counts:
+def counts_of(report: Report) -> Counts:
     return Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles))
+
+
+def _moved(
+    before: Sequence[GraphBreak], after: Sequence[GraphBreak], originals: Mapping[str, str], texts: Mapping[str, str]
+) -> tuple[list[GraphBreak], list[GraphBreak]]:
+    """The breaks that are gone, and those that are new, told by type, file and the line that they had."""
+
+    def was(each: GraphBreak) -> tuple[Any, ...]:
+        file, line = each.location.file, each.location.line
+        there = line_before(originals[file], texts[file], line) if file in originals else line
+        return file, there, each.gb_type
+
+    known = {(each.location.file, each.location.line, each.gb_type) for each in before}
+    left = {was(each) for each in after}
+    gone = [each for each in before if (each.location.file, each.location.line, each.gb_type) not in left]
+    return gone, [each for each in after if was(each) not in known]
 
 
 def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:

@@ -33,7 +33,8 @@ def add(summary: Summary, report: Report, fixed: Fixed) -> None:
         for caveat in words.caveats(fix.evidence):
             summary.indented(caveat, "yellow")
         summary.line()
-    _unfixed(summary, fixed)
+    if not fixed.given:
+        _unfixed(summary, fixed)
     if fixed.before is not None and fixed.after is not None:
         _table(summary, fixed)
     if said := words.gain(fixed.evidence):
@@ -46,18 +47,21 @@ def add(summary: Summary, report: Report, fixed: Fixed) -> None:
 def _heading(summary: Summary, fix: Fix) -> None:
     mark, style = _MARKS[fix.status]
     title = Text(one_line(fix.title), style="bold")
-    title.append(f"  {', '.join(fix.breaks)}, {words.changes(fix)}, {words.STATUSES[fix.status]}", style="dim")
-    summary.beside(Text.assemble((f"{mark} ", style), (fix.id, "dim")), title)
+    ends = one_line(", ".join(fix.breaks))
+    title.append(f"  {ends}, {words.changes(fix)}, {words.STATUSES[fix.status]}", style="dim")
+    summary.beside(Text.assemble((f"{mark} ", style), (one_line(fix.id), "dim")), title)
 
 
 def _change(summary: Summary, fix: Fix) -> None:
     for line in fix.setting.splitlines():
         summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
-    lines = fix.patch.splitlines()
+    lines = fix.patch.rstrip("\n").split("\n") if fix.patch else []
     for line in lines[:_MOST_LINES]:
-        summary.indented(Text(one_line(line), style=_STYLES.get(line[:1], ""), no_wrap=True, overflow="ellipsis"), by=5)
+        shown = Text.assemble(("│ ", "dim"), (one_line(line), _STYLES.get(line[:1], "")))
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        summary.indented(shown)
     if len(lines) > _MOST_LINES:
-        summary.indented(f"... {len(lines) - _MOST_LINES} more lines: --patch FILE", "dim", by=5)
+        summary.indented(f"... {len(lines) - _MOST_LINES} more lines: --patch FILE", "dim")
 
 
 def _unfixed(summary: Summary, fixed: Fixed) -> None:

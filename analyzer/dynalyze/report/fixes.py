@@ -87,6 +87,7 @@ class Fixed(msgspec.Struct):
 
     `before` and `after` are of whole runs of the program. `libraries` are files of installed packages among those that
     the patch changes: they are never written to. `reproduce` is the command that proves it again.
+    `given`: the change is not ours, it was given to `dynalyze verify`.
     """
 
     kept: list[Word] = []
@@ -98,3 +99,4 @@ class Fixed(msgspec.Struct):
     after: Counts | None = None
     libraries: list[FilePath] = []
     reproduce: CommandLine = []
+    given: bool = False

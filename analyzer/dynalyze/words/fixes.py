@@ -14,6 +14,8 @@ _MOST_EFFECTS = 3
 
 def verdict(report: Report, fixed: Fixed) -> str:
     """The first line."""
+    if fixed.given:
+        return _of_given(report, fixed)
     if not report.graph_breaks:
         return "Nothing to fix: no graph break was met."
     ended = ended_breaks(report)
@@ -22,6 +24,18 @@ def verdict(report: Report, fixed: Fixed) -> str:
         return f"No proved fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
     whole = " The model compiles to one graph per call." if fixed.after and not fixed.after.breaks else ""
     return f"{len(ended)} of {count_of(asked, 'graph break')} end, proved.{whole}"
+
+
+def _of_given(report: Report, fixed: Fixed) -> str:
+    """The first line on a change that somebody else made."""
+    if not report.fixes:
+        return "Not proved: the calls of the program could not be compared."
+    fix = report.fixes[0]
+    if fix.status != "proved":
+        return f"Not proved: {fix.reason or 'the calls of the program could not be compared'}."
+    whole = len(fix.breaks) + len(fixed.unfixed)
+    ended = f"{len(fix.breaks)} of {count_of(whole, 'graph break')} end"
+    return f"Proved: {ended}, and nothing else that was compared changes."
 
 
 def ended_breaks(report: Report) -> list[str]:

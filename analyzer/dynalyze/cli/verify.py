@@ -1,0 +1,71 @@
+"""`dynalyze verify`: whether a change that somebody made ends graph breaks and leaves everything else as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dynalyze.cli.explain import short_bench
+from dynalyze.cli.options import (
+    compile_options,
+    observation_of,
+    report_options,
+    seconds_option,
+    target_of,
+    target_options,
+    transformers_options,
+)
+from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import say
+
+_PATCHES = (".patch", ".diff")
+
+
+@click.command()
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@target_options
+@compile_options
+@transformers_options
+@report_options
+@click.option("--no-bench", is_flag=True, help="Do not measure what the change gains in speed.")
+@seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
+@click.pass_context
+def verify(context: click.Context, /, before: str, after: str, **options: Any) -> int:
+    """Prove a change that you, or an agent, made: BEFORE is a target of `dynalyze explain`, AFTER the same file changed
+    (beside it, or in another checkout, whose other files count too), or a patch. Exit 0 where graph breaks end, none is
+    new, and outputs, gradients, state and exceptions are what they were; else 1.
+
+    \b
+    dynalyze verify model.py model_new.py
+    dynalyze verify old/model.py new/model.py -- --batch 4
+    dynalyze verify model.py fix.patch
+    """
+    from dynalyze.cli.outputs import Outputs
+    from dynalyze.fix.verify import changed_files, patched_files
+    from dynalyze.fix.verify import verify as run_verify
+    from dynalyze.launch.interrupts import Interrupts
+
+    arguments = tuple(filter(None, (options["target"], *options["arguments"])))
+    context.params.update(target=before, arguments=arguments)
+    target = target_of(context)
+    path = Path(after.partition(":")[0] if ".py:" in after else after)
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}; AFTER is the changed file, or a patch")
+    if path.suffix in _PATCHES:
+        texts = patched_files(path.read_text(encoding="utf-8", errors="replace"), Path.cwd())
+    elif target.path is None:
+        raise UsageError(f"{before} names no file that {after} could take the place of; give a patch")
+    else:
+        texts = changed_files(Path(target.path), path)
+    outputs = Outputs(options, f"{target.stem}.verify", target.path)
+    plan = replace(short_bench(options, target), prices=False)
+    seconds = 0.0 if options["no_bench"] else options["bench_seconds"]
+    with Interrupts():
+        found = run_verify(observation_of(context, target, bundle=True), plan, texts, seconds, say)
+        status = outputs.publish(found.report)
+    assert found.report.fixed is not None
+    return status or int(not found.report.fixed.kept)
