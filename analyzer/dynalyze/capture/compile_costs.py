@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynalyze.capture.events import CompileMemory
+from dynalyze.capture.process_tree import descendants
 
 # The phase of a step by the first of these that its name begins with; another step belongs to the one around it.
 _PHASES = {
@@ -29,6 +30,8 @@ _PHASES = {
     "CachingAutotuner": "kernels",
 }
 _KILO = 1024
+# Between two looks at compilers, in seconds: one of C++ runs for a second.
+_PAUSE = 0.1
 
 
 @dataclass
@@ -38,6 +41,7 @@ class _Step:
     began: float
     inside: float = 0.0
     """What the steps inside of it took."""
+    compilers: _Compilers | None = None
 
 
 @dataclass
@@ -49,6 +53,8 @@ class _Compile:
     resident: int = 0
     peak: int = 0
     highest: int = 0
+    others: int = 0
+    known: frozenset[int] = frozenset()
 
 
 class CompileCosts:
@@ -70,9 +76,10 @@ class CompileCosts:
                 now = self._now.compile = _started()
             around = now.steps[-1].phase if now.steps else "dynamo"
             phase = next((phase for start, phase in _PHASES.items() if name.startswith(start)), around)
-            now.steps.append(_Step(name, phase, at))
+            builds = phase == "kernels" != around and now.resident
+            now.steps.append(_Step(name, phase, at, compilers=_Compilers(now.known) if builds else None))
         elif kind == "E" and any(step.name == name for step in now.steps):
-            while (ended := now.steps.pop()).name != name:
+            while (ended := _pop(now)).name != name:
                 pass  # An exception ended it.
             length = at - ended.began
             now.own[ended.phase] = now.own.get(ended.phase, 0.0) + max(0.0, length - ended.inside)
@@ -95,21 +102,70 @@ class CompileCosts:
 
 def _started() -> _Compile:
     resident = _resident()
-    return _Compile(resident=resident, peak=resident, highest=_highest())
+    return _Compile(resident=resident, peak=resident, highest=_highest(), known=frozenset(descendants()))
+
+
+def _pop(now: _Compile) -> _Step:
+    step = now.steps.pop()
+    if step.compilers is not None:
+        now.others = max(now.others, step.compilers.end())
+    return step
 
 
 def _memory(now: _Compile) -> CompileMemory:
     """The kernel's own high-water mark is exact where this compile raised it."""
     resident, highest = _resident(), _highest()
     peak = highest if highest > now.highest else max(now.peak, resident)
-    return CompileMemory(max(0, peak - now.resident), resident - now.resident)
+    return CompileMemory(max(0, peak - now.resident), resident - now.resident, now.others)
+
+
+class _Compilers:
+    """Looks now and then at the memory of the processes that were started since, while kernels are built.
+
+    The kernel's own mark of processes that have ended is of no use: it counts what the process had that forked them.
+    """
+
+    def __init__(self, known: frozenset[int]) -> None:
+        self._known = known
+        self._most = 0
+        self._ended = threading.Event()
+        self._command = _command("self")
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def end(self) -> int:
+        """The most that they held at once, in bytes."""
+        self._ended.set()
+        self._thread.join()
+        self._look()
+        return self._most
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_PAUSE):
+            self._look()
+
+    def _look(self) -> None:
+        # A fork that has not begun its own program yet has the memory of this one.
+        started = (pid for pid in descendants() if pid not in self._known and _command(pid) != self._command)
+        self._most = max(self._most, sum(resident - shared for resident, shared in map(_pages, started)))
+
+
+def _command(pid: int | str) -> bytes:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+        return file.read()
+    return b""
 
 
 def _resident() -> int:
-    """Resident memory of this process in bytes; 0 where the system does not tell."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:  # noqa: PTH123
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
+    return _pages("self")[0]
+
+
+def _pages(pid: int | str) -> tuple[int, int]:
+    """Resident memory of a process in bytes, and how much of that is of files; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123
+        page, (_, resident, shared, *_) = os.sysconf("SC_PAGE_SIZE"), map(int, file.read().split())
+        return resident * page, shared * page
+    return 0, 0
 
 
 def _highest() -> int:

@@ -153,10 +153,13 @@ class Metrics(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class CompileMemory:
-    """Bytes: by how much the resident memory of the process rose at most while it compiled, and in the end."""
+    """Bytes: by how much the resident memory of the process rose at most while it compiled, and in the end; what the
+    processes held that it started for it.
+    """
 
     added: Whole = 0
     kept: Whole = 0
+    others: Whole = 0
 
 
 class CompileEnded(CompilerEvent, tag="compile_end"):

@@ -54,12 +54,12 @@ def _own(end: CompileEnded | None, inclusive: dict[str, float]) -> dict[str, flo
     other = (whole or 0.0) - sum(told.values())
     if whole is None or not told or other < -_MOST_OVER * whole:
         return exclusive(inclusive)
-    return {**told, "other": round(max(0.0, other), 6)}
+    return {**told, "other": round(max(0.0, other), 5)}  # Below are roundings of the others.
 
 
 def _memory(end: CompileEnded | None) -> CompileMemory | None:
     found = end.memory if end is not None else None
-    return None if found is None else CompileMemory(found.added, found.kept)
+    return None if found is None else CompileMemory(found.added, found.kept, found.others)
 
 
 def _began(start: float | None, event_at: float, metrics: Mapping[str, Any]) -> float | None:

@@ -115,11 +115,12 @@ class Process(msgspec.Struct):
 
 class CompileMemory(msgspec.Struct):
     """Bytes of a compile: `added` is the most by which the resident memory of the process rose meanwhile, `kept` by how
-    much it had risen in the end. Compilers and workers are processes of their own, and not in it.
+    much it had risen in the end, `others` the most that the processes held which it started: compilers and workers.
     """
 
     added: int = 0
     kept: int = 0
+    others: int = 0
 
 
 class BackwardCompile(msgspec.Struct):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -87,3 +90,26 @@ def test_memory_that_is_freed_again_before_the_compile_ends_counts_for_its_peak(
     assert memory is not None
     assert memory.added >= 60 << 20
     assert memory.kept < 60 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_what_is_started_to_build_kernels_counts_apart() -> None:
+    costs = CompileCosts()
+    with holding(64 << 20):
+        told(costs, WHOLE[:10])
+        with holding(64 << 20):
+            told(costs, WHOLE[10:])
+    memory = costs.of_compile()[1]
+    assert memory is not None
+    assert 64 << 20 <= memory.others < 128 << 20
+
+
+@contextlib.contextmanager
+def holding(size: int) -> Iterator[None]:
+    """A process that holds so many bytes."""
+    program = f"held = b'x' * {size}; print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        yield
+        started.communicate(b"\n")

@@ -242,7 +242,7 @@ STEPS = {"dynamo": 0.5, "guards": 0.25, "inductor": 1.0, "kernels": 8.0}
 
 def with_costs(**metrics: Any) -> CompileEnded:
     return CompileEnded(
-        id="0/0", metrics={"has_guarded_code": True, **metrics}, own=STEPS, memory=events.CompileMemory(3, 2)
+        id="0/0", metrics={"has_guarded_code": True, **metrics}, own=STEPS, memory=events.CompileMemory(3, 2, 1)
     )  # type: ignore[typeddict-item]
 
 
@@ -258,7 +258,7 @@ def test_steps_longer_than_the_whole_are_not_believed() -> None:
 
 def test_memory_is_told_of_each_direction_where_it_was_read() -> None:
     found = one(start(), with_costs(duration_us=1), end(backward=True, duration_us=1))
-    assert found.memory == CompileMemory(3, 2)
+    assert found.memory == CompileMemory(3, 2, 1)
     assert [each.memory for each in found.backward] == [None]
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from dynalyze.capture.process_tree import descendants
 
 _PROC = Path("/proc")
 _KILO = 1024
@@ -42,12 +44,12 @@ def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
 def _on_linux(run_passes: Callable[[], None]) -> dict[str, Any]:
     # Compilers that have ended: the largest of them, as the kernel keeps no more.
     ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _KILO
-    started = sum(_field(_PROC / str(pid) / "status", "VmHWM") for pid in _descendants())
+    started = sum(_field(_PROC / str(pid) / "status", "VmHWM") for pid in descendants())
     compile_peak = _field(_PROC / "self/status", "VmHWM") + max(ended, started)
     (_PROC / "self" / "clear_refs").write_text("5")
     run_passes()
     steady = _field(_PROC / "self/status", "VmHWM")
-    for pid in _descendants():  # What they share counted in part: forked workers share most of their memory.
+    for pid in descendants():  # What they share counted in part: forked workers share most of their memory.
         steady += _field(_PROC / str(pid) / "smaps_rollup", "Pss") or _field(_PROC / str(pid) / "status", "VmRSS")
     return {"kind": "rss", "steady_peak": steady, "compile_peak": max(compile_peak, steady), "reserved_peak": None}
 
@@ -60,14 +62,6 @@ def _field(file: Path, field: str) -> int:
             if name == field:
                 return int(value.split()[0]) * _KILO
     return 0
-
-
-def _descendants(of: int | str = "self") -> Iterator[int]:
-    for tasks in sorted((_PROC / str(of) / "task").glob("*/children")):
-        with contextlib.suppress(OSError):
-            for pid in tasks.read_text().split():
-                yield int(pid)
-                yield from _descendants(pid)
 
 
 def free_memory(model: Callable[..., Any]) -> int | None:

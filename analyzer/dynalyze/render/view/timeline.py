@@ -126,15 +126,17 @@ def _sentences(timed: list[Span], unplaced: int) -> list[str]:
 
 
 def _memory(timed: list[Span]) -> list[str]:
-    """The most that a compile added to the memory of its process."""
+    """The most that a compile added to the memory of its process, and the most that others held for one."""
     known = [(found, span) for span in timed if (found := span.memory) is not None]
     if not known:
         return []
     most, span = max(known, key=lambda pair: pair[0].added)
+    if not most.added:
+        return []
+    others = max(found.others for found, _ in known)
+    beside = f", and compilers and workers up to {size(others)}" if others else ""
     name = f"{span.compilation.compile_id}, {_what(span)}"
-    return (
-        [f"The process had up to {size(most.added)} more in memory while it compiled ({name})."] if most.added else []
-    )
+    return [f"The process had up to {size(most.added)} more in memory while it compiled ({name}){beside}."]
 
 
 def _segments(span: Span, x: float, width: float) -> list[tuple[str, float, float, str]]:
