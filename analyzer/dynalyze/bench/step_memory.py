@@ -60,7 +60,7 @@ class _Lines:
             file, number, function = saved["place"]
             origin = Location(file, number, function=function)
         line = self._line(origin)
-        tensor = KeptTensor(saved["bytes"], saved["dtype"], saved["shape"], name, saved["module"])
+        tensor = KeptTensor(saved["bytes"], saved["dtype"], saved["shape"], name or saved["op"], saved["module"])
         tensors = line.eager if side == "eager" else line.compiled
         tensors.append(tensor)
         tensors.sort(key=lambda each: -each.bytes)

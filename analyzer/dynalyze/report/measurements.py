@@ -261,8 +261,8 @@ class Prices(msgspec.Struct):
 
 
 class KeptTensor(msgspec.Struct):
-    """A tensor that is kept for backward, `bytes` of all that it keeps alive. `op` made it, where a compiled graph
-    tells; `module` is the one that ran, in eager.
+    """A tensor that is kept for backward, `bytes` of all that it keeps alive. `op` made it; `module` is the one that
+    ran, in eager.
     """
 
     bytes: int

@@ -346,7 +346,7 @@ def running() -> list[str]:
     return [line for line in lines if line.split()[1] != str(listing.pid)]
 
 
-STEP = {"saved": [{"bytes": 8, "dtype": "float32", "shape": [2], "place": None, "module": "", "graph": None}],
+STEP = {"saved": [{"bytes": 8, "dtype": "float32", "shape": [2], "place": None, "module": "", "op": "", "graph": None}],
         "peak_bytes": 20, "peak_in": "backward"}  # fmt: skip
 NO_PRICES = {"calls": 1, "plain_ms": [], "stamped_ms": [], "problem": "too short"}
 

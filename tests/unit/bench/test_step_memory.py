@@ -76,7 +76,7 @@ def measured(model: nn.Module, target: Any = None, calls: int = 1) -> list[Measu
     for step in steps:
         step.prepare()
         step.run()
-    return step_memory(steps, model, "cpu")
+    return step_memory(steps, model, "cpu", compiled=target is not None)
 
 
 def kept(step: MeasuredStep) -> list[int]:
@@ -90,8 +90,8 @@ def test_eager_keeps_what_its_operations_need_in_backward() -> None:
     relu, exp, cos, product = [each for each in step.saved if each.bytes]
     assert {each.place[0] for each in (relu, exp, cos, product) if each.place} == {__file__}
     lines = [each.place[1] for each in (relu, exp, cos, product) if each.place]
-    assert lines == [lines[0], lines[0] + 1, lines[0] + 1, lines[0] + 2]
-    assert (product.module, relu.module) == ("second", "")
+    assert lines == [lines[0], *[lines[0] + 1] * 3], "where each was made"
+    assert [each.op for each in (relu, exp, cos, product)] == ["aten.relu", "aten.exp", "aten.cos", "aten.mul"]
     # Torch itself: what the nodes of the graph hold.
     x = torch.randn(ROWS, WIDTH)
     node = model(x).grad_fn
@@ -141,7 +141,7 @@ def test_hooks_compile_nothing_anew() -> None:
 def test_calls_without_a_backward_have_no_memory_of_a_step() -> None:
     model = Chain()
     steps = CallsWorkload(model, [Inputs((torch.randn(2, WIDTH),), {})], phase="forward", grad=False).steps(model)
-    assert step_memory(steps, model, "cpu") == []
+    assert step_memory(steps, model, "cpu", compiled=False) == []
     nothing: dict[str, Any] = {"steps": []}
     assert memory_of(nothing, nothing, graphs_run()) is None
 
@@ -175,7 +175,16 @@ RUN = (("dynamo", FORWARD), ("forward", FORWARD), ("backward", BACKWARD))
 
 def saved(size: int, shape: list[int], line: int = 0, graph: int | None = None, **more: Any) -> dict[str, Any]:
     place = (MODEL, line, "forward") if line else None
-    return {"bytes": size, "dtype": "float32", "shape": shape, "place": place, "module": "", "graph": graph, **more}
+    return {
+        "bytes": size,
+        "dtype": "float32",
+        "shape": shape,
+        "place": place,
+        "module": "",
+        "op": "",
+        "graph": graph,
+        **more,
+    }
 
 
 def answer(*tensors: dict[str, Any], peak: int = 100) -> dict[str, Any]:
@@ -237,3 +246,21 @@ def test_the_answer_of_the_child_is_what_the_parent_reads() -> None:
     steps = {"steps": [asdict(each) for each in measured(Chain())]}
     found = memory_of(steps, steps, graphs_run())
     assert found is not None and found.eager_kept == found.compiled_kept == 4 * KEPT
+
+
+def test_a_tensor_that_a_module_was_given_is_told_with_what_made_it() -> None:
+    class Squared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(WIDTH, HIDDEN)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h: torch.Tensor = self.layer(x)
+            h = h.view(-1).relu_()
+            return h.square()
+
+    (step,) = measured(Squared())
+    ((own, op),) = [(each.module, each.op) for each in step.saved if each.bytes]
+    assert (own, op) == ("", "aten.relu_"), "written in place, and kept once for relu and square"
+    (linear,) = [each for each in measured(nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.GELU()))[0].saved if each.bytes]
+    assert (linear.module, linear.op) == ("0", "aten.addmm")

@@ -7,6 +7,7 @@ began: of each allocation and release by torch's profiler on the CPU, by the all
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -18,6 +19,8 @@ from typing import Any, Literal
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils import _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynalyze.capture.bench.call_workload import TrainStep, loss_of
 from dynalyze.capture.torch_private import compiled_code
@@ -30,9 +33,10 @@ class SavedForBackward:
     """A tensor that autograd saves, `bytes` of its whole storage; 0 where that is a parameter's or an input's, which
     are there anyway, or was counted before.
 
-    `place` is the file, line and function outside of torch that ran, `module` the innermost one. A tensor that a
-    compiled graph saves has the number of that graph in `graph`, in the order of the first calls; each lists what it
-    saves in the order of its backward graph's inputs.
+    `place` is the file, line and function outside of torch that made it with `op`, `module` the innermost one that ran;
+    where the maker is not known, that of the line that saves it. A tensor that a compiled graph saves has the number of
+    that graph in `graph`, in the order of the first calls; each lists what it saves in the order of its backward
+    graph's inputs.
     """
 
     bytes: int
@@ -40,6 +44,7 @@ class SavedForBackward:
     shape: list[int]
     place: tuple[str, int, str] | None = None
     module: str = ""
+    op: str = ""
     graph: int | None = None
 
 
@@ -50,12 +55,12 @@ class MeasuredStep:
     peak_in: Literal["forward", "backward"]
 
 
-def step_memory(steps: Sequence[Any], model: Any, device: str) -> list[MeasuredStep]:
+def step_memory(steps: Sequence[Any], model: Any, device: str, *, compiled: bool) -> list[MeasuredStep]:
     """Measure warm steps of a training, each by itself, without what the optimizer does."""
     found = []
     peak = _cuda_peak if device == "cuda" else _cpu_peak
     for step in [step for step in steps if isinstance(step, TrainStep)][:_MOST_STEPS]:
-        saved = _saved(step, model)
+        saved = _saved(step, model, compiled)
         gc.collect()  # What goes away during the next pass would count as released by it.
         found.append(MeasuredStep(saved, *peak(step)))
     return found
@@ -73,9 +78,33 @@ class _Packed:
     told: SavedForBackward
 
 
+class _Makers(TorchDispatchMode):  # type: ignore[misc]
+    """Which operation of which line made each storage: that is what a compiled graph tells of its tensors too."""
+
+    def __init__(self, module_of: Callable[[FrameType], str]) -> None:
+        super().__init__()
+        self.known: dict[Any, tuple[tuple[str, int, str] | None, str, str]] = {}
+        self._module_of = module_of
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {_storage(each) for each in _tensors((args, kwargs))}
+        made = [each for each in map(_storage, _tensors(result)) if each not in given or func._schema.is_mutable]
+        if made:
+            frame = sys._getframe(1)
+            maker = _line(frame), self._module_of(frame), func._schema.name.replace("::", ".")
+            self.known.update(dict.fromkeys(made, maker))
+        return result
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [each for each in _pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]
+
+
 @dataclass
 class _Watch:
     modules: dict[int, str]
+    makers: _Makers | None = None
     packed: list[tuple[SavedForBackward, weakref.ref[_Packed]]] = field(default_factory=list)
     graphs: dict[int, int] = field(default_factory=dict)
 
@@ -84,14 +113,16 @@ class _Watch:
         frame = sys._getframe(1)
         compiled = compiled_code.saving_graph(frame)
         if compiled is None:
-            told.place, told.module = _line(frame), self._module(frame)
+            told.place, told.module = _line(frame), self.module(frame)
+            if self.makers is not None and (maker := self.makers.known.get(_storage(tensor))) is not None:
+                told.place, told.module, told.op = maker
         else:
             told.graph = self.graphs.setdefault(id(compiled), len(self.graphs))
         held = _Packed(tensor, told)
         self.packed.append((told, weakref.ref(held)))
         return held
 
-    def _module(self, frame: FrameType | None) -> str:
+    def module(self, frame: FrameType | None) -> str:
         while frame is not None:
             name = self.modules.get(id(frame.f_locals.get("self"))) if "self" in frame.f_code.co_varnames else None
             if name is not None:
@@ -109,13 +140,15 @@ def _line(frame: FrameType | None) -> tuple[str, int, str] | None:
     return None
 
 
-def _saved(step: TrainStep, model: Any) -> list[SavedForBackward]:
+def _saved(step: TrainStep, model: Any, compiled: bool) -> list[SavedForBackward]:
     """What is saved when the forward of a step has ended, in the order in which it was saved."""
     step.prepare()
     named = model.named_modules() if isinstance(model, torch.nn.Module) else ()
     watch = _Watch({id(module): name for name, module in named})
+    if not compiled:  # Nothing that Dynamo has compiled would run within such a mode.
+        watch.makers = _Makers(watch.module)
     with torch.enable_grad():
-        with saved_tensors_hooks(watch.pack, lambda held: held.tensor):
+        with saved_tensors_hooks(watch.pack, lambda held: held.tensor), watch.makers or contextlib.nullcontext():
             outputs = step.inner.run()
         loss = loss_of(outputs)
     held = [(told, packed()) for told, packed in watch.packed]

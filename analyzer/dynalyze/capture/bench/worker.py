@@ -249,7 +249,9 @@ class Session:
         from dynalyze.capture.bench.step_memory import step_memory
 
         self._configure()
-        return {"steps": [asdict(each) for each in step_memory(self._steps, self._workload().model, self._device)]}
+        compiled = self._configuration.compile
+        found = step_memory(self._steps, self._workload().model, self._device, compiled=compiled)
+        return {"steps": [asdict(each) for each in found]}
 
     def _baseline(self, _: Command) -> Answer:
         from dynalyze.capture.fixing.prove import Prover
