@@ -264,3 +264,15 @@ def test_a_tensor_that_a_module_was_given_is_told_with_what_made_it() -> None:
     assert (own, op) == ("", "aten.relu_"), "written in place, and kept once for relu and square"
     (linear,) = [each for each in measured(nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.GELU()))[0].saved if each.bytes]
     assert (linear.module, linear.op) == ("0", "aten.addmm")
+
+
+def test_where_torch_names_its_graphs_otherwise_what_they_keep_is_of_the_line_that_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch._dynamo.reset()
+    model = Chain()
+    monkeypatch.setattr("dynalyze.capture.torch_private.compiled_code.BACKWARD_NODE", "Renamed")
+    (step,) = measured(model, torch.compile(model, backend="aot_eager"))
+    assert kept(step) and {each.graph for each in step.saved} == {None}
+    found = memory_of(*[{"steps": [asdict(step)]}] * 2, graphs_run(*RUN))
+    assert found is not None and found.compiled_kept == sum(kept(step))
