@@ -348,6 +348,7 @@ def running() -> list[str]:
 
 STEP = {"saved": [{"bytes": 8, "dtype": "float32", "shape": [2], "place": None, "module": "", "op": "", "graph": None}],
         "peak_bytes": 20, "peak_in": "backward"}  # fmt: skip
+RECORDED = {"torch_folder": "", "calls_ms": [2.0]}
 NO_PRICES = {"calls": 1, "plain_ms": [], "stamped_ms": [], "problem": "too short"}
 
 
@@ -355,7 +356,7 @@ NO_PRICES = {"calls": 1, "plain_ms": [], "stamped_ms": [], "problem": "too short
 def test_a_training_step_is_looked_at_when_all_else_of_its_process_is_done(
     tmp_path: Path, phase: Any, asked: bool
 ) -> None:
-    acts = {"*": {"step_memory": {"steps": [STEP]}, "prices": NO_PRICES}}
+    acts = {"*": {"step_memory": {"steps": [STEP]}, "record": RECORDED, "prices": NO_PRICES}}
     found = bench(tmp_path, acts=acts, works=(Work(phase),), prices=True, accuracy=False, memory=False)
     for name, before in (("eager", "check"), ("default", "prices")):
         made = [(number, order) for who, number, order in orders(tmp_path) if who == name]
@@ -370,7 +371,7 @@ def test_a_training_step_is_looked_at_when_all_else_of_its_process_is_done(
 
 
 def test_a_training_step_that_cannot_be_looked_at_spoils_nothing_else(tmp_path: Path) -> None:
-    acts = {"*": {"step_memory": "error out_of_memory it was too large", "prices": NO_PRICES}}
+    acts = {"*": {"step_memory": "error out_of_memory it was too large", "record": RECORDED, "prices": NO_PRICES}}
     found = bench(tmp_path, acts=acts, works=(Work("train"),), prices=True, accuracy=False, memory=False)
     measured = row(found, "default")
     assert measured.status == "valid" and measured.speedup is not None
