@@ -202,15 +202,16 @@ class Trials:
         return float(self._timer.passes(steps, 1, flush=False)[0])
 
     def _take_turns(self, steps: Sequence[Step], trial: Trial, seconds: float, pass_ms: float, lead: int) -> None:
+        block(self._timer, steps, passes=1)  # The first block looks through all objects of torch.
         chance, began, found = random.Random(0), time.perf_counter(), list[dict[int, float]]()
         passes = max(1, min(_MOST_IN_TURN, int(_TURN_MS / max(pass_ms, 1e-3))))
         # A slow model, or a busy machine, gets more time, but not for ever.
         while (spent := time.perf_counter() - began) < seconds or (
-            len(_undisturbed(found)) < _FEWEST_TURNS and spent < _PATIENCE * seconds
+            len(undisturbed(found)) < _FEWEST_TURNS and spent < _PATIENCE * seconds
         ):
             arms = chance.sample([(0, self._steps), (1, steps)], 2)
             found.append({arm: min(block(self._timer, own, passes=passes, lead=lead)) for arm, own in arms})
-        quiet = _undisturbed(found)
+        quiet = undisturbed(found)
         if len(quiet) < _FEWEST_TURNS:
             trial.problem = f"only {len(quiet)} of {len(found)} turns were undisturbed: too few to tell"
             return
@@ -231,7 +232,7 @@ class Trials:
         yield from ((f"{name}.grad", held.grad.clone()) for name, held in named if held.grad is not None)
 
 
-def _undisturbed(turns: Sequence[dict[int, float]]) -> list[dict[int, float]]:
+def undisturbed(turns: Sequence[dict[int, float]]) -> list[dict[int, float]]:
     """The turns in which either side took about what it takes at its best."""
     best = [min((turn[arm] for turn in turns), default=0.0) for arm in (0, 1)]
     return [turn for turn in turns if all(turn[arm] <= _NEAR_BEST * best[arm] for arm in (0, 1))]
