@@ -187,6 +187,7 @@ class Record:
         quiet = _quieter_half(stamped)
         expected = [plain[index] for index in _quieter_half(plain)]
         found = Prices(call_ms=_interval([ms / calls for ms in expected]), passes=len(stamped))
+        found.waited = answer.get("waited")
         total = statistics.fmean(stamped[index] for index in quiet)
         bound = min(max(_LARGEST_GAP, _drift(plain)), _LARGEST_NOISE) * statistics.fmean(expected)
         if abs(total - statistics.fmean(expected)) > bound:

@@ -22,7 +22,7 @@ from dynalyze.capture.bench.protocol import Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.measurements import Accuracy, Measurement, Prices
-from dynalyze.text.amounts import listed
+from dynalyze.text.amounts import listed, percent
 from dynalyze.text.errors import UsageError
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
@@ -37,6 +37,9 @@ _SETTING_PAIRS = 3
 
 _SETTING_COST = 3.0
 """Times what pricing took: a setting is not tried with less time left."""
+
+_BUSY = 0.1
+"""Of the time of pricing, without a core to run on: more is told."""
 
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
@@ -268,6 +271,11 @@ class WorkBench:
         except WorkerFailed as error:
             row.prices = Prices(problem=error.message)
         self._pricing = time.monotonic() - began
+        if row.prices is not None and (waited := row.prices.waited or 0.0) > _BUSY:
+            row.notes.append(
+                f"other programs kept the machine busy: {percent(waited)} of the time that went into prices was spent "
+                "waiting for a core, and prices hold it"
+            )
 
     def _settings(self, row: ConfigRun) -> None:
         """What calls take with the settings that may remove graph breaks; of a budget, with the one for the dearest."""

@@ -246,7 +246,8 @@ class Prices(msgspec.Struct):
 
     `call_ms` is of calls without anything in between, `passes` how many were timed. `runs` are the compiled graphs that
     run in a call, by compile id. `settings` were tried as the counterfactual, `remedies` where guards take a notable
-    share of a call.
+    share of a call. `waited` is the share of the time in which the calls had no core to run on, for what else the
+    machine did.
     """
 
     call_ms: Interval | None = None
@@ -258,6 +259,7 @@ class Prices(msgspec.Struct):
     problem: Message = ""
     settings: list[SettingPrice] = []
     remedies: list[GuardRemedy] = []
+    waited: float | None = None
 
 
 class KeptTensor(msgspec.Struct):

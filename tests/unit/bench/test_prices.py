@@ -220,3 +220,8 @@ def test_without_a_break_a_call_takes_at_best_what_is_left_of_it() -> None:
     assert found.without_ms == pytest.approx(4.1 - 2.25)
     (all_of_it,) = record().prices(answer(segment("gap", always(10.3), "0/0"), plain=always(10.0))).breaks
     assert all_of_it.without_ms == pytest.approx(0.0)
+
+
+def test_what_a_busy_machine_adds_is_told_beside_the_prices() -> None:
+    assert record().prices(answer(*CALL, waited=0.62)).waited == 0.62
+    assert record().prices(answer(*CALL)).waited is None

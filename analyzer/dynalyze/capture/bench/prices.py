@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Literal, NamedTuple
 
@@ -64,7 +65,7 @@ class Segment:
 @dataclass
 class StampedPasses:
     """What the parent makes prices of. `plain_ms` and `stamped_ms` are whole passes; `hits` how often each graph ran in
-    one, by compile id; `calls` how many calls a pass makes.
+    one, by compile id; `calls` how many calls a pass makes. `waited` is the share of the time without a core to run on.
     """
 
     segments: list[Segment]
@@ -74,6 +75,7 @@ class StampedPasses:
     guards: dict[str, GuardPrice]
     calls: int
     problem: str = ""
+    waited: float | None = None
 
 
 @dataclass
@@ -177,7 +179,10 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     if len(segments) > _MOST_SEGMENTS:
         return StampedPasses([], [], [], {}, {}, len(steps), f"a pass has {len(segments)} parts: too many to time")
     passes = _Passes(steps, stamps, layout)
+    before, began = _waited(), time.perf_counter()
     passes.take_turns(seconds)
+    after, took = _waited(), time.perf_counter() - began
+    waited = None if before is None or after is None else min(1.0, (after - before) / took)
     stamp_ms = passes.stamp_ms()
     for segment in segments:
         segment.ms = [max(0.0, ms - stamp_ms) for ms in segment.ms]
@@ -189,7 +194,15 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     problem = ""
     if passes.odd > len(stamped):
         problem = f"{passes.odd} of {passes.odd + len(stamped)} passes took another way than the first"
-    return StampedPasses(segments, passes.plain, stamped, dict(hits), guards, len(steps), problem)
+    return StampedPasses(segments, passes.plain, stamped, dict(hits), guards, len(steps), problem, waited)
+
+
+def _waited() -> float | None:
+    """Seconds that this thread was ready to run and had no core, as Linux counts them; None where nobody does."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _globals_of(steps: Sequence[Step], codes: set[CodeType]) -> dict[CodeType, dict[str, Any]]:
