@@ -256,6 +256,17 @@ def test_steps_longer_than_the_whole_are_not_believed() -> None:
     assert one(start(), told).exclusive == {"other": 1.0}
 
 
+def test_the_page_tells_the_most_that_a_compile_added_and_nothing_where_it_was_not_read() -> None:
+    report = rich_report()
+    assert "memory" not in " ".join(TimelineView(report, Index(report, Anchors()), Anchors()).sentences)
+    first, second, *_ = report.compilations
+    first.memory, second.memory = CompileMemory(50_000_000, 10_000_000, 0), CompileMemory(20_000_000, 0, 300_000_000)
+    said = TimelineView(report, Index(report, Anchors()), Anchors()).sentences[-1]
+    assert "50 MB more" in said
+    assert f"({first.compile_id}, forward)" in said
+    assert "300 MB" in said
+
+
 def test_memory_is_told_of_each_direction_where_it_was_read() -> None:
     found = one(start(), with_costs(duration_us=1), end(backward=True, duration_us=1))
     assert found.memory == CompileMemory(3, 2, 1)

@@ -34,7 +34,8 @@ class PricesView:
         self.breaks = bool(found.breaks)
         spent = {each.id: each.compile_seconds for each in report.graph_breaks}
         tables = (
-            _breaks(found.breaks, spent), _settings(found.settings), _guards(found.guards), _remedies(found.remedies),
+            _breaks(found.breaks), _later(found.breaks, spent), _settings(found.settings), _guards(found.guards),
+            _remedies(found.remedies),
         )  # fmt: skip
         self.tables = [each for each in tables if each.rows]
         self.remedies = [(each.setting, "Safe" if each.safe else "Unsafe", _doing(each)) for each in found.remedies]
@@ -57,30 +58,37 @@ def _lead(found: Prices, configuration: str) -> str:
     )
 
 
-def _breaks(prices: list[BreakPrice], spent: dict[str, float | None]) -> Table:
-    """A row a break; with what compiling took because of it, `spent`, where the report tells that of any."""
+def _breaks(prices: list[BreakPrice]) -> Table:
     heads = ["Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back", "Without it, at best"]
-    compiled = any(spent.get(each.break_id) for each in prices[:_MOST_ROWS])
-    heads += ["Compiling", f"After {LATER_CALLS:,} calls"] if compiled else []
     rows = [
         [
-            f"{each.break_id or each.gb_type}, {line_words(each.place)}",
+            _name(each),
             milliseconds(each.ms.value),
             f"{milliseconds(each.ms.low)} to {milliseconds(each.ms.high)}",
             percent(each.share),
             milliseconds(each.gap_ms),
             milliseconds(each.resume_ms),
             milliseconds(each.without_ms),
-            *(_until_later(each, spent.get(each.break_id)) if compiled else ()),
         ]
         for each in prices[:_MOST_ROWS]
     ]
     return Table("What graph breaks take of a call", heads, rows)
 
 
-def _until_later(price: BreakPrice, spent: float | None) -> list[str]:
-    both = spent, seconds_later(spent, price.ms.value)
-    return ["" if seconds is None else duration(seconds) for seconds in both]
+def _later(prices: list[BreakPrice], spent: dict[str, float | None]) -> Table:
+    """The breaks of which it is known what compiling took because of them, `spent`."""
+    heads = ["Graph break", "Compiling", "Of each call", f"After {LATER_CALLS:,} calls"]
+    rows = []
+    for each in prices[:_MOST_ROWS]:
+        compiling = spent.get(each.break_id)
+        later = seconds_later(compiling, each.ms.value)
+        if compiling is not None and later is not None:
+            rows.append([_name(each), duration(compiling), milliseconds(each.ms.value), duration(later)])
+    return Table("What graph breaks take with compiling", heads, rows)
+
+
+def _name(price: BreakPrice) -> str:
+    return f"{price.break_id or price.gb_type}, {line_words(price.place)}"
 
 
 def _settings(tried: list[SettingPrice]) -> Table:
