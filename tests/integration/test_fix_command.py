@@ -1,0 +1,149 @@
+"""`dynalyze fix` and `verify` as a user runs them, held against torch itself: its counters on the changed program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import Outcome, dynalyze
+from shared_runs import made_once
+
+from limits import WALL_SECONDS
+
+PROGRAM = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        if y.sum() > 0:  # which side
+            y = torch.sqrt(y.abs() + 1)
+        else:
+            y = y - 1
+        scale = y.abs().max().item()
+        y = y / scale
+        print("shape", tuple(y.shape))  # told
+        self.last = y.mean().item()
+        return y
+
+
+torch.manual_seed(1)
+model = torch.compile(Model(), backend="eager")
+for _ in range(2):
+    model(torch.randn(4, 8))
+"""
+COUNTED = """
+from torch._dynamo.utils import counters
+import json, sys
+json.dump([sum(counters["graph_break"].values()), counters["stats"].get("unique_graphs", 0)], open(sys.argv[1], "w"))
+"""
+SETTINGS = ("--no-bench", "--quiet-target")
+
+
+def run(*arguments: str, cwd: Path) -> Outcome:
+    """As a user does; the processes that prove are forked off a server that has imported torch."""
+    return dynalyze(*arguments, cwd=cwd, bench=True)
+
+
+def torchs_count(program: Path) -> list[int]:
+    """Graph breaks and graphs of a program, by torch's own counters."""
+    counted, found = program.with_name("counted.py"), program.with_name("counted.json")
+    counted.write_text(program.read_text() + COUNTED)
+    subprocess.run([sys.executable, counted.name, found.name], cwd=program.parent, check=True, capture_output=True,
+                   timeout=WALL_SECONDS)  # fmt: skip
+    return [int(each) for each in json.loads(found.read_text())]
+
+
+def fixed(folder: Path) -> dict[str, Any]:
+    (folder / "model.py").write_text(PROGRAM)
+    outputs = ("--json", "fix.json", "--patch", "p.diff", "--html", "f.html")
+    done = run("fix", "model.py", *SETTINGS, *outputs, cwd=folder)
+    assert done.status == 0, done.stderr
+    return {"report": json.loads((folder / "fix.json").read_text()), "patch": (folder / "p.diff").read_text(),
+            "said": done.stdout, "page": (folder / "f.html").read_text()}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return dict(made_once(tmp_path_factory, "fix_command", fixed))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, found: dict[str, Any]) -> Path:
+    (tmp_path / "model.py").write_text(PROGRAM)
+    (tmp_path / "p.diff").write_text(found["patch"])
+    return tmp_path
+
+
+def test_what_is_proved_holds_for_torch(folder: Path, found: dict[str, Any]) -> None:
+    program, told = folder / "model.py", found["report"]["fixed"]
+    before = torchs_count(program)
+    subprocess.run(["git", "apply", "p.diff"], cwd=folder, check=True, capture_output=True)
+    without_setting = torchs_count(program)
+    program.write_text(f"import torch\n{told['setting']}\n{program.read_text()}")
+    after = torchs_count(program)
+    assert (before[0], after[0]) == (told["before"]["breaks"], told["after"]["breaks"]) == (4, 0)
+    assert without_setting[0] == 1 and before[1] > after[1]
+
+
+def test_each_break_is_fixed_by_what_leaves_all_else_as_it_was(found: dict[str, Any]) -> None:
+    report = found["report"]
+    proved = [each for each in report["fixes"] if each["status"] == "proved"]
+    code = {each["id"]: each["location"]["code"] for each in report["graph_breaks"]}
+    ended = [(code[name].split()[0], each["kind"]) for each in proved for name in each["breaks"]]
+    # A number that is kept has to stay one: only a setting can end that break.
+    assert ended == [("if", "source"), ("scale", "source"), ('print("shape",', "source"), ("self.last", "setting")]
+    (refused,) = [each for each in report["fixes"] if each["status"] == "rejected"]
+    assert "last" in refused["reason"]
+    assert all(each["evidence"]["draws"] == 20 and each["evidence"]["outputs"] == "bitwise" for each in proved)
+    assert [bool(each["evidence"]["effects"]) for each in proved] == [False, False, True, False]
+    assert all(side["taken"] for side in proved[0]["evidence"]["sides"]) and proved[0]["evidence"]["sides"]
+
+
+def test_it_is_told_on_the_terminal_and_on_the_page(found: dict[str, Any]) -> None:
+    for text in (found["said"], found["page"]):
+        assert "4 of 4 graph breaks end, proved" in text
+        assert "capture_scalar_outputs" in text and "torch.cond" in text
+
+
+def test_writing_keeps_the_old_text(folder: Path) -> None:
+    done = run("fix", "model.py", *SETTINGS, "--write", "--only", "b2", "--fail-on", "unfixed", cwd=folder)
+    assert done.status == 0, done.stderr
+    assert (folder / "model.py.orig").read_text() == PROGRAM
+    changed = (folder / "model.py").read_text()
+    assert [line for line in changed.splitlines() if line not in PROGRAM.splitlines()] == [
+        "        scale = y.abs().max()"
+    ]
+
+
+@pytest.mark.parametrize(("before", "after", "status"), [("", "", 0), ("/ scale", "/ (scale + 1)", 1)])
+def test_a_change_of_somebody_else(folder: Path, found: dict[str, Any], before: str, after: str, status: int) -> None:
+    subprocess.run(["git", "apply", "p.diff"], cwd=folder, check=True, capture_output=True)
+    changed = (folder / "model.py").read_text()
+    (folder / "model_new.py").write_text(changed.replace(before, after) if before else changed)
+    (folder / "model.py").write_text(PROGRAM)
+    done = run("verify", "model.py", "model_new.py", *SETTINGS, cwd=folder)
+    assert done.status == status, done.stdout + done.stderr
+    assert done.stdout.startswith("Not proved: " if status else "Proved: 3 of 4 graph breaks end")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fix", "model.py", "--only", "b9"], "no graph break of this run"),
+        (["verify", "model.py", "model.py"], "do not differ"),
+        (["verify", "model.py", "nowhere.py"], "no such file: nowhere.py"),
+    ],
+)
+def test_mistakes(folder: Path, arguments: list[str], said: str) -> None:
+    done = run(*arguments, *SETTINGS, cwd=folder)
+    assert done.status == 2 and said in done.stderr.splitlines()[-1]
