@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import libcst as cst
+import msgspec
 
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried
@@ -20,6 +22,9 @@ _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
 _MOST_TRIED = 12
 """Proposals tried for one break."""
+
+_LIBRARY = re.compile(r"[/\\]python3[.\d]*[/\\](?!site-packages|dist-packages)|[/\\](tqdm|rich|loguru)[/\\]|^<frozen ")
+"""Files of Python's own library, and of small ones for people: nothing is changed in these."""
 
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
@@ -68,7 +73,7 @@ class Search:
         self.baseline = baseline.compiled
         self.calls = calls
         self._progress = progress
-        files = {each.location.file for each in baseline.compiled.breaks}
+        files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
         prover.originals = {file: text for file in files if (text := _read(file)) is not None}
         self.originals = prover.originals
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
@@ -122,7 +127,7 @@ class Search:
         self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
     ) -> State | None:
         """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
-        new = _with(state, proposal, there)
+        new = _with(state, proposal)
         attempt.proposed = new
         tried = self._prover.prove(new.texts, new.settings)
         if tried.after is None:
@@ -159,10 +164,11 @@ class Search:
         return None
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
-        text = state.texts.get(broken.location.file)
-        if text is not None:
-            site = Site(broken, text, broken.location.line)
-            yield from (("source", each) for each in proposals(replace(site, values=self._look(site, state))))
+        for place in _places(broken):
+            text = state.texts.get(place.file)
+            if text is not None:
+                site = Site(msgspec.structs.replace(broken, location=place), text, place.line)
+                yield from (("source", each) for each in proposals(replace(site, values=self._look(site, state))))
         yield from (("setting", each) for each in settings_for(broken))
 
     def _look(self, site: Site, state: State) -> dict[str, Value]:
@@ -173,8 +179,8 @@ class Search:
             return {}
         if (file, line) not in self._values:
             try:
-                nodes = [*walk(site.statement), *(node for each in site.following for node in walk(each))]
-                names = [site.code(node) for node in nodes if isinstance(node, cst.Name | cst.Attribute)]
+                nodes = walk(site.function.body, lambda node: isinstance(node, cst.Name | cst.Attribute))
+                names = [site.code(node) for node in nodes]
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
@@ -228,11 +234,11 @@ class Search:
         return found
 
 
-def _with(state: State, proposal: Proposal, there: GraphBreak) -> State:
+def _with(state: State, proposal: Proposal) -> State:
     state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
     if proposal.settings:
         return replace(state, settings=merged(state.settings, proposal.settings))
-    return replace(state, texts={**state.texts, there.location.file: proposal.source})
+    return replace(state, texts={**state.texts, proposal.file: proposal.source})
 
 
 def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -> Identity:
@@ -274,6 +280,17 @@ def _read(file: str) -> str | None:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _places(broken: GraphBreak) -> list[Location]:
+    """Where a break may be ended: on its own line, or where that is in a library whose functions are to be called or
+    not, on the line that calls it.
+    """
+    if not _LIBRARY.search(broken.location.file):
+        return [broken.location]
+    ats = [place.at for place in broken.stack]
+    above = broken.stack[: ats.index(broken.location.at)] if broken.location.at in ats else []
+    return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
 
 
 def _place(place: Location) -> str:

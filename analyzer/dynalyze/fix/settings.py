@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dynalyze.fix.sites import Proposal
 from dynalyze.report import GraphBreak
-from dynalyze.rules.recipe import recipes
+from dynalyze.rules.recipe import recipe_of
 
 _CONFIG = "torch._dynamo.config."
 _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
@@ -15,6 +15,8 @@ _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
     "Dynamic shape operator": ({"capture_dynamic_output_shape_ops": True},),
     "Data dependent operator": ({"capture_scalar_outputs": True},),
 }
+_IGNORED = "ignore_logging_functions"
+_METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 _BOTH: dict[str, object] = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
 """What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
 
@@ -22,19 +24,22 @@ _BOTH: dict[str, object] = {"capture_scalar_outputs": True, "capture_dynamic_out
 def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
     """Proposals for a break, the least change first."""
     tried: list[dict[str, object]] = []
-    wanted: list[dict[str, object]] = [*_OF_BREAKS.get(broken.gb_type, ()), *_of_recipes(broken.gb_type)]
+    wanted: list[dict[str, object]] = [*_OF_BREAKS.get(broken.gb_type, ()), *_of_recipe(broken), *_of_logger(broken)]
     if any(set(each) & set(_BOTH) for each in wanted):
         wanted.append(_BOTH)
     for each in wanted:
         if each and each not in tried:
             tried.append(each)
             yield Proposal("setting", "Set " + ", ".join(f"{name} = {value}" for name, value in each.items()),
-                           settings=each)  # fmt: skip
+                           settings=each, loses=("logged",) if _IGNORED in each else ())  # fmt: skip
 
 
 def as_python(settings: dict[str, object]) -> str:
     """The lines that set them, to be pasted above the first compile."""
-    lines = []
+    functions = [str(each) for value in settings.values() if isinstance(value, list) for each in value]
+    lines = [
+        f"import {module}" for module in dict.fromkeys(each.partition(".")[0] for each in functions if "." in each)
+    ]
     for name, value in settings.items():
         if isinstance(value, list):
             lines += [f"{_CONFIG}{name}.add({function})" for function in value]
@@ -55,12 +60,18 @@ def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object
     return found
 
 
-def _of_recipes(gb_type: str) -> Iterator[dict[str, object]]:
-    for recipe in recipes():
-        if gb_type in recipe.gb_types and recipe.config:
-            found = _read(recipe.config)
-            if found:
-                yield found
+def _of_recipe(broken: GraphBreak) -> Iterator[dict[str, object]]:
+    """What the recipe of the break says."""
+    recipe = recipe_of(broken)
+    if recipe is not None and recipe.config and (found := _read(recipe.config)):
+        yield found
+
+
+def _of_logger(broken: GraphBreak) -> Iterator[dict[str, object]]:
+    """Every call of a method of loggers left out of compiled code, by its name."""
+    method = broken.expression.partition("(")[0].rpartition(".")[2]
+    if broken.gb_type.startswith("logging.Logger method") and method in _METHODS:
+        yield {_IGNORED: [f"logging.Logger.{method}"]}
 
 
 def _read(config: str) -> dict[str, object]:

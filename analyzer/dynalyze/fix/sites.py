@@ -15,6 +15,8 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from dynalyze.report import GraphBreak
 
+Changes = dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]
+"""What stands in the place of nodes: another one, several or nothing."""
 _HOLDER = "if 1:\n"
 """Makes an indented function a module of its own, whatever its indentation."""
 
@@ -39,14 +41,15 @@ class Value:
 
 @dataclass
 class Proposal:
-    """A change that might end a break: `source`, the whole file's new text, or `settings`. `sides` are the first lines
-    of sides of a branch that it concerns. `loses` are kinds of side effects ("printed", "logged", ...) that compiled
-    code does not have any more, by intention: they are told, and are no reason against it.
+    """A change that might end a break: `source`, the whole new text of `file`, or `settings`. `sides` are the first
+    lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed", "logged", ...) that
+    compiled code does not have any more, by intention: they are told, and are no reason against it.
     """
 
     rewrite: str
     title: str
     source: str = ""
+    file: str = ""
     settings: dict[str, object] = field(default_factory=dict)
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
@@ -182,7 +185,7 @@ class Site:
         found = self.value(node)
         return found is not None and found.kind == "tensor"
 
-    def with_nodes(self, changes: dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None], top: str = "") -> str:
+    def with_nodes(self, changes: Changes, top: str = "") -> str:
         """The file with these nodes replaced, each by another one, by several or by nothing; `top` are lines that go
         below the imports, unless they are there.
         """
@@ -201,7 +204,7 @@ class Site:
         new = list(statements)
         if new and hasattr(new[0], "leading_lines"):
             new[0] = new[0].with_changes(leading_lines=self.statement.leading_lines)
-        changes: dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None] = dict.fromkeys(also)
+        changes: Changes = dict.fromkeys(also)
         return self.with_nodes({**changes, self.statement: new}, top)
 
     def at(self, text: str, line: int) -> Site:
@@ -212,7 +215,7 @@ class Site:
 class _Replacer(cst.CSTTransformer):
     """Replaces nodes by identity."""
 
-    def __init__(self, changes: dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]) -> None:
+    def __init__(self, changes: Changes) -> None:
         super().__init__()
         self._changes = changes
 

@@ -12,6 +12,7 @@ import ast
 import contextlib
 import gc
 import linecache
+import sys
 import types
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from dynalyze.capture.source_texts import HELD
 Key = tuple[tuple[str, int], ...]
 """Where a code object stands: names from the module down, each with how many of that name stood before it."""
 
-_ADDED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
+_ADDED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 
 class CannotSwap(Exception):
@@ -59,6 +60,9 @@ class Swap:
         added = [statement for change in changes for statement in _added(change)]
         self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
         self._put: list[tuple[dict[str, Any], str]] = []
+        freed = {name for change in changes for name in _freed(change)}
+        self._held = [place for each in self._functions if each.function.__name__ in freed
+                      for place in _disabled_places(each.function)]  # fmt: skip
 
     @property
     def codes(self) -> set[types.CodeType]:
@@ -83,6 +87,8 @@ class Swap:
             for space, name in self._put:
                 space.pop(name, None)
             self._put = []
+            for place, name, disabled in self._held:
+                setattr(place, name, disabled)
             for change in self._changes:
                 _show(change.path, change.old)
 
@@ -92,6 +98,8 @@ class Swap:
             before = set(space)
             exec(self._added, space)  # type: ignore[arg-type]
             self._put += [(space, name) for name in set(space) - before]
+        for place, name, disabled in self._held:
+            setattr(place, name, disabled._torchdynamo_orig_callable)
         for each in self._functions:
             try:
                 each.function.__code__ = each.new
@@ -110,8 +118,10 @@ def _show(path: str, source: str) -> None:
 def _functions(change: SourceChange) -> list[_Swapped]:
     """The functions of this process that are made from the old source, each with its new code."""
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
-    if gone := [key for key in old if key not in new]:
+    classes = {each.name for each in ast.parse(change.new).body if isinstance(each, ast.ClassDef)}
+    if gone := [key for key in old if key not in new and key[-1][0] not in classes]:
         raise CannotSwap(f"{gone[0][-1][0]} is not there any more")
+    old = {key: code for key, code in old.items() if key in new}  # A class that went to the top is made there anew.
     for key, code in old.items():
         if _signature(code) != _signature(new[key]):
             raise CannotSwap(f"{code.co_name} takes other arguments")
@@ -172,6 +182,35 @@ def _added(change: SourceChange) -> list[ast.stmt]:
         if not (isinstance(each, ast.Assign | ast.AnnAssign) and _assigned(each) & _names(old)):
             added.append(each)
     return added
+
+
+def _freed(change: SourceChange) -> set[str]:
+    """The functions that torch.compiler.disable decorates in the old source alone."""
+    before, now = (
+        {each.name for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)
+         and any("disable" in ast.unparse(decorator) for decorator in each.decorator_list)}
+        for source in (change.old, change.new)
+    )  # fmt: skip
+    return before - now
+
+
+def _disabled_places(function: types.FunctionType) -> list[tuple[Any, str, Any]]:
+    """Modules and classes that hold a function as torch.compiler.disable made it: each with the name there and that."""
+    classes = [
+        each for each in gc.get_objects() if issubclass(type(each), type) and each.__module__ == function.__module__
+    ]
+    return [
+        (place, name, value) for place in [*list(sys.modules.values()), _Space(function.__globals__), *classes]
+        for name, value in list(vars(place).items())
+        if type(value) is types.FunctionType and vars(value).get("_torchdynamo_orig_callable") is function
+    ]  # fmt: skip
+
+
+class _Space:
+    """The globals of a module that may be no longer among the imported ones."""
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.__dict__ = space
 
 
 def _assigned(statement: ast.Assign | ast.AnnAssign) -> set[str]:

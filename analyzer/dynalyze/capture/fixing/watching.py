@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import sys
 import types
 import warnings
@@ -28,6 +29,8 @@ _AUDITED = {"os.system": "ran", "subprocess.Popen": "ran", "socket.connect": "co
             "os.rename": "renamed"}  # fmt: skip
 _TORCH = str(Path(torch.__file__).parent)
 _WRITES = frozenset("wax+")
+_OF_DYNAMO = re.compile(r"__|sub_\w+_\d+$")
+"""Globals that are Python's own, or put there by Dynamo for code that it made."""
 
 
 class _Audit:
@@ -113,7 +116,7 @@ def attributes(model: Any, spaces: list[dict[str, Any]]) -> dict[str, Any]:
                 found[f"{name}.{key}".lstrip(".")] = outline(value)
     for space in spaces:
         for key, value in list(space.items()):
-            if not key.startswith("__") and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
+            if not _OF_DYNAMO.match(key) and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
                 found[f"global {key}"] = outline(value)
     return found
 

@@ -61,6 +61,7 @@ def proposals(site: Site) -> Iterator[Proposal]:
         try:
             for proposal in each.rewrite(site):
                 proposal.rewrite = proposal.rewrite or each.name
+                proposal.file = proposal.file or site.broken.location.file
                 if proposal.source not in seen:
                     seen.add(proposal.source)
                     yield proposal

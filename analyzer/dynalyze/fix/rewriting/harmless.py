@@ -1,0 +1,120 @@
+"""What can be left out of compiled code, or done once for all: expressions that only read, and calls that only tell."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from dynalyze.fix.rewriting.conditions import called, looks_like_tensor
+from dynalyze.fix.sites import Site, walk
+
+PROGRESS = ("tqdm.", "rich.progress.", "progressbar.", "alive_progress.", "transformers.utils.logging.tqdm")
+_REPORTING = ("wandb.", "mlflow.", "tensorboardX.", "torch.utils.tensorboard.", "comet_ml.", "neptune.", "clearml.",
+              "aim.")  # fmt: skip
+_LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once",
+            "warning_advice", "success", "trace")  # fmt: skip
+_LOGGERS = ("logger", "log", "logging", "_logger", "LOGGER", "LOG", "_LOGGER")
+_WRITES = ("json.dump", "pickle.dump", "_pickle.dump", "torch.save", "torch.serialization.save", "numpy.save",
+           "numpy.savez", "numpy.savetxt", "os.makedirs", "os.mkdir")  # fmt: skip
+_FILES = ("_io.", "TextIOWrapper.", "BufferedWriter.", "FileIO.")
+_NOTHING_LOST = ("gc.collect", "breakpoint", "pdb.set_trace", "time.sleep", "torch.cuda.synchronize",
+                 "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop",
+                 "torch.cuda.nvtx.mark", "torch.cuda.reset_peak_memory_stats")  # fmt: skip
+"""What a program's results do not hang on."""
+
+# Known by their names alone, of whatever they are called on, unless that is known to be of the user's own code.
+_READING = frozenset({
+    "item", "tolist", "size", "dim", "numel", "mean", "sum", "max", "min", "std", "var", "norm", "any", "all", "abs",
+    "shape", "detach", "cpu", "numpy", "float", "int", "bool", "str", "len", "repr", "format", "round", "type", "tuple",
+    "list", "dict", "set", "join", "getattr", "hasattr", "isinstance", "sorted", "enumerate", "range", "zip", "items",
+    "keys", "values", "named_parameters", "parameters", "named_buffers", "named_modules", "modules", "state_dict",
+    "upper", "lower", "strip", "replace", "split", "startswith", "endswith", "isEnabledFor", "isnan", "isinf",
+    "isfinite", "id", "hash", "total_seconds", "isoformat", "strftime", "elapsed_time", "bytes", "encode", "decode",
+    "hexdigest", "digest", "is_floating_point", "element_size", "data_ptr", "stride", "callable", "vars", "divmod",
+    "pow", "ord", "chr", "hex", "reversed",
+})  # fmt: skip
+_READING_FUNCTIONS = (
+    "math.", "time.", "datetime.", "numpy.", "os.getpid", "posix.getpid", "os.environ", "os.getenv", "os.path.",
+    "sys.getsizeof", "inspect.", "traceback.format", "platform.", "socket.gethostname", "torch.",
+)  # fmt: skip
+_CHANGING = frozenset({
+    "backward", "manual_seed", "seed", "bernoulli", "multinomial", "normal", "rand", "randn", "randint", "randperm",
+    "rand_like", "randn_like", "randint_like", "dropout", "register_hook", "retain_grad", "set_default_dtype",
+    "set_num_threads", "set_grad_enabled", "set_rng_state", "sleep", "empty_cache", "poisson", "fork_rng",
+    "graph_break", "feature_dropout", "alpha_dropout", "rrelu", "gumbel_softmax", "dropout1d", "dropout2d", "dropout3d",
+    "put", "copyto", "place", "putmask", "shuffle", "tzset", "save", "savez", "savetxt", "set_printoptions", "compile",
+})  # fmt: skip
+_BUILT_IN = ("builtins.", "str.", "list.", "dict.", "tuple.", "set.", "float.", "int.", "bytes.", "TensorBase.",
+             "Tensor.", "torch.", "numpy.", "ndarray.", "_hashlib.", "hashlib.", "math.", "time.", "datetime.",
+             "logging.", "collections.", "OrderedDict.")  # fmt: skip
+
+
+def only_reads(site: Site, node: cst.CSTNode) -> bool:
+    """Whether an expression changes nothing, as far as can be told: no assignment in it, no call that may have effects,
+    no number drawn.
+    """
+    for each in walk(node):
+        if isinstance(each, cst.NamedExpr | cst.Await | cst.Yield):
+            return False
+        if isinstance(each, cst.Call) and not _only_reads(site, each):
+            return False
+    return True
+
+
+def _only_reads(site: Site, call: cst.Call) -> bool:
+    name, known = called(call), function_name(site, call)
+    if not name or name in _CHANGING or (name.endswith("_") and not name.endswith("__")):
+        return False
+    if known:
+        if known.startswith(_READING_FUNCTIONS):
+            return not known.startswith(("torch.nn.Module", "torch.nn.modules", "numpy.random."))
+        return name in _READING and (known.startswith(_BUILT_IN) or "." not in known)
+    if isinstance(call.func, cst.Attribute) and looks_like_tensor(site, call.func.value):
+        return True
+    return name in _READING or site.code(call.func).startswith(("time.", "math."))
+
+
+def function_name(site: Site, call: cst.Call) -> str:
+    """What is called, by its module and qualified name; "" where that is not known."""
+    value = site.value(call.func)
+    return value.name if value is not None and value.kind in ("function", "class") else ""
+
+
+def is_progress(site: Site, call: cst.Call) -> bool:
+    """Whether it makes a progress bar."""
+    known = function_name(site, call)
+    return known.startswith(PROGRESS) or (not known and called(call) in ("tqdm", "trange"))
+
+
+def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
+    """The kinds of side effects of a call that does nothing but tell people something, or is about memory and
+    debugging; None of any other one. Its arguments are not looked at.
+    """
+    name, known, text = called(call), function_name(site, call), site.code(call.func)
+    if text == "print" and known in ("", "builtins.print"):
+        return ("printed",)
+    if text in ("sys.stdout.write", "sys.stderr.write", "sys.stdout.flush", "sys.stderr.flush"):
+        return ("printed",)
+    if known.startswith((*PROGRESS, "rich.")):
+        return ("printed",)
+    if text in ("warnings.warn", "warnings.warn_explicit") or known in ("_warnings.warn", "warnings.warn"):
+        return ("warned",)
+    if known.startswith(_REPORTING):
+        return ("logged", "printed", "opened", "connected to", "ran")
+    if known in _WRITES or (name in ("write", "writelines", "flush", "close") and known.startswith(_FILES)):
+        return ("opened",)
+    if known in _NOTHING_LOST or text in _NOTHING_LOST or known.endswith((".set_trace", "builtins.breakpoint")):
+        return ()
+    if name in _LOGGING and _of_logger(call, known):
+        return ("logged", "printed")
+    return None
+
+
+def _of_logger(call: cst.Call, known: str) -> bool:
+    """Whether a method of that name is one of a logger: a user's own class may have one that keeps state."""
+    if known:
+        return "log" in known.rpartition(".")[0].lower()
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    of = call.func.value
+    last = of.attr.value if isinstance(of, cst.Attribute) else of.value if isinstance(of, cst.Name) else ""
+    return last in _LOGGERS

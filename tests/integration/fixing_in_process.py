@@ -1,0 +1,101 @@
+"""The search for fixes over small programs, in this process: one import of torch for all of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
+from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.fixing import prove
+from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.inputs import Inputs
+from dynalyze.fix import proof
+from dynalyze.fix.search import Attempt, Search
+from dynalyze.report import GraphBreak
+from dynalyze.report.fixes import Counts
+
+
+@dataclass
+class Searched:
+    """What came of the search over one program."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    before: Counts = field(default_factory=Counts)
+    after: Counts = field(default_factory=Counts)
+    text: str = ""
+    settings: dict[str, object] = field(default_factory=dict)
+    problem: str = ""
+    breaks: list[GraphBreak] = field(default_factory=list)
+
+    @property
+    def proved(self) -> list[Attempt]:
+        return [each for each in self.attempts if each.status == "proved"]
+
+
+def search(source: str, inputs: str, folder: Path, *, training: bool = False, draws: int = 4) -> Searched:
+    """Look for fixes of `f` in a program, called with `inputs`."""
+    path = folder / f"program_{len(list(folder.iterdir()))}.py"
+    path.write_text(source)
+    module = _imported(path)
+    given: dict[str, Any] = {"torch": torch}
+    calls = [Inputs(tuple(eval(inputs, given)), {})]
+    workload: Any = CallsWorkload(module.f, calls, phase="forward", grad=training or "requires_grad=True" in inputs)
+    if training:
+        workload = TrainWorkload(workload)
+    events = folder / f"{path.stem}_events"
+    events.mkdir()
+    prover = _InProcess(prove.Prover(workload, Configuration("compiled"), "cpu", events), events, draws)
+    baseline = prover.baseline()
+    if baseline.problem:
+        return Searched(problem=baseline.problem)
+    looked = Search(prover, baseline, lambda _: None, calls=1)
+    attempts = list(looked.run(baseline.compiled.breaks))
+    text = looked.state.texts.get(str(path), source)
+    return Searched(
+        attempts, baseline.compiled.counts, looked.state.compiled.counts, text, looked.state.settings, "",
+        baseline.compiled.breaks,
+    )  # fmt: skip
+
+
+def _imported(path: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class _InProcess(proof.Prover):
+    """Asks no other process."""
+
+    def __init__(self, prover: prove.Prover, folder: Path, draws: int) -> None:
+        self._prover = prover
+        self._events = folder
+        self._folder = ""
+        self._draws = draws
+        self.originals = {}
+
+    def _started(self) -> dict[str, Any]:
+        return self._prover.baseline()
+
+    def _ask(self, do: str, **details: Any) -> dict[str, Any]:
+        if do == "values":
+            places = {(each["file"], each["line"]): each["expressions"] for each in details["places"]}
+            return {"places": self._prover.values(places)}
+        changes = [SourceChange(**each) for each in details["changes"]]
+        sides = [(file, line) for file, line in details["sides"]]
+        draws = min(self._draws, details["draws"])
+        return prove.as_answer(self._prover.prove(changes, details["settings"], draws, details["seconds"], sides))
+
+    def _end(self, error: tuple[Any, ...]) -> None:
+        pass
+
+    def _compiled(self, name: str) -> proof.Compiled:
+        self._worker = types.SimpleNamespace(folder=self._events)  # type: ignore[assignment]
+        return super()._compiled(name)

@@ -1,0 +1,233 @@
+"""What only tells people something is left out of compiled code, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from breaks_in_text import TENSOR, function, lines, proposed, rewritten
+from dynalyze.fix.sites import Value
+
+CLOCK = function("time.time")
+
+
+def guarded(source: str, **values: Value) -> str:
+    return rewritten(source, "eager-only", x=TENSOR, **values)
+
+
+def test_a_print_is_left_to_eager_with_its_comment() -> None:
+    text = guarded("""
+        import torch
+
+        def f(x):
+            # Look at it.
+            print("mean", x.mean())  # here
+            return x
+        """)
+    assert text == lines("""
+        import torch
+
+        def f(x):
+            # Look at it.
+            if not torch.compiler.is_compiling():
+                print("mean", x.mean())
+            return x
+        """)
+
+
+def test_torch_is_imported_below_the_other_imports_where_it_is_not() -> None:
+    text = guarded('"""Doc."""\nimport math\n\ndef f(x):\n    print(x)  # here\n    return x\n')
+    assert text.startswith('"""Doc."""\nimport math\nimport torch\n')
+
+
+def test_what_is_computed_for_a_message_alone_goes_with_it() -> None:
+    text = guarded("""
+        import time
+        import torch
+
+        def f(x):
+            start = time.time()  # here
+            y = torch.relu(x)
+            taken = time.time() - start
+            text = f"{taken:.3f} s"
+            print(text)
+            return y
+        """, time__time=CLOCK)  # fmt: skip
+    assert text == lines("""
+        import time
+        import torch
+
+        def f(x):
+            if not torch.compiler.is_compiling():
+                start = time.time()
+            y = torch.relu(x)
+            if not torch.compiler.is_compiling():
+                taken = time.time() - start
+                text = f"{taken:.3f} s"
+                print(text)
+            return y
+        """)
+
+
+def test_a_branch_that_only_warns_goes_as_a_whole() -> None:
+    text = guarded("""
+        import torch, logging
+        logger = logging.getLogger(__name__)
+
+        class M(torch.nn.Module):
+            def forward(self, x):
+                if x.isnan().any():  # here
+                    logger.warning("nan in %s", x)
+                return x
+        """, logger__warning=function("logging.Logger.warning"))  # fmt: skip
+    assert "        if not torch.compiler.is_compiling():\n            if x.isnan().any():\n" in text
+    assert text.count("is_compiling") == 1
+
+
+def test_a_file_of_the_functions_own_is_written_in_eager_alone() -> None:
+    text = guarded("""
+        import torch
+
+        def f(x):
+            with open("log.txt", "a") as file:  # here
+                file.write(str(x.sum()))
+            return x
+        """)
+    assert "    if not torch.compiler.is_compiling():\n        with open" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "put"),
+    [
+        ("if x.dim() == 2: print(x)  # here", "if x.dim() == 2:\n        if not torch.compiler.is_compiling():\n"),
+        ("y = x + 1; print(y)  # here", "y = x + 1\n    if not torch.compiler.is_compiling():\n        print(y)"),
+    ],
+    ids=["in a suite", "after a semicolon"],
+)
+def test_a_statement_that_shares_its_line_gets_one_of_its_own(line: str, put: str) -> None:
+    assert put in guarded(f"import torch\ndef f(x):\n    {line}\n    return x + y\n")
+
+
+REFUSED = {
+    "an argument that changes something": "print(stack.pop())  # here",
+    "an operation in place": "print(x.add_(1))  # here",
+    "an assignment in an argument": "print(y := x + 1)  # here",
+    "random numbers": "print(torch.rand(2))  # here",
+    "a function of the user's own": "print(count(x))  # here",
+    "a method named as one of a logger": "self.ema.update(x)  # here",
+    "a dictionary's update": "cache.update(x=1)  # here",
+    "a value that is returned": "y = x.sum().item()  # here\n    print(y)\n    return y",
+    "a value that is kept": "y = str(x)  # here\n    history.append(y)",
+    "a branch that does more": "if x.max() > 1:  # here\n        print(x)\n        x = x / 2",
+    "a branch that raises": "if x.max() > 1:  # here\n        raise ValueError",
+    "a file that is read": "with open(path) as file:  # here\n        y = file.read()\n    return y",
+    "a global": "global seen\n    seen = time.time()  # here",
+    "a time that a nested function reads": "t = time.time()  # here\n    def g():\n        return t\n    return g",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED.values(), ids=list(REFUSED))
+def test_whatever_does_more_than_tell_stays(body: str) -> None:
+    known = {"count": function("program.count"), "self__ema__update": function("program.EMA.update"),
+             "cache__update": function("dict.update"), "time__time": CLOCK, "stack__pop": function("list.pop"),
+             "torch__rand": function("torch.rand")}  # fmt: skip
+    assert guarded(f"import torch, time\ndef f(self, x, stack):\n    {body}\n    return x\n", **known) == ""
+
+
+def test_a_logger_that_is_the_users_own_class_may_keep_state() -> None:
+    source = "import torch\ndef f(x, logger):\n    logger.info(x)  # here\n    return x\n"
+    assert guarded(source, logger__info=function("program.Counter.info")) == ""
+    assert guarded(source, logger__info=function("loguru._logger.Logger.info")) != ""
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "loses"),
+    [
+        ("print(x)", function("builtins.print"), ("printed",)),
+        ("warnings.warn('w')", function("_warnings.warn"), ("warned",)),
+        ("logger.info('i')", function("logging.Logger.info"), ("logged", "printed")),
+        ("gc.collect()", function("gc.collect"), ()),
+        ("breakpoint()", function("builtins.breakpoint"), ()),
+    ],
+)
+def test_only_the_effects_of_the_call_may_be_lacking(call: str, value: Value, loses: tuple[str, ...]) -> None:
+    name = call.partition("(")[0].replace(".", "__")
+    source = f"import torch\ndef f(x):\n    {call}  # here\n    return x\n"
+    (found,) = [each for each in proposed(source, **{name: value}) if each.rewrite == "eager-only"]
+    assert found.loses == loses
+
+
+def test_a_break_that_was_asked_for_goes() -> None:
+    source = "import torch\ndef f(x):\n    y = x\n    torch._dynamo.graph_break()  # here\n    return y\n"
+    text = rewritten(source, "no-asked-break", "Call to `torch._dynamo.graph_break()`")
+    assert text == "import torch\ndef f(x):\n    y = x\n    return y\n"
+
+
+def test_a_loop_with_a_progress_bar_has_none_in_compiled_code() -> None:
+    bar = Value("class", "tqdm.std.tqdm")
+    text = rewritten("""
+        import torch
+        from tqdm import tqdm
+
+        def f(x, steps):
+            for i, step in enumerate(tqdm(steps, desc="d")):  # here
+                x = x + step
+            return x
+        """, "no-progress-bar", tqdm=bar)  # fmt: skip
+    assert 'enumerate(steps if torch.compiler.is_compiling() else tqdm(steps, desc="d")):' in text
+
+    text = rewritten("""
+        import torch
+        from tqdm import trange
+
+        def f(x):
+            bar = trange(3)  # here
+            for step in bar:
+                x = x + step
+                bar.set_postfix(step=step)
+            return x
+        """, "no-progress-bar", trange=function("tqdm.std.trange"),
+        bar__set_postfix=function("tqdm.std.tqdm.set_postfix"))  # fmt: skip
+    assert "bar = range(3) if torch.compiler.is_compiling() else trange(3)" in text
+    assert "if not torch.compiler.is_compiling():\n            bar.set_postfix(step=step)" in text
+
+
+def test_a_bar_that_is_used_for_more_stays() -> None:
+    source = "def f(x):\n    bar = tqdm(x)  # here\n    for y in bar:\n        x = x + bar.n\n    return x\n"
+    assert rewritten(source, "no-progress-bar", tqdm=Value("class", "tqdm.std.tqdm")) == ""
+
+
+def test_a_filter_of_warnings_is_set_in_eager_alone() -> None:
+    text = rewritten("""
+        import warnings
+        import torch
+
+        def f(x):
+            with warnings.catch_warnings():  # here
+                warnings.simplefilter("ignore")
+                return torch.sqrt(x)
+        """, "eager-only-context", warnings__catch_warnings=Value("class", "warnings.catch_warnings"))  # fmt: skip
+    assert text == lines("""
+        import warnings
+        import torch
+        import contextlib
+
+        def f(x):
+            with contextlib.nullcontext() if torch.compiler.is_compiling() else warnings.catch_warnings():
+                if not torch.compiler.is_compiling():
+                    warnings.simplefilter("ignore")
+                return torch.sqrt(x)
+        """)
+
+
+def test_a_context_whose_value_is_used_stays() -> None:
+    source = """
+        import warnings, torch
+        def f(x):
+            with warnings.catch_warnings(record=True) as seen:  # here
+                y = torch.sqrt(x)
+            return y, len(seen)
+        """
+    known = Value("class", "warnings.catch_warnings")
+    assert rewritten(source, "eager-only-context", warnings__catch_warnings=known) == ""
+    locked = "import torch\ndef f(x):\n    with lock:  # here\n        return x\n"
+    assert rewritten(locked, "eager-only-context", lock=Value("lock")) == ""
