@@ -54,6 +54,7 @@ class Break:
     raised_type: str
     seen: Broken
     whole_frame: bool
+    line: int
 
 
 @dataclass
@@ -328,6 +329,7 @@ def parse_break(payload: str, error: BaseException | None) -> Break:
             read_statement(sources.block(location), sources.expression(location)),
         ),
         whole_frame="Failed to handle graph break gracefully" in payload,
+        line=location.line,
     )
 
 

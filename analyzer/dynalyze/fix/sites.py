@@ -28,7 +28,7 @@ class NoSite(Exception):
 @dataclass(frozen=True)
 class Value:
     """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
-    says more of a tensor, or of a function by its qualified name.
+    says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements.
     """
 
     kind: str

@@ -73,6 +73,8 @@ def described(value: Any) -> dict[str, Any]:
         name = getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__)
         kind = "class" if isinstance(value, type) else "function"
         return {"kind": kind, "name": f"{_public(value, module)}.{name}" if module else str(name)}
+    if isinstance(value, (list, tuple)) and value and len({type(each) for each in value}) == 1:
+        return {"kind": type(value).__name__, "name": type(value[0]).__name__}
     return {"kind": type(value).__name__}
 
 

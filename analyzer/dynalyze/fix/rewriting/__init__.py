@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import libcst as cst
+
 from dynalyze.fix.sites import NoSite, Proposal, Site
 
 Rewrite = Callable[[Site], Iterator[Proposal]]
@@ -65,5 +67,5 @@ def proposals(site: Site) -> Iterator[Proposal]:
                 if proposal.source not in seen:
                     seen.add(proposal.source)
                     yield proposal
-        except NoSite:
-            continue
+        except (NoSite, cst.ParserSyntaxError, cst.CSTValidationError):
+            continue  # What was put together is no Python: nothing is lost but this proposal.

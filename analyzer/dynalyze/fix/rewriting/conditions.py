@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from dynalyze.fix.sites import Site
+from dynalyze.fix.sites import Site, walk
 
 _TO_NUMBER = ("item", "tolist")
 _BOOL = "bool"
+_PLAIN = ("isinstance", "hasattr", "is_floating_point", "is_compiling", "len", "is_tensor", "callable")
+_NO_TENSOR = ("item", "tolist", "size", "dim", "numel", "stride", "is_tensor", "is_floating_point", "is_complex",
+              "is_nonzero", "finfo", "iinfo", "get_default_dtype", "is_compiling", "is_grad_enabled", "numpy",
+              "is_contiguous", "data_ptr", "element_size", "get_device", "is_autocast_enabled")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,14 @@ class Condition:
 def tensor_condition(site: Site, test: cst.BaseExpression) -> Condition | None:
     """The condition as one of a tensor; None where it cannot be said which part of it is a tensor."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        left, right = _is_plain(site, test.left), _is_plain(site, test.right)
-        if left and not right:
-            found = tensor_condition(site, test.right)
+        plain, other = test.left, test.right
+        if is_plain(site, other):
+            plain, other = other, plain  # Python asks the tensor first: in either order both must hold.
+        if is_plain(site, plain) and not is_plain(site, other):
+            found = tensor_condition(site, other)
             if found is None:
                 return None
-            own = site.code(test.left)
+            own = _bracketed(site, plain)
             return Condition(found.tensor, own if found.static is None else f"{own} and {found.static}")
     tensor = _tensor(site, test)
     return None if tensor is None else Condition(tensor)
@@ -39,6 +45,11 @@ def tensor_condition(site: Site, test: cst.BaseExpression) -> Condition | None:
 def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
     torch = torch_name(site)
     if isinstance(test, cst.BooleanOperation):
+        if isinstance(test.operator, cst.Or) and is_plain(site, test.left):
+            # The tensor is only asked where Python's own condition does not hold: it may be None there.
+            other = _tensor(site, test.right)
+            own = _bracketed(site, test.left)
+            return None if other is None else f"({torch}.tensor(True) if {own} else {other})"
         left, right = _tensor(site, test.left), _tensor(site, test.right)
         if left is None or right is None:
             return None
@@ -56,8 +67,10 @@ def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
 
 def _comparison(site: Site, test: cst.Comparison) -> str | None:
     """A comparison with the reads of numbers left out: `x.max().item() > 1` is `x.max() > 1`."""
-    if len(test.comparisons) != 1 or isinstance(test.comparisons[0].operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
+    if len(test.comparisons) != 1 or isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
         return None
+    if isinstance(test.comparisons[0].operator, cst.In | cst.NotIn):
+        return _membership(site, test)
     sides = [test.left, test.comparisons[0].comparator]
     bare = [without_read(each) for each in sides]
     if not any(bare_one is not each for bare_one, each in zip(bare, sides, strict=True)) and not any(
@@ -65,6 +78,15 @@ def _comparison(site: Site, test: cst.Comparison) -> str | None:
     ):
         return None
     return f"({site.code(bare[0])}{site.code(test.comparisons[0].operator)}{site.code(bare[1])})"
+
+
+def _membership(site: Site, test: cst.Comparison) -> str | None:
+    """`2 in x`: whether any element of the tensor is equal to it."""
+    inside = test.comparisons[0].comparator
+    if not looks_like_tensor(site, inside) or isinstance(inside, cst.BinaryOperation | cst.Comparison):
+        return None
+    found = f"({site.code(inside)} == {site.code(without_read(test.left))}).any()"
+    return found if isinstance(test.comparisons[0].operator, cst.In) else f"{torch_name(site)}.logical_not({found})"
 
 
 def _call(site: Site, test: cst.Call, torch: str) -> str | None:
@@ -88,50 +110,117 @@ def _truth(site: Site, test: cst.BaseExpression) -> str | None:
         return site.code(bare)
     if found is not None and found.kind == "tensor":
         return site.code(bare) if found.dtype == _BOOL else f"({site.code(bare)} != 0)"
-    if bare is not test:
+    if bare is not test or looks_like_tensor(site, bare):
         return f"({site.code(bare)} != 0)"
     return None
 
 
 def without_read(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.item()`; the expression itself where it reads nothing."""
+    """`x` of `x.item()`, `c.sum()` of what counts where `c` holds; the expression itself where it reads nothing."""
+    if (counted := _counted(node)) is not None:
+        return counted
     if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
         return node
     return node.func.value if called(node) in _TO_NUMBER else node
 
 
-def looks_like_tensor(site: Site, node: cst.BaseExpression) -> bool:
+def _counted(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Of `len(torch.nonzero(c))`, and `.numel()` of `torch.where(c)[0]`, how many elements of `c` are not 0."""
+    inner: cst.BaseExpression | None = None
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and called(node) == "len" and len(node.args) == 1:
+        inner = node.args[0].value
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+        inner = node.func.value if called(node) == "numel" else None
+        if isinstance(inner, cst.Call) and called(inner) == "nonzero":
+            return None  # An element for each dimension.
+    elif is_first_of(node) and isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute):
+        inner = node.value.value if node.value.attr.value == "shape" else None
+    asked = _asked(inner)
+    return None if asked is None else cst.parse_expression(f"({cst.Module([]).code_for_node(asked)} != 0).sum()")
+
+
+def _asked(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """`c` of `torch.nonzero(c)`, `c.nonzero()` and `torch.where(c)[0]`, which have a row for each of its elements."""
+    if isinstance(node, cst.Subscript) and is_first_of(node) and isinstance(node.value, cst.Call):
+        call = node.value
+        return call.args[0].value if called(call) == "where" and len(call.args) == 1 else None
+    if not isinstance(node, cst.Call) or called(node) != "nonzero" or not isinstance(node.func, cst.Attribute):
+        return None
+    if not node.args:
+        return node.func.value
+    return node.args[0].value if len(node.args) == 1 and isinstance(node.func.value, cst.Name) else None
+
+
+def is_first_of(node: cst.BaseExpression) -> bool:
+    """`...[0]`."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return False
+    index = node.slice[0].slice.value
+    return isinstance(index, cst.Integer) and index.evaluated_value == 0
+
+
+def _bracketed(site: Site, node: cst.BaseExpression) -> str:
+    """A condition of Python as a part of an `and`."""
+    code = site.code(node)
+    return f"({code})" if isinstance(node, cst.BooleanOperation | cst.IfExp | cst.NamedExpr) and not node.lpar else code
+
+
+def looks_like_tensor(site: Site, node: cst.BaseExpression, deepest: int = 3) -> bool:
     """Whether it was one when the program ran, or is computed from one by an operation or a method."""
     if site.is_tensor(node):
         return True
+    if isinstance(node, cst.Name) and site.value(node) is None:
+        written = assigned_values(site, node.value)
+        made = [each for each in written if node.value not in {n.value for n in walk(each) if isinstance(n, cst.Name)}]
+        return bool(made) and deepest > 0 and all(looks_like_tensor(site, each, deepest - 1) for each in made)
     if isinstance(node, cst.BinaryOperation):
-        return looks_like_tensor(site, node.left) or looks_like_tensor(site, node.right)
+        return looks_like_tensor(site, node.left, deepest) or looks_like_tensor(site, node.right, deepest)
     if isinstance(node, cst.UnaryOperation):
-        return looks_like_tensor(site, node.expression)
+        return looks_like_tensor(site, node.expression, deepest)
     if isinstance(node, cst.Subscript):
-        return looks_like_tensor(site, node.value)
+        return looks_like_tensor(site, node.value, deepest)
+    if isinstance(node, cst.Comparison):
+        wanted = not isinstance(node.comparisons[0].operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
+        return wanted and any(looks_like_tensor(site, e, deepest) for e in [node.left, node.comparisons[0].comparator])
     if isinstance(node, cst.Call):
-        if called(node) in ("item", "tolist", "size", "dim", "numel", "stride"):
+        if called(node) in _NO_TENSOR:
             return False
         function = site.value(node.func)
         if function is not None and function.name.startswith("torch."):
             return True
-        return isinstance(node.func, cst.Attribute) and looks_like_tensor(site, node.func.value)
+        return isinstance(node.func, cst.Attribute) and looks_like_tensor(site, node.func.value, deepest)
     return False
 
 
-def _is_plain(site: Site, node: cst.BaseExpression) -> bool:
+def assigned_values(site: Site, name: str) -> list[cst.BaseExpression]:
+    """All that a function assigns to a variable by itself."""
+    return [
+        node.value
+        for node in walk(site.function)
+        if isinstance(node, cst.Assign)
+        and any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
+    ]
+
+
+def is_plain(site: Site, node: cst.BaseExpression) -> bool:
     """A condition of Python alone: no part of it is a tensor."""
     if isinstance(node, cst.BooleanOperation):
-        return _is_plain(site, node.left) and _is_plain(site, node.right)
+        return is_plain(site, node.left) and is_plain(site, node.right)
     if isinstance(node, cst.UnaryOperation):
-        return _is_plain(site, node.expression)
+        return is_plain(site, node.expression)
     if isinstance(node, cst.Comparison):
-        return not any(looks_like_tensor(site, each) for each in [node.left, *(c.comparator for c in node.comparisons)])
+        if all(isinstance(each.operator, cst.Is | cst.IsNot) for each in node.comparisons):
+            return True
+        sides = [node.left, *(each.comparator for each in node.comparisons)]
+        return not any(without_read(each) is not each or looks_like_tensor(site, each) for each in sides)
+    if without_read(node) is not node:
+        return False
     found = site.value(node)
     if found is not None:
         return found.kind != "tensor"
-    return isinstance(node, cst.Call) and called(node) in ("isinstance", "hasattr", "is_floating_point", "len")
+    if isinstance(node, cst.Integer | cst.Float | cst.SimpleString):
+        return True
+    return isinstance(node, cst.Call) and called(node) in _PLAIN
 
 
 def called(call: cst.Call) -> str:

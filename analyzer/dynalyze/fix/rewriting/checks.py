@@ -1,0 +1,101 @@
+"""Checks of values that raise: in compiled code assertions in the graph, in eager what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.choices import block_of
+from dynalyze.fix.rewriting.conditions import (
+    called,
+    import_of_torch,
+    tensor_condition,
+    torch_name,
+)
+from dynalyze.fix.rewriting.purity import pure
+from dynalyze.fix.sites import Proposal, Site, statements_of, walk
+
+_CHECKS = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator",
+           "Failed to trace builtin operator", "Attempted to call function marked as skipped")  # fmt: skip
+
+
+@rewriter("assert-async", *_CHECKS, rank=12)
+def raise_asynchronously(site: Site) -> Iterator[Proposal]:
+    """`if bad: raise E(...)`, `assert good`: `torch._assert_async(good)` in compiled code."""
+    found = _check(site)
+    if found is None:
+        return
+    holds, static, message = found
+    torch = torch_name(site)
+    check = f"{torch}._assert_async({holds}, {message!r})"
+    if static is not None:
+        check = f"if {static}:\n        {check}"
+    (new,) = statements_of(f"if {torch}.compiler.is_compiling():\n    {check}\nelse:\n    pass\n")
+    assert isinstance(new, cst.If) and isinstance(new.orelse, cst.Else)
+    statement = site.statement
+    if isinstance(statement, cst.If) and statement.orelse is None:
+        new = new.with_changes(orelse=statement.with_changes(leading_lines=[]))
+    else:
+        body = cst.IndentedBlock([statement.with_changes(leading_lines=[])])
+        new = new.with_changes(orelse=cst.Else(body))
+    yield Proposal(
+        "", "Check it in the graph: compiled code raises RuntimeError there, eager what it did",
+        site.with_statement(new, top=import_of_torch(site)), sides=_sides(site), loses=("raises",),
+    )  # fmt: skip
+
+
+def _check(site: Site) -> tuple[str, str | None, str] | None:
+    """What must hold, as a tensor; what Python asks first; and the message."""
+    statement, torch = site.statement, torch_name(site)
+    if isinstance(statement, cst.If) and statement.orelse is None and _only_raises(statement.body):
+        bad = tensor_condition(site, statement.test)
+        return None if bad is None else (f"{torch}.logical_not({bad.tensor})", bad.static, _message(site, statement))
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return None
+    only = statement.body[0]
+    if isinstance(only, cst.Assert):
+        good = tensor_condition(site, only.test)
+        if good is None or good.static is not None:
+            return None  # Where Python's own part does not hold, it must raise as well.
+        return good.tensor, None, _message(site, only)
+    if isinstance(only, cst.Expr) and isinstance(only.value, cst.Call) and called(only.value) == "_check_tensor_all":
+        return f"({site.code(only.value.args[0].value)}).all()", None, _message(site, only)
+    return None
+
+
+def _only_raises(body: cst.BaseSuite) -> bool:
+    statements = block_of(body)
+    if not statements:
+        return False
+    *before, last = statements
+    if not isinstance(last, cst.SimpleStatementLine) or not isinstance(last.body[-1], cst.Raise):
+        return False
+    return all(isinstance(each, cst.SimpleStatementLine) and _assigns(each) and pure(each) for each in before)
+
+
+def _assigns(statement: cst.SimpleStatementLine) -> bool:
+    return all(isinstance(each, cst.Assign | cst.AugAssign) for each in statement.body)
+
+
+def _message(site: Site, node: cst.CSTNode) -> str:
+    """The first text in it; a message in a graph must be a constant."""
+    for each in walk(node):
+        if isinstance(each, cst.SimpleString):
+            value = each.evaluated_value
+            return value if isinstance(value, str) else str(value)
+        if isinstance(each, cst.FormattedString):
+            texts = [part.value for part in each.parts if isinstance(part, cst.FormattedStringText)]
+            return "...".join(texts).strip() or "a check failed"
+    tested = node.test if isinstance(node, cst.If | cst.Assert) else None
+    return "a check failed" if tested is None else f"{'not ' * isinstance(node, cst.If)}{site.code(tested)}"
+
+
+def _sides(site: Site) -> tuple[int, ...]:
+    """The first line of what raises, and of what comes after it."""
+    statement = site.statement
+    if not isinstance(statement, cst.If):
+        return ()
+    found = [site.range_of(statement.body.body[0])[0]]
+    return tuple(found + [site.range_of(each)[0] for each in site.following[:1]])

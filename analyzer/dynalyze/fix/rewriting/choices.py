@@ -1,0 +1,199 @@
+"""What the sides of a branch do: the names that they give values to, or what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from dynalyze.fix.rewriting.conditions import assigned_values
+from dynalyze.fix.rewriting.purity import is_new
+from dynalyze.fix.sites import Site, walk
+
+Statements = Sequence[cst.BaseStatement]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the two sides of a branch give the same names; `returns` where they are returned."""
+
+    names: tuple[str, ...]
+    when_true: Statements
+    when_false: Statements
+    returns: bool = False
+
+
+def after(site: Site, branch: cst.If) -> Statements:
+    """The statements after a branch; those of an `elif` stand after the `if` that it belongs to."""
+    outer: cst.CSTNode = branch
+    while isinstance(site.parents[outer], cst.If | cst.Else):
+        outer = site.parents[outer]
+    block = site.parents[outer]
+    assert isinstance(block, cst.IndentedBlock)
+    statements = [each for each in block.body if isinstance(each, cst.BaseStatement)]
+    return statements[[id(each) for each in statements].index(id(outer)) + 1 :]
+
+
+def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | None:
+    when_true, otherwise = block_of(branch.body), otherwise_of(branch)
+    if when_true is None or otherwise is None:
+        return None
+    when_true, otherwise = _out_of_place(site, when_true), _out_of_place(site, otherwise)
+    following = _out_of_place(site, following)
+    if returns_in(when_true) or returns_in(otherwise):
+        when_true = when_true if ends_in_return(when_true) else [*when_true, *following]
+        when_false = otherwise if ends_in_return(otherwise) else [*otherwise, *following]
+        return (
+            Choice((), when_true, when_false, True)
+            if ends_in_return(when_true) and ends_in_return(when_false)
+            else None
+        )
+    one, other = assigned_by(when_true), assigned_by(otherwise)
+    if one is None or other is None:
+        return None
+    # What a side makes for itself alone need not come out of it.
+    both = set(one) & set(other)
+    names = [name for name in (*one, *other) if name in both or used_after(site, name, branch)]
+    return Choice(tuple(dict.fromkeys(names)), when_true, otherwise) if names else None
+
+
+def otherwise_of(branch: cst.If) -> Statements | None:
+    """The statements of the other side; an `elif` is one `if` in it."""
+    if branch.orelse is None:
+        return []
+    return [branch.orelse] if isinstance(branch.orelse, cst.If) else block_of(branch.orelse.body)
+
+
+def _out_of_place(site: Site, statements: Statements) -> Statements:
+    """`x = x + 1` for `x += 1`, where no other name can have the same memory."""
+    return [_written_out(site, each) if isinstance(each, cst.SimpleStatementLine) else each for each in statements]
+
+
+def _written_out(site: Site, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+    new = []
+    for small in line.body:
+        if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name) and _is_own(site, small.target):
+            operator = site.code(small.operator).strip().removesuffix("=")
+            text = f"{small.target.value} = {small.target.value} {operator} {_operand(site, small.value)}"
+            (made,) = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine).body
+            new.append(made)
+        else:
+            new.append(small)
+    return line.with_changes(body=new)
+
+
+def _operand(site: Site, value: cst.BaseExpression) -> str:
+    simple = isinstance(value, cst.Name | cst.Attribute | cst.Integer | cst.Float | cst.Call | cst.Subscript)
+    return site.code(value) if simple or value.lpar else f"({site.code(value)})"
+
+
+def _is_own(site: Site, name: cst.Name) -> bool:
+    """Whether a variable is a number, or a tensor that was computed here and that nothing else can refer to."""
+    found = site.value(name)
+    if found is not None and found.kind in ("int", "float", "bool"):
+        return True
+    values = assigned_values(site, name.value)
+    if not values or not all(map(is_new, values)) or name.value in _parameters(site):
+        return False
+    reads = (each for each in walk(site.function) if isinstance(each, cst.Name) and each.value == name.value)
+    return all(_only_computes(site, each) for each in reads)
+
+
+def _parameters(site: Site) -> set[str]:
+    return {each.name.value for each in walk(site.function.params) if isinstance(each, cst.Param)}
+
+
+def _only_computes(site: Site, name: cst.Name) -> bool:
+    """Whether a place where a variable stands gives its memory to nobody else."""
+    parent = site.parents[name]
+    if isinstance(parent, cst.Attribute):
+        parent = site.parents[parent]
+        return isinstance(parent, cst.Call) and is_new(parent)
+    kinds = cst.BinaryOperation | cst.UnaryOperation | cst.ComparisonTarget | cst.Comparison | cst.AssignTarget
+    return isinstance(parent, kinds | cst.AugAssign | cst.Return)
+
+
+def block_of(body: cst.BaseSuite) -> Statements | None:
+    if isinstance(body, cst.SimpleStatementSuite):
+        return [cst.SimpleStatementLine(list(body.body))]
+    if not isinstance(body, cst.IndentedBlock):
+        return None
+    return [each for each in body.body if isinstance(each, cst.BaseStatement)]
+
+
+def assigned_by(statements: Statements) -> tuple[str, ...] | None:
+    """The names that assignments give values to; None where other things are done."""
+    names: list[str] = []
+    for each in statements:
+        if isinstance(each, cst.If):
+            body, otherwise = block_of(each.body), otherwise_of(each)
+            inner = [None if some is None else assigned_by(some) for some in (body, otherwise)]
+            if inner[0] is None or inner[1] is None:
+                return None
+            names += [*inner[0], *inner[1]]
+            continue
+        if not isinstance(each, cst.SimpleStatementLine):
+            return None
+        for small in each.body:
+            found = targets_of(small)
+            if found is None:
+                return None
+            names += found
+    return tuple(dict.fromkeys(names))
+
+
+def targets_of(small: cst.BaseSmallStatement) -> list[str] | None:
+    if isinstance(small, cst.Pass) or (
+        isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString | cst.ConcatenatedString)
+    ):
+        return []
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    target = small.targets[0].target
+    parts = [part.value for part in target.elements] if isinstance(target, cst.Tuple) else [target]
+    if not all(isinstance(part, cst.Name) for part in parts):
+        return None
+    return [part.value for part in parts if isinstance(part, cst.Name)]
+
+
+def returns_in(statements: Statements) -> bool:
+    return any(isinstance(node, cst.Return) for each in statements for node in walk(each))
+
+
+def ends_in_return(statements: Statements) -> bool:
+    """Whether every way through the statements ends in the return of a value, and assigns before that at most."""
+    for number, each in enumerate(statements):
+        if isinstance(each, cst.If) and returns_in([each]):
+            body, otherwise = block_of(each.body), otherwise_of(each)
+            rest = statements[number + 1 :]
+            if body is None or otherwise is None:
+                return False
+            return ends_in_return([*body, *([] if returns_in(body) else rest)]) and ends_in_return(
+                [*otherwise, *([] if returns_in(otherwise) else rest)]
+            )
+        if isinstance(each, cst.SimpleStatementLine) and isinstance(each.body[-1], cst.Return):
+            return len(each.body) == 1 and each.body[-1].value is not None
+        if assigned_by([each]) is None:
+            return False
+    return False
+
+
+def _returned(statements: Statements) -> cst.BaseExpression | None:
+    last = statements[-1] if statements else None
+    if not isinstance(last, cst.SimpleStatementLine) or not isinstance(last.body[-1], cst.Return):
+        return None
+    return last.body[-1].value
+
+
+def used_after(site: Site, name: str, branch: cst.BaseCompoundStatement) -> bool:
+    """Whether a name is read anywhere but in the branch: after it, or in the next turn of a loop around it."""
+    inside = set(map(id, walk(branch)))
+    return any(
+        isinstance(node, cst.Name) and node.value == name and id(node) not in inside and not _is_target(site, node)
+        for node in walk(site.function)
+    )
+
+
+def _is_target(site: Site, node: cst.Name) -> bool:
+    return isinstance(site.parents[node], cst.AssignTarget | cst.Param)

@@ -1,0 +1,115 @@
+"""Loops whose number of turns depends on the values of tensors: torch.while_loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.choices import assigned_by, block_of, used_after
+from dynalyze.fix.rewriting.conditions import (
+    called,
+    import_of_torch,
+    looks_like_tensor,
+    tensor_condition,
+    torch_name,
+    without_read,
+)
+from dynalyze.fix.rewriting.purity import fresh_name, names_of, pure
+from dynalyze.fix.sites import Proposal, Site, statements_of
+
+_LOOPING = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operator", "graph break in loop")
+
+
+@rewriter("while-loop", *_LOOPING, rank=28)
+def loop_in_graph(site: Site) -> Iterator[Proposal]:
+    """`while c: x = f(x)`, `for _ in range(int(n)): x = f(x)`: torch.while_loop. What is in it must be pure."""
+    statement = site.statement
+    new = None
+    if isinstance(statement, cst.While) and statement.orelse is None:
+        new = _while(site, statement)
+    elif isinstance(statement, cst.For) and statement.orelse is None:
+        new = _for(site, statement)
+    if new is not None:
+        yield Proposal(
+            "", "Let torch.while_loop go round", site.with_statement(*statements_of(new), top=import_of_torch(site))
+        )
+
+
+def _while(site: Site, loop: cst.While) -> str | None:
+    condition = tensor_condition(site, loop.test)
+    if condition is None or condition.static is not None:
+        return None
+    carried = _carried(site, loop)
+    return None if carried is None else _written(site, loop, carried, condition.tensor, [], {})
+
+
+def _for(site: Site, loop: cst.For) -> str | None:
+    """A `for` over a range whose number of turns is read from a tensor; its variable is one then."""
+    turns = _turns(site, loop.iter)
+    carried = _carried(site, loop)
+    if turns is None or carried is None or not isinstance(loop.target, cst.Name):
+        return None
+    turn = loop.target.value
+    if used_after(site, turn, loop) or turn in carried:
+        return None
+    taken = names_of(site.function)
+    if turn == "_":
+        turn = fresh_name("turn", taken)
+    count = fresh_name("turns", taken)
+    start = f"{torch_name(site)}.zeros_like({count})"
+    loop_lines = _written(site, loop, carried, f"{turn} < {count}", [f"{turn} = {turn} + 1"], {turn: start})
+    return f"{count} = {turns}\n{loop_lines}"
+
+
+def _turns(site: Site, node: cst.BaseExpression) -> str | None:
+    """The tensor that a range is as long as; `int` cuts it to whole numbers, as `long` does."""
+    if not isinstance(node, cst.Call) or called(node) != "range" or len(node.args) != 1:
+        return None
+    given = node.args[0].value
+    whole = isinstance(given, cst.Call) and isinstance(given.func, cst.Name) and called(given) == "int"
+    if whole and isinstance(given, cst.Call) and len(given.args) == 1:
+        given = given.args[0].value
+    bare = without_read(given)
+    if bare is given and not looks_like_tensor(site, bare):
+        return None
+    code = site.code(bare)
+    simple = isinstance(bare, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+    return f"{code if simple else f'({code})'}.long()"
+
+
+def _carried(site: Site, loop: cst.While | cst.For) -> list[str] | None:
+    """The variables that go from turn to turn: tensors, all of them known before the loop."""
+    body = block_of(loop.body)
+    names = None if body is None else assigned_by(body)
+    if body is None or not names or not all(map(pure, body)):
+        return None
+    known = site.values
+    carried = [each for each in names if each in known and known[each].kind == "tensor"]
+    own = [each for each in names if each not in carried]
+    if any(each in known or used_after(site, each, loop) for each in own):
+        return None
+    return carried
+
+
+def _written(
+    site: Site, loop: cst.While | cst.For, carried: list[str], condition: str, more: list[str], starts: dict[str, str]
+) -> str:
+    taken = names_of(site.function)
+    goes_on, step = fresh_name("goes_on", taken), fresh_name("step", taken)
+    names = [*starts, *carried]
+    takes = ", ".join(names)
+    body = block_of(loop.body)
+    assert body is not None
+    lines = [line for each in body for line in site.code(each).strip("\n").splitlines()]
+    inside = "".join(f"    {line}\n" for line in [*lines, *more])
+    handed = ", ".join(f"{name}.clone()" for name in names)
+    comma = "," if len(names) == 1 else ""
+    given = ", ".join([*starts.values(), *carried])
+    results = ", ".join(["_"] * len(starts) + carried)
+    return (
+        f"def {goes_on}({takes}):\n    return {condition}\n"
+        f"def {step}({takes}):\n{inside}    return {handed}{comma}\n"
+        f"{results}{comma} = {torch_name(site)}.while_loop({goes_on}, {step}, ({given}{comma}))\n"
+    )

@@ -1,0 +1,339 @@
+"""Elements that a boolean mask chooses: computed with for all elements and left out by the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.conditions import assigned_values, called, import_of_torch, looks_like_tensor, torch_name
+from dynalyze.fix.rewriting.purity import UPDATES, elementwise, names_of, number, total
+from dynalyze.fix.sites import Proposal, Site, statements_of, walk
+
+_MASKED = ("Dynamic shape operator", "Data-dependent", "Data dependent operator", "Unsupported function call")
+_BOOLEAN = ("isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge", "le", "logical_and", "logical_or",
+            "logical_not", "bool", "isin", "isclose")  # fmt: skip
+_REDUCED = ("sum", "mean", "any", "all")
+
+
+@dataclass(frozen=True)
+class _Masked:
+    """`x[mask]`, with their dimensions; the mask's are the first ones of the tensor's."""
+
+    tensor: cst.BaseExpression
+    mask: cst.BaseExpression
+    dims: int
+    mask_dims: int
+
+    def wide(self, site: Site) -> str:
+        """The mask with as many dimensions as the tensor has."""
+        code = _bracketed(site, self.mask)
+        more = self.dims - self.mask_dims
+        return code if not more else f"{code}[{', '.join(['...', *['None'] * more])}]"
+
+
+@rewriter("masked-reduction", *_MASKED, rank=16)
+def reduce_under_mask(site: Site) -> Iterator[Proposal]:
+    """`x[mask].sum()`: of the whole tensor, with 0 where the mask does not hold; `mean()` alike."""
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(site.statement, lambda each: isinstance(each, cst.Call)):
+        assert isinstance(node, cst.Call)
+        text = _reduced(site, node)
+        if text is not None:
+            changes[node] = cst.parse_expression(text)
+    if changes:
+        yield Proposal(
+            "", "Reduce the whole tensor, with what the mask leaves out set to what changes nothing",
+            site.with_nodes(dict(changes), import_of_torch(site)),
+        )  # fmt: skip
+
+
+@rewriter("masked-assignment", *_MASKED, rank=16)
+def assign_under_mask(site: Site) -> Iterator[Proposal]:
+    """`x[mask] = y[mask]`, `x[mask] += w`: `x.copy_(torch.where(mask, ..., x))`."""
+    statement = site.statement
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return
+    only = statement.body[0]
+    target = only.target if isinstance(only, cst.AugAssign) else None
+    if isinstance(only, cst.Assign) and len(only.targets) == 1:
+        target = only.targets[0].target
+    masked = _masked(site, target) if target is not None else None
+    if masked is None or not isinstance(only, cst.Assign | cst.AugAssign):
+        return
+    value = _whole(site, only.value, masked)
+    if value is None:
+        return
+    name = site.code(masked.tensor)
+    if isinstance(only, cst.AugAssign):
+        operator = UPDATES.get(type(only.operator))
+        if operator is None:
+            return
+        value = f"{name} {operator} {value}"
+    new = statements_of(f"{name}.copy_({torch_name(site)}.where({masked.wide(site)}, {value}, {name}))\n")
+    yield Proposal(
+        "", "Choose between the whole tensors in the place of copying through the mask",
+        site.with_statement(*new, top=import_of_torch(site)),
+    )  # fmt: skip
+
+
+@rewriter("rows-as-mask", *_MASKED, rank=17)
+def rows_as_mask(site: Site) -> Iterator[Proposal]:
+    """`rows = torch.nonzero(c).squeeze(-1)` that are filled, or added to, with the condition as a mask."""
+    found = _rows(site)
+    if found is None:
+        return
+    name, condition = found
+    users = [each for each in site.following if name in names_of(each)]
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for user in users:
+        for call in walk(user, lambda each: isinstance(each, cst.Call)):
+            assert isinstance(call, cst.Call)
+            text = _with_rows(site, call, name)
+            if text is not None:
+                changes[call] = cst.parse_expression(text)
+    left = sum(_times(each, name) for each in users) - sum(_times(each, name) for each in changes)
+    everywhere = _times(site.function, name) - _times(site.statement, name)
+    if not changes or left or everywhere != sum(_times(each, name) for each in users):
+        return
+    (mask,) = statements_of(f"{name} = {site.code(condition)}\n")
+    yield Proposal(
+        "", "Take the condition as a mask, in the place of the rows where it holds",
+        site.with_nodes({**changes, site.statement: mask}, import_of_torch(site)),
+    )  # fmt: skip
+
+
+def _reduced(site: Site, call: cst.Call) -> str | None:
+    name = called(call)
+    if name not in _REDUCED or not isinstance(call.func, cst.Attribute):
+        return None
+    chosen, rest = call.func.value, call.args
+    if isinstance(chosen, cst.Name) and chosen.value == torch_name(site) and call.args:
+        chosen, rest = call.args[0].value, call.args[1:]
+    masked = _masked(site, chosen)
+    if masked is None:
+        return None
+    dims = _over(masked, rest)
+    return None if dims is None else _over_all(site, masked, name, dims)
+
+
+def _over(masked: _Masked, args: object) -> str | None:
+    """The dimensions to reduce; None where the call asks for something that cannot be said of the whole tensor."""
+    assert isinstance(args, list | tuple)
+    if not args:
+        return ""
+    given = args[0]
+    first = (len(args) == 1 and given.keyword is None) or (given.keyword is not None and given.keyword.value == "dim")
+    if not first or number(given.value) != 0:
+        return None
+    return "0" if masked.mask_dims == 1 else str(tuple(range(masked.mask_dims)))
+
+
+def _over_all(site: Site, masked: _Masked, name: str, dims: str) -> str | None:
+    known = site.value(masked.tensor)
+    boolean = _is_boolean(site, masked.tensor)
+    code, mask = _bracketed(site, masked.tensor), masked.wide(site)
+    if name in ("any", "all"):
+        if not boolean:
+            return None
+        return f"({code} & {mask}).any({dims})" if name == "any" else f"({code} | ~{mask}).all({dims})"
+    filled = f"{code}.masked_fill(~{mask}, 0)"
+    if name == "sum":
+        return f"{filled}.sum({dims})"
+    if known is not None and known.dtype == "float16":
+        return None  # The sum may be infinite where the mean is not.
+    count = f"{_bracketed(site, masked.mask)}.sum()"
+    if masked.dims != masked.mask_dims and not dims:
+        count = f"{mask}.expand_as({code}).sum()"
+    return f"{filled}.sum({dims}) / {count}"
+
+
+def _masked(site: Site, node: cst.BaseExpression) -> _Masked | None:
+    """`x[mask]` or `torch.masked_select(x, mask)`, where the dimensions of both are known."""
+    tensor: cst.BaseExpression
+    if isinstance(node, cst.Call) and called(node) == "masked_select" and isinstance(node.func, cst.Attribute):
+        given = [each.value for each in node.args]
+        tensor, mask = (node.func.value, given[0]) if len(given) == 1 else (given[0], given[-1])
+        whole = True
+    elif isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        tensor, mask, whole = node.value, node.slice[0].slice.value, False
+    else:
+        return None
+    if not _is_boolean(site, mask) or not total(mask) or not isinstance(tensor, cst.Name | cst.Attribute):
+        return None
+    dims, mask_dims = _dims(site, tensor), _dims(site, mask)
+    if dims is None or mask_dims is None or not 0 < mask_dims <= dims or (whole and dims != mask_dims):
+        return None
+    return _Masked(tensor, mask, dims, mask_dims)
+
+
+def _is_boolean(site: Site, node: cst.BaseExpression, deepest: int = 3) -> bool:
+    """Whether an expression is a tensor of booleans."""
+    found = site.value(node)
+    if found is not None:
+        return found.kind == "tensor" and found.dtype == "bool"
+    if isinstance(node, cst.Name) and deepest:
+        made = assigned_values(site, node.value)
+        return bool(made) and all(_is_boolean(site, each, deepest - 1) for each in made)
+    if isinstance(node, cst.Comparison):
+        return looks_like_tensor(site, node)
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, cst.BitInvert) and _is_boolean(site, node.expression)
+    if isinstance(node, cst.BinaryOperation):
+        logical = isinstance(node.operator, cst.BitAnd | cst.BitOr | cst.BitXor)
+        return logical and _is_boolean(site, node.left) and _is_boolean(site, node.right)
+    return isinstance(node, cst.Call) and called(node) in _BOOLEAN
+
+
+def _dims(site: Site, node: cst.BaseExpression, deepest: int = 3) -> int | None:
+    """How many dimensions an expression has, where that can be told."""
+    found = site.value(node)
+    if found is not None:
+        return found.dims if found.kind == "tensor" else 0 if found.kind in ("int", "float", "bool") else None
+    if number(node) is not None:
+        return 0
+    parts: list[cst.BaseExpression] = []
+    if isinstance(node, cst.Name) and deepest:
+        parts = assigned_values(site, node.value)
+        inner = {_dims(site, each, deepest - 1) for each in parts}
+        return inner.pop() if len(inner) == 1 else None
+    if isinstance(node, cst.Comparison):
+        parts = [node.left, *(each.comparator for each in node.comparisons)]
+    elif isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.MatrixMultiply):
+        parts = [node.left, node.right]
+    elif isinstance(node, cst.UnaryOperation):
+        parts = [node.expression]
+    elif isinstance(node, cst.Call) and elementwise(node) and isinstance(node.func, cst.Attribute):
+        is_method = looks_like_tensor(site, node.func.value)
+        parts = [*([node.func.value] if is_method else []), *(each.value for each in node.args if not each.keyword)]
+    known = [_dims(site, each, deepest) for each in parts]
+    return max((each for each in known if each is not None), default=None) if None not in known else None
+
+
+def _whole(site: Site, value: cst.BaseExpression, masked: _Masked) -> str | None:
+    """What is assigned through a mask, for the whole tensor: without the mask; None where it is no such thing."""
+    mask = site.code(masked.mask)
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(value, lambda each: isinstance(each, cst.Subscript)):
+        assert isinstance(node, cst.Subscript)
+        inner = _masked(site, node)
+        if inner is None or site.code(inner.mask) != mask or inner.dims != masked.dims:
+            return None
+        changes[node] = inner.tensor
+    if not total(_replaced(value, {node: cst.Name("x") for node in changes})):
+        return None
+    kept = [each for each in walk(value) if isinstance(each, cst.Name | cst.Attribute) and not _within(each, changes)]
+    for each in kept:
+        found = site.value(each)
+        if found is not None and found.kind == "tensor":
+            # One value for all, or one for each place behind the mask's dimensions.
+            if found.dims is None or found.dims > masked.dims - masked.mask_dims:
+                return None
+        elif found is None and isinstance(each, cst.Name) and looks_like_tensor(site, each):
+            return None
+    if not elementwise(_replaced(value, {node: cst.Name("x") for node in changes})):
+        return None
+    code = cst.Module([]).code_for_node(_replaced(value, changes))
+    return code if isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call) else f"({code})"
+
+
+class _Replace(cst.CSTTransformer):
+    def __init__(self, changes: dict[cst.CSTNode, cst.CSTNode]) -> None:
+        super().__init__()
+        self._changes = changes
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        return self._changes.get(original_node, updated_node)
+
+
+def _replaced(node: cst.BaseExpression, changes: dict[cst.CSTNode, cst.CSTNode]) -> cst.BaseExpression:
+    new = node.visit(_Replace(changes))
+    assert isinstance(new, cst.BaseExpression)
+    return new
+
+
+def _within(node: cst.CSTNode, outer: dict[cst.CSTNode, cst.CSTNode]) -> bool:
+    return any(node in walk(each) for each in outer)
+
+
+def _rows(site: Site) -> tuple[str, cst.BaseExpression] | None:
+    """The name of the rows, and the condition of one dimension whose true places they are."""
+    statement = site.statement
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return None
+    only = statement.body[0]
+    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
+        return None
+    target, value = only.targets[0].target, only.value
+    alone = isinstance(target, cst.Tuple) and len(target.elements) == 1
+    name = target.elements[0].value if alone and isinstance(target, cst.Tuple) else target
+    if not isinstance(name, cst.Name):
+        return None
+    condition = _indices_of(value, in_tuple=alone)
+    if condition is None or _dims(site, condition) != 1 or not _is_boolean(site, condition) or not total(condition):
+        return None
+    return name.value, condition
+
+
+def _indices_of(value: cst.BaseExpression, *, in_tuple: bool) -> cst.BaseExpression | None:
+    """`c` of `torch.where(c)[0]`, `torch.nonzero(c).squeeze(-1)`, `c.nonzero(as_tuple=True)[0]`, ..."""
+    inner = value
+    if isinstance(value, cst.Subscript):
+        if in_tuple or cst.Module([]).code_for_node(value).split("[")[-1] != "0]":
+            return None
+        inner, in_tuple = value.value, True
+    elif isinstance(value, cst.Call) and called(value) in ("squeeze", "flatten", "view", "reshape", "squeeze_"):
+        ends = [number(each.value) for each in value.args]
+        if not isinstance(value.func, cst.Attribute) or ends not in ([-1], [1], [], [0]):
+            return None
+        if ends == [] and called(value) != "flatten":
+            return None  # One row alone would have no dimension at all.
+        inner = value.func.value
+    if not isinstance(inner, cst.Call) or not isinstance(inner.func, cst.Attribute):
+        return None
+    plain = [each.value for each in inner.args if each.keyword is None]
+    as_tuple = len(plain) < len(inner.args)
+    if called(inner) == "where" and len(plain) == 1 and in_tuple:
+        return plain[0]
+    if called(inner) != "nonzero" or as_tuple != in_tuple or len(inner.args) - len(plain) > 1:
+        return None
+    return plain[0] if plain else inner.func.value
+
+
+def _with_rows(site: Site, call: cst.Call, rows: str) -> str | None:
+    """`x.index_fill(0, rows, v)` and `x.index_add_(0, rows, f(y[rows]))` with `rows` as a mask."""
+    if not isinstance(call.func, cst.Attribute) or len(call.args) != 3 or any(each.keyword for each in call.args):
+        return None
+    first, second, third = (each.value for each in call.args)
+    name, tensor = called(call), call.func.value
+    dims = _dims(site, tensor)
+    if number(first) != 0 or not isinstance(second, cst.Name) or second.value != rows or dims is None or dims < 1:
+        return None
+    code, mask = _bracketed(site, tensor), _Masked(tensor, second, dims, 1).wide(site)
+    if name in ("index_fill", "index_fill_") and rows not in names_of(third):
+        return f"{code}.masked_fill{'_' * name.endswith('_')}({mask}, {site.code(third)})"
+    if name not in ("index_add", "index_add_"):
+        return None
+    of_rows: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(third, lambda each: isinstance(each, cst.Subscript)):
+        assert isinstance(node, cst.Subscript)
+        index = node.slice[0].slice
+        if isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value == rows:
+            whole = cst.SubscriptElement(cst.Slice(None, None), comma=node.slice[0].comma)
+            of_rows[node] = node.value if len(node.slice) == 1 else node.with_changes(slice=[whole, *node.slice[1:]])
+    added = _replaced(third, of_rows)
+    if not of_rows or rows in names_of(added):
+        return None
+    text = f"({cst.Module([]).code_for_node(added)}).masked_fill(~{mask}, 0)"
+    return f"{code}.add{'_' * name.endswith('_')}({text})"
+
+
+def _times(node: cst.CSTNode, name: str) -> int:
+    return sum(1 for each in walk(node) if isinstance(each, cst.Name) and each.value == name)
+
+
+def _bracketed(site: Site, node: cst.BaseExpression) -> str:
+    code = site.code(node)
+    return code if node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({code})"

@@ -1,0 +1,42 @@
+"""Statements as the site of a break, for tests of rewriters: what each is changed to, without torch."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.sites import Site, Value
+from dynalyze.report import GraphBreak, Location
+
+BRANCH = "Data-dependent branching"
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+SHAPE = "Dynamic shape operator"
+
+TENSOR = Value("tensor", dtype="float32", dims=2)
+KNOWN = {
+    "torch": Value("module", "torch"), "x": TENSOR, "y": TENSOR,
+    "vector": Value("tensor", dtype="float32", dims=1), "counts": Value("tensor", dtype="int64", dims=1),
+    "n": Value("tensor", dtype="int64", dims=0), "rows": Value("tensor", dtype="bool", dims=1),
+    "mask": Value("tensor", dtype="bool", dims=2), "half": Value("tensor", dtype="float16", dims=2),
+    "flag": Value("bool"), "size": Value("int"), "limit": Value("float"), "maybe": Value("NoneType"),
+    "x.dtype": Value("dtype"), "scales": Value("list", "Tensor"), "gains": Value("list", "float"),
+}  # fmt: skip
+
+
+def changed(gb_type: str, body: str) -> dict[str, str]:
+    """What each rewriter makes of a function's body, whose break is on the line that ends in `# here`."""
+    lines = indent(dedent(body).strip("\n"), "    ").splitlines()
+    (line,) = [number for number, each in enumerate(lines, 3) if each.endswith("# here")]
+    head = "import torch\ndef f():\n"
+    text = head + "\n".join(each.removesuffix("  # here") for each in lines) + "\n"
+    place = Location("model.py", line, None, "f")
+    site = Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text, line, KNOWN)
+    found: dict[str, str] = {}
+    for each in proposals(site):
+        compile(each.source, "model.py", "exec")
+        found.setdefault(each.rewrite, dedent(each.source.removeprefix(head)).strip("\n"))
+    return found
+
+
+def lines(text: str) -> str:
+    return dedent(text).strip("\n")

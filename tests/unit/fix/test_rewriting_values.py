@@ -1,0 +1,138 @@
+"""Reads, checks, masks and sizes, on source text."""
+
+from __future__ import annotations
+
+import pytest
+from rewriting_cases import BRANCH, ITEM, SHAPE, changed
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("y = x / x.max().item()", "y = x / x.max().detach()"),
+        ("y = float(x.detach().cpu().numpy().max())", "y = x.max().detach()"),
+        ("y = x[0, 0].item()", "y = x[0, 0].detach().clone()"),
+        ("y = int(n) + x", "y = n.long() + x"),
+        ("y = x * len(torch.nonzero(vector))", "y = x * (vector != 0).sum().detach()"),
+    ],
+)
+def test_values_are_left_in_their_tensor(line: str, expected: str) -> None:
+    assert changed(ITEM, f"{line}  # here\nreturn y")["keep-in-tensor"] == f"{expected}\nreturn y"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = 1 / n.item()  # here\nreturn y",  # Python raises for 0.
+        "k = n.item()  # here\nreturn 3 // k",
+        "y = torch.arange(n.item())  # here\nreturn y",
+        "y = x[: n.item()]  # here\nreturn y",
+        "y = f'{n.item()}'  # here\nreturn y",
+    ],
+)
+def test_values_that_only_python_can_have_are_still_read(body: str) -> None:
+    assert "keep-in-tensor" not in changed(ITEM, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            "if (x < 0).any():  # here\n    raise ValueError('negative')\nreturn x",
+            "if torch.compiler.is_compiling():\n"
+            "    torch._assert_async(torch.logical_not((x < 0).any()), 'negative')\n"
+            "elif (x < 0).any():\n    raise ValueError('negative')\nreturn x",
+        ),
+        (
+            "assert counts.max().item() <= size  # here\nreturn x",
+            "if torch.compiler.is_compiling():\n"
+            "    torch._assert_async((counts.max() <= size), 'counts.max().item() <= size')\n"
+            "else:\n    assert counts.max().item() <= size\nreturn x",
+        ),
+        (
+            "torch._check_tensor_all(mask)  # here\nreturn x",
+            "if torch.compiler.is_compiling():\n    torch._assert_async((mask).all(), 'a check failed')\n"
+            "else:\n    torch._check_tensor_all(mask)\nreturn x",
+        ),
+    ],
+)
+def test_checks_become_assertions_of_the_graph_in_compiled_code(body: str, expected: str) -> None:
+    assert changed(ITEM, body)["assert-async"] == expected
+
+
+def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
+    assert changed(BRANCH, "assert flag and (x > 0).all()  # here\nreturn x") == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("y = x[mask].sum()", "y = x.masked_fill(~mask, 0).sum()"),
+        ("y = x[x > 0].mean()", "y = x.masked_fill(~(x > 0), 0).sum() / (x > 0).sum()"),
+        ("y = x[rows].mean(0)", "y = x.masked_fill(~rows[..., None], 0).sum(0) / rows.sum()"),
+        ("y = mask[rows].any()", "y = (mask & rows[..., None]).any()"),
+        ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
+        ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
+        ("x[rows] += vector", "x.copy_(torch.where(rows[..., None], x + vector, x))"),
+    ],
+)
+def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> None:
+    (found,) = changed(SHAPE, f"{line}  # here\nreturn y").values()
+    assert found == f"{expected}\nreturn y"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = half[mask].mean()",  # The sum may overflow.
+        "y = x[mask].max()",  # Raises where nothing is chosen.
+        "y = x[n].sum()",
+        "x[mask] = y[rows]",
+        "x[mask] = y",
+        "x[mask] = y[mask].cumsum(0)",
+        "x[mask] = 1 / y[mask]",
+        "x[mask] += vector",
+    ],
+)
+def test_masks_that_say_something_else_are_left_alone(line: str) -> None:
+    assert changed(SHAPE, f"{line}  # here\nreturn y") == {}
+
+
+def test_rows_where_something_holds_are_a_mask() -> None:
+    found = changed(SHAPE, "at = torch.nonzero(vector > 2).squeeze(-1)  # here\nreturn x.index_fill(0, at, 0.0)")
+    assert found == {"rows-as-mask": "at = vector > 2\nreturn x.masked_fill(at[..., None], 0.0)"}
+    used_otherwise = "at, = torch.where(rows)  # here\ny = x.index_fill(0, at, 0.0)\nreturn y, at"
+    assert changed(SHAPE, used_otherwise) == {}
+    added = changed(SHAPE, "at, = torch.where(rows)  # here\ny.index_add_(0, at, self.f(x[at]) * vector[at, None])")
+    wanted = "at = rows\ny.add_((self.f(x) * vector[:, None]).masked_fill(~at[..., None], 0))"
+    assert added == {"rows-as-mask": wanted}
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "expected"),
+    [
+        (
+            "y = vector[: n.item()].sum()  # here", "masked-slice",
+            "y = vector.masked_fill(~(torch.arange(vector.shape[0], device=vector.device) < "
+            "torch.where(n < 0, n + vector.shape[0], n)), 0).sum()",
+        ),
+        ("y = x * scales[n]  # here", "index-of-tensor", "y = x * torch.stack(scales)[n]"),
+        (
+            "y = x * gains[n]  # here", "index-of-tensor",
+            "y = x * torch.tensor(gains, dtype=torch.float64, device=n.device)[n]",
+        ),
+        ("a, *rest = sorted(vector)  # here", "tensor-sort",
+         "a, *rest = list(vector.sort(stable=True).values.unbind())"),
+        ("for row, k in zip(x, counts.tolist()):  # here\n    y = row[:k]", "elements-of-tensor",
+         "for row, k in zip(x, counts):\n    y = row[:k]"),
+        ("y = torch.unique(x).numel()  # here", "distinct-count",
+         "y = ((x.flatten().sort().values.diff() != 0).sum() + min(x.numel(), 1))"),
+    ],
+)  # fmt: skip
+def test_sizes_and_orders_are_said_with_tensors(body: str, name: str, expected: str) -> None:
+    assert changed(ITEM, body)[name] == expected
+
+
+def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:
+    assert changed(ITEM, "y = gains[n]  # here") == {}
+    assert changed(ITEM, "y = sorted(x)  # here") == {}  # Rows cannot be compared.
