@@ -194,7 +194,8 @@ class Road:
         own = {_at(each): each for each in found}
         asked = [each for each in self._report.graph_breaks if not self._wish.only or each.id in self._wish.only]
         there = {each.id: own[_at(each)] for each in asked if _at(each) in own}
-        if not self._wish.only:  # Under fullgraph the run ended with the first break: the others have no id in it.
+        # Under fullgraph the run ended with the first break: the others have no id in it.
+        if not self._wish.only and any(each.effect == "error" for each in self._report.graph_breaks):
             known = {_at(each) for each in self._report.graph_breaks}
             there |= {f"{each.id}+": each for each in found if _at(each) not in known}
         return there

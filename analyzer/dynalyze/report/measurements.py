@@ -193,7 +193,7 @@ class GuardGroup(msgspec.Struct):
     sources: int
     share: float
     us: float
-    holds: Literal["", "modules", "tensors", "values"] = ""
+    holds: Literal["modules", "tensors", "values", ""] = ""
     advice: Message = ""
 
 
