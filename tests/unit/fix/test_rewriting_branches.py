@@ -113,7 +113,7 @@ def test_other_sides_become_functions_those_in_them_too() -> None:
             def x_if_false_(x):
                 return x.clone()
             x = torch.cond((x.sum() < -9), x_if_true_, x_if_false_, (x,))
-            return x
+            return x.clone()
         x = torch.cond((x.sum() > 0), x_if_true, x_if_false, (x,))
         return x
         """

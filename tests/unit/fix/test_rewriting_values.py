@@ -134,5 +134,5 @@ def test_sizes_and_orders_are_said_with_tensors(body: str, name: str, expected: 
 
 
 def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:
-    assert changed(ITEM, "y = gains[n]  # here") == {}
-    assert changed(ITEM, "y = sorted(x)  # here") == {}  # Rows cannot be compared.
+    assert changed(ITEM, "y = gains[n]  # here\nreturn y") == {}
+    assert changed(ITEM, "y = sorted(x)  # here\nreturn y") == {}  # Rows cannot be compared.

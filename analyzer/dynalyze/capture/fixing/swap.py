@@ -129,6 +129,7 @@ def _functions(change: SourceChange) -> list[_Swapped]:
     # Of a program with hooks in it, or one that a tool rewrote, the bytecode is another one.
     by_place = {(code.co_name, code.co_firstlineno): new[key] for key, code in old.items()}
     found = []
+    gc.unfreeze()  # A process that was forked has frozen all that its parent had imported.
     for each in gc.get_objects():
         if type(each) is types.FunctionType and each.__code__.co_filename == change.path:
             code = each.__code__
