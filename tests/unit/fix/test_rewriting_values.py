@@ -51,7 +51,7 @@ def test_values_that_only_python_can_have_are_still_read(body: str) -> None:
         ),
         (
             "torch._check_tensor_all(mask)  # here\nreturn x",
-            "if torch.compiler.is_compiling():\n    torch._assert_async((mask).all(), 'a check failed')\n"
+            "if torch.compiler.is_compiling():\n    torch._assert_async(mask.all(), 'a check failed')\n"
             "else:\n    torch._check_tensor_all(mask)\nreturn x",
         ),
     ],
@@ -71,6 +71,10 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("y = x[x > 0].mean()", "y = x.masked_fill(~(x > 0), 0).sum() / (x > 0).sum()"),
         ("y = x[rows].mean(0)", "y = x.masked_fill(~rows[..., None], 0).sum(0) / rows.sum()"),
         ("y = mask[rows].any()", "y = (mask & rows[..., None]).any()"),
+        ("y = half[mask].numel() == size", "y = mask.sum() == size"),
+        ("check(x[rows].numel() == y.numel())", "check(rows[..., None].expand_as(x).sum() == y.numel())"),
+        ("y = x[mask].shape[0] * 2", "y = mask.sum() * 2"),
+        ("x[torch.where(x > y)] = 0.0", "x[x > y] = 0.0"),
         ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
         ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
         ("x[rows] += vector", "x.copy_(torch.where(rows[..., None], x + vector, x))"),

@@ -61,7 +61,9 @@ def _check(site: Site) -> tuple[str, str | None, str] | None:
             return None  # Where Python's own part does not hold, it must raise as well.
         return good.tensor, None, _message(site, only)
     if isinstance(only, cst.Expr) and isinstance(only.value, cst.Call) and called(only.value) == "_check_tensor_all":
-        return f"({site.code(only.value.args[0].value)}).all()", None, _message(site, only)
+        held = only.value.args[0].value
+        code = site.code(held)
+        return f"{code if isinstance(held, cst.Name) else f'({code})'}.all()", None, _message(site, only)
     return None
 
 

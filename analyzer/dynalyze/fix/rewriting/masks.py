@@ -8,8 +8,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import assigned_values, called, import_of_torch, looks_like_tensor, torch_name
+from dynalyze.fix.rewriting.conditions import (
+    assigned_values,
+    called,
+    import_of_torch,
+    is_first_of,
+    looks_like_tensor,
+    torch_name,
+)
 from dynalyze.fix.rewriting.purity import UPDATES, elementwise, names_of, number, total
+from dynalyze.fix.rewriting.reads import takes_a_tensor
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 _MASKED = ("Dynamic shape operator", "Data-dependent", "Data dependent operator", "Unsupported function call")
@@ -79,6 +87,40 @@ def assign_under_mask(site: Site) -> Iterator[Proposal]:
     )  # fmt: skip
 
 
+@rewriter("masked-count", *_MASKED, rank=16)
+def count_mask(site: Site) -> Iterator[Proposal]:
+    """`x[mask].numel()` that is computed with, or compared: the sum of the mask."""
+    if not isinstance(site.statement, cst.SimpleStatementLine):
+        return
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(site.statement, lambda each: isinstance(each, cst.Call | cst.Subscript)):
+        assert isinstance(node, cst.Call | cst.Subscript)
+        text = _counted(site, node)
+        if text is not None and takes_a_tensor(site, node):
+            changes[node] = cst.parse_expression(text)
+    if changes:
+        yield Proposal("", "Count where the mask holds", site.with_nodes({**changes}))
+
+
+@rewriter("mask-as-index", *_MASKED, rank=16)
+def index_with_mask(site: Site) -> Iterator[Proposal]:
+    """`x[torch.where(c)] = v`: `x[c] = v`."""
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(site.statement, lambda each: isinstance(each, cst.AssignTarget)):
+        assert isinstance(node, cst.AssignTarget)
+        target = node.target
+        if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+            continue
+        index = target.slice[0].slice
+        call = index.value if isinstance(index, cst.Index) else None
+        if isinstance(call, cst.Call) and called(call) == "where" and len(call.args) == 1:
+            asked = call.args[0].value
+            boolean = _is_boolean(site, asked)
+            changes[call] = asked if boolean else cst.parse_expression(f"({site.code(asked)}) != 0")
+    if changes:
+        yield Proposal("", "Index with the condition itself", site.with_nodes({**changes}))
+
+
 @rewriter("rows-as-mask", *_MASKED, rank=17)
 def rows_as_mask(site: Site) -> Iterator[Proposal]:
     """`rows = torch.nonzero(c).squeeze(-1)` that are filled, or added to, with the condition as a mask."""
@@ -103,6 +145,27 @@ def rows_as_mask(site: Site) -> Iterator[Proposal]:
         "", "Take the condition as a mask, in the place of the rows where it holds",
         site.with_nodes({**changes, site.statement: mask}, import_of_torch(site)),
     )  # fmt: skip
+
+
+def _counted(site: Site, node: cst.Call | cst.Subscript) -> str | None:
+    """How many elements, or rows, `x[mask]` has: `.numel()`, `len(...)`, `.size(0)`, `.shape[0]`."""
+    chosen: cst.BaseExpression | None = None
+    rows = True
+    if isinstance(node, cst.Subscript):
+        shape = node.value
+        if is_first_of(node) and isinstance(shape, cst.Attribute) and shape.attr.value == "shape":
+            chosen = shape.value
+    elif isinstance(node.func, cst.Name):
+        chosen = node.args[0].value if called(node) == "len" and len(node.args) == 1 else None
+    elif isinstance(node.func, cst.Attribute):
+        rows = called(node) == "size" and len(node.args) == 1 and number(node.args[0].value) == 0
+        chosen = node.func.value if rows or (called(node) == "numel" and not node.args) else None
+    masked = _masked(site, chosen) if chosen is not None else None
+    if masked is None:
+        return None
+    if rows or masked.dims == masked.mask_dims:
+        return f"{_bracketed(site, masked.mask)}.sum()"
+    return f"{masked.wide(site)}.expand_as({site.code(masked.tensor)}).sum()"
 
 
 def _reduced(site: Site, call: cst.Call) -> str | None:

@@ -36,7 +36,7 @@ def keep_in_tensor(site: Site) -> Iterator[Proposal]:
             continue
         new = _without_read(site, node)
         if new is not None:
-            if not _takes_a_tensor(site, node):
+            if not takes_a_tensor(site, node):
                 return
             changes[node] = new
     if changes and not _may_divide_by_zero(site, changes):
@@ -95,7 +95,7 @@ def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return cst.parse_expression(f"{_text(site, node)}.detach(){own}")
 
 
-def _takes_a_tensor(site: Site, node: cst.CSTNode) -> bool:
+def takes_a_tensor(site: Site, node: cst.CSTNode) -> bool:
     """Whether what a read value is for takes a tensor too: no size, no index of a list, no text."""
     while (parent := site.parents.get(node)) is not None and not isinstance(parent, cst.SimpleStatementLine):
         if isinstance(parent, cst.Call) and parent.func is not node and called(parent) in _SIZES:
