@@ -1,8 +1,8 @@
 """Peaks of memory, phase by phase, for a process of their own; and how much memory a process can still take.
 
 On CUDA a peak is what torch's allocator counts. On Linux it is the process's own high-water mark, which can be set
-back, together with the memory of the processes it started: compile workers and compilers. Elsewhere it is the peak of
-the whole process, which cannot be set back and is called so.
+back, together with the memory of processes it started that live on: compile workers. Elsewhere it is the peak of the
+whole process, which cannot be set back and is called so.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
 
 
 def _on_linux(run_passes: Callable[[], None]) -> dict[str, Any]:
-    # Compilers that have ended: the largest of them, as the kernel keeps no more.
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _KILO
+    # Compilers that have ended are left out: what the kernel keeps of them is the size of the process that forked them.
     started = sum(_field(_PROC / str(pid) / "status", "VmHWM") for pid in descendants())
-    compile_peak = _field(_PROC / "self/status", "VmHWM") + max(ended, started)
+    compile_peak = _field(_PROC / "self/status", "VmHWM") + started
     (_PROC / "self" / "clear_refs").write_text("5")
     run_passes()
     steady = _field(_PROC / "self/status", "VmHWM")

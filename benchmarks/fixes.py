@@ -1,0 +1,109 @@
+"""How many graph breaks `dynalyze fix` ends, by cause: over a list of targets that break.
+
+    python benchmarks/fixes.py hf:ReformerModel hf:LongformerModel path/to/train.py
+    python benchmarks/fixes.py --list targets.txt --keep reports/
+
+Each target is fixed in a process of its own. A distinct break counts once, however many targets meet it: its file, line
+and type. "by source" counts those that changes of source alone end; "in all" those with settings too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+SECONDS = 1800
+
+
+def fixed(target: str, keep: Path, seconds: float) -> dict[str, Any]:
+    """The report of `dynalyze fix` on a target; with `error` in the place of breaks where there is none."""
+    report = keep / f"{target.replace('/', '_').replace(':', '.')}.json"
+    if not report.exists():
+        command = [sys.executable, "-m", "dynalyze", "fix", *target.split(), "--no-bench", "--quiet-target",
+                   "--json", str(report)]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            return {"error": f"longer than {seconds:.0f} s"}
+        if not report.exists():
+            said = done.stderr.strip().splitlines()
+            return {"error": said[-1][:160] if said else f"exit {done.returncode}"}
+    return dict(json.loads(report.read_text()))
+
+
+def place_of(found: dict[str, Any]) -> tuple[str, int, str]:
+    where = found["location"]
+    return where["file"], where["line"], found["gb_type"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--list", type=Path, help="a file with a target a line")
+    parser.add_argument("--keep", type=Path, help="a folder for the reports; those that are there are not made again")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the most that a target may take")
+    options = parser.parse_args()
+    targets = [*options.targets, *(options.list.read_text().split("\n") if options.list else [])]
+    keep = options.keep or Path(tempfile.mkdtemp())
+    keep.mkdir(exist_ok=True)
+    kinds: dict[tuple[str, int, str], set[str]] = defaultdict(set)
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    whole, broken = [], []
+    for target in filter(None, map(str.strip, targets)):
+        began = time.monotonic()
+        report = fixed(target, keep, options.seconds)
+        if "error" in report:
+            print(f"{target}: {report['error']}", flush=True)
+            continue
+        if not report["graph_breaks"]:
+            print(f"{target}: no graph break", flush=True)
+            continue
+        broken.append(target)
+        ends = {name: each["kind"] for each in report["fixes"] if each["status"] == "proved" for name in each["breaks"]}
+        for each in report["graph_breaks"]:
+            kinds[place_of(each)].add(ends.get(each["id"], "stays"))
+        told = report["fixed"]
+        for each in told["unfixed"]:
+            reasons[each["gb_type"]][each["reason"].partition(":")[0][:90]] += 1
+        after = told["after"] or told["before"]
+        if not after["breaks"]:
+            whole.append(target)
+        print(f"{target}: {told['before']['breaks']} -> {after['breaks']} breaks, "
+              f"{Counter(ends.values())}, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
+    table(kinds)
+    print(f"\n{len(whole)} of {len(broken)} targets end without a break: {', '.join(whole)}")
+    for gb_type, counted in reasons.items():
+        print(f"\n{gb_type}")
+        for reason, count in counted.most_common(5):
+            print(f"  {count:3d} {reason}")
+    return 0
+
+
+def table(kinds: dict[tuple[str, int, str], set[str]]) -> None:
+    """Distinct breaks by type: how many there are, how many end by source, and in all. One counts as ended where it is
+    in every target that meets it.
+    """
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for (_, _, gb_type), found in kinds.items():
+        how = "stays" if "stays" in found else "setting" if "setting" in found else "source"
+        rows[gb_type][how] += 1
+    total = sum(rows.values(), Counter[str]())
+    print("\n| cause | distinct breaks | by source | in all |\n|---|---|---|---|")
+    ordered = sorted(rows.items(), key=lambda row: -row[1].total())
+    for name, row in [*ordered, ("all", total)]:
+        count = row.total() or 1
+        both = row["source"] + row["setting"]
+        print(
+            f"| {name} | {row.total()} | {row['source']} ({row['source'] / count:.0%}) | {both} ({both / count:.0%}) |"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
