@@ -121,7 +121,7 @@ def test_writing_keeps_the_old_text(folder: Path) -> None:
     assert (folder / "model.py.orig").read_text() == PROGRAM
     changed = (folder / "model.py").read_text()
     assert [line for line in changed.splitlines() if line not in PROGRAM.splitlines()] == [
-        "        scale = y.abs().max()"
+        "        scale = y.abs().max().detach()"
     ]
 
 

@@ -26,6 +26,11 @@ _MOST_TRIED = 12
 _LIBRARY = re.compile(r"[/\\]python3[.\d]*[/\\](?!site-packages|dist-packages)|[/\\](tqdm|rich|loguru)[/\\]|^<frozen ")
 """Files of Python's own library, and of small ones for people: nothing is changed in these."""
 
+_SOURCE: tuple[FixKind, ...] = ("source",)
+_ALL: tuple[FixKind, ...] = ("source", "setting")
+_LEADS_ON = "the graph breaks at"
+"""How the reason begins where a change ended a break and led to one that nothing ended."""
+
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
 
@@ -78,19 +83,26 @@ class Search:
         self.originals = prover.originals
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
+        self._kinds: tuple[FixKind, ...] = _ALL
+        self._refused: set[tuple[int, str, str]] = set()
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Try to end each of these breaks; what is proved is kept for the next ones."""
-        for number, broken in enumerate(wanted, 1):
-            there = self._find(self.state, broken)
-            if there is None:
-                continue  # An earlier fix ended it too.
-            self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}")
-            attempts = list(self._attempts(broken, there))
-            best = next((each for each in attempts if each.status == "proved"), None)
-            if best is not None and best.proposed is not None:
-                self.state = best.proposed
-            yield from attempts
+        """Try to end each of these breaks; what is proved is kept for the next ones. Settings come after all changes of
+        source: one of them ends many breaks, and the program pays for it everywhere.
+        """
+        for kinds in (_SOURCE, _ALL):
+            self._kinds = kinds
+            for number, broken in enumerate(wanted, 1):
+                there = self._find(self.state, broken)
+                if there is None:
+                    continue  # An earlier fix ended it too.
+                what = "" if kinds == _SOURCE else ", with settings"
+                self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}{what}")
+                attempts = list(self._attempts(broken, there))
+                best = next((each for each in attempts if each.status == "proved"), None)
+                if best is not None and best.proposed is not None:
+                    self.state = best.proposed
+                yield from attempts
 
     def whole(self) -> Tried:
         """All that was kept, proved again together."""
@@ -101,8 +113,12 @@ class Search:
         for number, (kind, proposal) in enumerate(self._proposals(self.state, there)):
             if number >= _MOST_TRIED:
                 return
+            if (id(broken), proposal.source, str(proposal.settings)) in self._refused:
+                continue
             attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite)
             self._try(attempt, proposal, there, _DEEPEST)
+            if not attempt.reason.startswith(_LEADS_ON):
+                self._refused.add((id(broken), proposal.source, str(proposal.settings)))
             yield attempt
             if attempt.status == "proved":
                 return
@@ -121,8 +137,7 @@ class Search:
         known = set(attempt.evidence.effects)
         attempt.evidence.effects = [each for each in attempt.evidence.effects if each not in self.state.effects]
         attempt.proposed = replace(state, effects=self.state.effects | known)
-        ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
-        attempt.ends = [each for each in ended if self._find(state, each) is None]
+        attempt.ends = [each for each in self.state.compiled.breaks if self._find(state, each, self.state) is None]
 
     def _follow(
         self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
@@ -142,16 +157,15 @@ class Search:
         if reason := reason_against(tried, new.loses):
             attempt.reason = reason
             return None
-        while further := self._new(new, state):
-            broken = further[0]
+        for broken in self._new(new, state):
             if self._stands_at(broken, new, there):
                 attempt.reason = f"the graph breaks there in another way: {broken.gb_type}"
                 return None
             found = self._end(attempt, new, broken, deepest - 1)
             if found is None:
-                attempt.reason = f"the graph breaks at {_place(broken.location)} then: {broken.gb_type}"
+                attempt.reason = f"{_LEADS_ON} {_place(broken.location)} then: {broken.gb_type}"
                 return None
-            new, deepest = found, deepest - 1
+            new = found
         return new
 
     def _end(self, attempt: Attempt, state: State, broken: GraphBreak, deepest: int) -> State | None:
@@ -159,19 +173,31 @@ class Search:
         if deepest <= 0:
             return None
         for kind, proposal in self._proposals(state, broken):
-            inner = Attempt(broken, state, kind, title=proposal.title)
+            inner = Attempt(broken, state, kind)
             if (found := self._follow(inner, state, proposal, broken, deepest)) is not None:
-                attempt.title += f"; then: {inner.title}"
+                attempt.title += f"; then: {proposal.title}"
                 return found
         return None
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
+        if "setting" in self._kinds:
+            yield from (("setting", each) for each in settings_for(broken))
         for place in _places(broken):
-            text = state.texts.get(place.file)
+            text = self._text(state, place.file)
             if text is not None:
                 site = Site(msgspec.structs.replace(broken, location=place), text, place.line)
                 yield from (("source", each) for each in proposals(replace(site, values=self._look(site, state))))
-        yield from (("setting", each) for each in settings_for(broken))
+
+    def _text(self, state: State, file: str) -> str | None:
+        """A file as it is in a state; one that only a change has led to is read when it comes up."""
+        if file not in self.originals:
+            text = _read(file)
+            if text is None:
+                return None
+            self.originals[file] = text
+        for each in (self.start, self.state, state):
+            each.texts.setdefault(file, self.originals[file])
+        return state.texts[file]
 
     def _look(self, site: Site, state: State) -> dict[str, Value]:
         """What the names around a break were when its line ran, in the code as it was."""

@@ -80,8 +80,20 @@ from rewriting_cases import BRANCH, changed, lines
             return y
             """,
         ),
+        (
+            """
+            if 0 < n.item() < 5:  # here
+                x, y = x * 2, y - 1
+            return x + y
+            """,
+            """
+            x = torch.where(torch.logical_and((0 < n), (n < 5)), x * 2, x)
+            y = torch.where(torch.logical_and((0 < n), (n < 5)), y - 1, y)
+            return x + y
+            """,
+        ),
     ],
-    ids=["two-sides", "clamp", "count", "or", "elif", "early-return"],
+    ids=["two-sides", "clamp", "count", "or", "elif", "early-return", "chain"],
 )
 def test_sides_that_are_safe_to_compute_are_chosen_from(body: str, expected: str) -> None:
     assert changed(BRANCH, body)["where"] == lines(expected)
@@ -171,6 +183,7 @@ def test_sides_that_are_not_safe_are_not_both_computed(body: str) -> None:
         "if x.sum() > 0:  # here\n    self.last = x\nreturn x",
         "if x.sum() > 0:  # here\n    x[0] = 1\nreturn x",
         "if x.sum() > 0:  # here\n    return x\nseen.append(y)\nreturn y",
+        "if x.sum() > 0:  # here\n    y = F.dropout(x)\nelse:\n    y = torch.rand_like(x)\nreturn y",
     ],
 )
 def test_sides_that_do_more_than_compute_are_left_alone(body: str) -> None:
@@ -212,4 +225,30 @@ def test_loops_go_round_in_the_graph() -> None:
         """
     )
     assert changed(BRANCH, "while x.sum() > 1:  # here\n    x = x / 2\n    seen.append(x)\nreturn x") == {}
-    assert changed(BRANCH, "while x.sum() > 1:  # here\n    x = x / 2\n    size = size + 1\nreturn x") == {}
+    found = changed(BRANCH, "while x.sum() > 1 and size < 9:  # here\n    x = x / 2\n    size += 1\nreturn x")
+    assert found["while-loop"] == lines(
+        """
+        def goes_on(size, x):
+            return torch.logical_and((x.sum() > 1), torch.as_tensor(size < 9))
+        def step(size, x):
+            x = x / 2
+            size = size + 1
+            return size.clone(), x.clone()
+        size, x = torch.while_loop(goes_on, step, (torch.tensor(size), x))
+        return x
+        """
+    )
+    found = changed(BRANCH, "for i in range(int(n)):  # here\n    x = x + i\nreturn x")
+    assert found["while-loop"] == lines(
+        """
+        turns = n.long()
+        def goes_on(i, x):
+            return i < turns
+        def step(i, x):
+            x = x + i
+            i = i + 1
+            return i.clone(), x.clone()
+        _, x = torch.while_loop(goes_on, step, (torch.zeros_like(turns), x))
+        return x
+        """
+    )

@@ -50,6 +50,11 @@ def test_values_that_only_python_can_have_are_still_read(body: str) -> None:
             "else:\n    assert counts.max().item() <= size\nreturn x",
         ),
         (
+            "if n > 3:  # here\n    raise ValueError('large')\nelse:\n    x = x * 2\nreturn x",
+            "if torch.compiler.is_compiling():\n    torch._assert_async(torch.logical_not((n > 3)), 'large')\n"
+            "elif n > 3:\n    raise ValueError('large')\nx = x * 2\nreturn x",
+        ),
+        (
             "torch._check_tensor_all(mask)  # here\nreturn x",
             "if torch.compiler.is_compiling():\n    torch._assert_async(mask.all(), 'a check failed')\n"
             "else:\n    torch._check_tensor_all(mask)\nreturn x",

@@ -48,8 +48,7 @@ class _Swapped:
 
 
 class Swap:
-    """Changes of some files, applied to all functions of this process inside of `applied`; `put` are the globals that
-    are there meanwhile, and the name of each.
+    """Changes of some files, applied to all functions of this process inside of `applied`.
 
     Raises:
         CannotSwap: a source is no Python, or changes more than functions; or none of its functions exist.
@@ -60,7 +59,7 @@ class Swap:
         self._functions = [each for change in changes for each in _functions(change)]
         added = [statement for change in changes for statement in _added(change)]
         self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
-        self.put: list[tuple[dict[str, Any], str]] = []
+        self._put: list[tuple[dict[str, Any], str]] = []
         freed = {name for change in changes for name in _freed(change)}
         self._held = [place for each in self._functions if each.function.__name__ in freed
                       for place in _disabled_places(each.function)]  # fmt: skip
@@ -85,9 +84,9 @@ class Swap:
         finally:
             for each in self._functions:
                 each.function.__code__ = each.old
-            for space, name in self.put:
+            for space, name in self._put:
                 space.pop(name, None)
-            self.put = []
+            self._put = []
             for place, name, disabled in self._held:
                 setattr(place, name, disabled)
             for change in self._changes:
@@ -98,7 +97,7 @@ class Swap:
         for space in self.globals if self._added is not None else ():
             before = set(space)
             exec(self._added, space)  # type: ignore[arg-type]
-            self.put += [(space, name) for name in set(space) - before]
+            self._put += [(space, name) for name in set(space) - before]
         for place, name, disabled in self._held:
             setattr(place, name, disabled._torchdynamo_orig_callable)
         for each in self._functions:

@@ -116,16 +116,9 @@ def attributes(model: Any, spaces: list[dict[str, Any]]) -> dict[str, Any]:
                 found[f"{name}.{key}".lstrip(".")] = outline(value)
     for space in spaces:
         for key, value in list(space.items()):
-            if not _OF_DYNAMO.match(key) and not _is_code(value):
+            if not _OF_DYNAMO.match(key) and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
                 found[f"global {key}"] = outline(value)
     return found
-
-
-def _is_code(value: Any) -> bool:
-    """Whether it is no data: a module, a function, a class, or an operator of torch."""
-    kind = type(value)
-    own = callable(value) and kind.__module__.startswith("torch._library")
-    return own or isinstance(value, (types.ModuleType, types.FunctionType, type))
 
 
 def aliases(inputs: list[tuple[str, torch.Tensor]], outputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, ...]]:

@@ -35,21 +35,25 @@ def raise_asynchronously(site: Site) -> Iterator[Proposal]:
     (new,) = statements_of(f"if {torch}.compiler.is_compiling():\n    {check}\nelse:\n    pass\n")
     assert isinstance(new, cst.If) and isinstance(new.orelse, cst.Else)
     statement = site.statement
-    if isinstance(statement, cst.If) and statement.orelse is None:
-        new = new.with_changes(orelse=statement.with_changes(leading_lines=[]))
+    rest: list[cst.BaseStatement] = []
+    if isinstance(statement, cst.If):
+        new = new.with_changes(orelse=statement.with_changes(leading_lines=[], orelse=None))
+        rest = list(block_of(statement.orelse.body) or ()) if isinstance(statement.orelse, cst.Else) else []
     else:
         body = cst.IndentedBlock([statement.with_changes(leading_lines=[])])
         new = new.with_changes(orelse=cst.Else(body))
     yield Proposal(
         "", "Check it in the graph: compiled code raises RuntimeError there, eager what it did",
-        site.with_statement(new, top=import_of_torch(site)), sides=_sides(site), loses=("raises",),
+        site.with_statement(new, *rest, top=import_of_torch(site)), sides=_sides(site), loses=("raises",),
     )  # fmt: skip
 
 
 def _check(site: Site) -> tuple[str, str | None, str] | None:
     """What must hold, as a tensor; what Python asks first; and the message."""
     statement, torch = site.statement, torch_name(site)
-    if isinstance(statement, cst.If) and statement.orelse is None and _only_raises(statement.body):
+    if isinstance(statement, cst.If) and isinstance(site.parents[statement], cst.If):
+        return None  # An `elif`.
+    if isinstance(statement, cst.If) and not isinstance(statement.orelse, cst.If) and _only_raises(statement.body):
         bad = tensor_condition(site, statement.test)
         return None if bad is None else (f"{torch}.logical_not({bad.tensor})", bad.static, _message(site, statement))
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
 from dynalyze.fix.rewriting.conditions import assigned_values
-from dynalyze.fix.rewriting.purity import is_new
+from dynalyze.fix.rewriting.purity import is_new, names_of
 from dynalyze.fix.sites import Site, walk
 
 Statements = Sequence[cst.BaseStatement]
@@ -39,8 +39,8 @@ def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | Non
     when_true, otherwise = block_of(branch.body), otherwise_of(branch)
     if when_true is None or otherwise is None:
         return None
-    when_true, otherwise = _out_of_place(site, when_true), _out_of_place(site, otherwise)
-    following = _out_of_place(site, following)
+    when_true, otherwise = out_of_place(site, when_true), out_of_place(site, otherwise)
+    following = out_of_place(site, following)
     if returns_in(when_true) or returns_in(otherwise):
         when_true = when_true if ends_in_return(when_true) else [*when_true, *following]
         when_false = otherwise if ends_in_return(otherwise) else [*otherwise, *following]
@@ -65,9 +65,31 @@ def otherwise_of(branch: cst.If) -> Statements | None:
     return [branch.orelse] if isinstance(branch.orelse, cst.If) else block_of(branch.orelse.body)
 
 
-def _out_of_place(site: Site, statements: Statements) -> Statements:
-    """`x = x + 1` for `x += 1`, where no other name can have the same memory."""
-    return [_written_out(site, each) if isinstance(each, cst.SimpleStatementLine) else each for each in statements]
+def out_of_place(site: Site, statements: Statements) -> Statements:
+    """`x = x + 1` for `x += 1`, where no other name can have the same memory; `a, b = 1, 2` as two assignments."""
+    found: list[cst.BaseStatement] = []
+    for each in statements:
+        if not isinstance(each, cst.SimpleStatementLine):
+            found.append(each)
+        else:
+            found += [each.with_changes(body=[small]) for small in _unpacked(_written_out(site, each))]
+    return found
+
+
+def _unpacked(line: cst.SimpleStatementLine) -> Iterator[cst.BaseSmallStatement]:
+    for small in line.body:
+        plain = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        targets = targets_of(small) if isinstance(small, cst.Assign) else None
+        value = small.value if isinstance(small, cst.Assign) else None
+        if not targets or len(targets) < 2 or not isinstance(value, cst.Tuple) or len(value.elements) != len(targets):
+            yield plain
+            continue
+        values = [each.value for each in value.elements if isinstance(each, cst.Element)]
+        if len(values) < len(targets) or any(names_of(each) & {*targets[:place]} for place, each in enumerate(values)):
+            yield plain
+            continue
+        for name, each in zip(targets, values, strict=True):
+            yield cst.Assign([cst.AssignTarget(cst.Name(name))], each)
 
 
 def _written_out(site: Site, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
@@ -132,6 +154,13 @@ def assigned_by(statements: Statements) -> tuple[str, ...] | None:
             if inner[0] is None or inner[1] is None:
                 return None
             names += [*inner[0], *inner[1]]
+            continue
+        if isinstance(each, cst.For) and each.orelse is None:
+            turns = block_of(each.body)
+            inside = None if turns is None else assigned_by(turns)
+            if inside is None:
+                return None
+            names += [*(node.value for node in walk(each.target) if isinstance(node, cst.Name)), *inside]
             continue
         if not isinstance(each, cst.SimpleStatementLine):
             return None

@@ -67,8 +67,10 @@ def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
 
 def _comparison(site: Site, test: cst.Comparison) -> str | None:
     """A comparison with the reads of numbers left out: `x.max().item() > 1` is `x.max() > 1`."""
-    if len(test.comparisons) != 1 or isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
+    if isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
         return None
+    if len(test.comparisons) > 1:
+        return _chain(site, test)
     if isinstance(test.comparisons[0].operator, cst.In | cst.NotIn):
         return _membership(site, test)
     sides = [test.left, test.comparisons[0].comparator]
@@ -78,6 +80,21 @@ def _comparison(site: Site, test: cst.Comparison) -> str | None:
     ):
         return None
     return f"({site.code(bare[0])}{site.code(test.comparisons[0].operator)}{site.code(bare[1])})"
+
+
+def _chain(site: Site, test: cst.Comparison) -> str | None:
+    """`0 < x < 5`: each comparison by itself."""
+    sides = [test.left, *(each.comparator for each in test.comparisons)]
+    parts = []
+    for left, each in zip(sides, test.comparisons, strict=False):
+        part = _comparison(site, cst.Comparison(left, [each]))
+        if part is None:
+            return None
+        parts.append(part)
+    found = parts[0]
+    for part in parts[1:]:
+        found = f"{torch_name(site)}.logical_and({found}, {part})"
+    return found
 
 
 def _membership(site: Site, test: cst.Comparison) -> str | None:
@@ -127,16 +144,22 @@ def without_read(node: cst.BaseExpression) -> cst.BaseExpression:
 def _counted(node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Of `len(torch.nonzero(c))`, and `.numel()` of `torch.where(c)[0]`, how many elements of `c` are not 0."""
     inner: cst.BaseExpression | None = None
+    of_all = False
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and called(node) == "len" and len(node.args) == 1:
         inner = node.args[0].value
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
         inner = node.func.value if called(node) == "numel" else None
-        if isinstance(inner, cst.Call) and called(inner) == "nonzero":
-            return None  # An element for each dimension.
+        of_all = isinstance(inner, cst.Call) and called(inner) == "nonzero"
     elif is_first_of(node) and isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute):
         inner = node.value.value if node.value.attr.value == "shape" else None
     asked = _asked(inner)
-    return None if asked is None else cst.parse_expression(f"({cst.Module([]).code_for_node(asked)} != 0).sum()")
+    if asked is None:
+        return None
+    code = cst.Module([]).code_for_node(asked)
+    simple = isinstance(asked, cst.Name | cst.Attribute | cst.Call | cst.Subscript) or asked.lpar
+    held = f"({code})" if isinstance(asked, cst.Comparison) else f"({code if simple else f'({code})'} != 0)"
+    # `nonzero` has a number for each dimension.
+    return cst.parse_expression(f"({held}.sum() * {held}.dim())" if of_all else f"{held}.sum()")
 
 
 def _asked(node: cst.BaseExpression | None) -> cst.BaseExpression | None:

@@ -9,7 +9,7 @@ from dynalyze.fix.sites import Site, walk
 
 PROGRESS = ("tqdm.", "rich.progress.", "progressbar.", "alive_progress.", "transformers.utils.logging.tqdm")
 _REPORTING = ("wandb.", "mlflow.", "tensorboardX.", "torch.utils.tensorboard.", "comet_ml.", "neptune.", "clearml.",
-              "aim.", "matplotlib.", "visdom.")  # fmt: skip
+              "aim.")  # fmt: skip
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once",
             "warning_advice", "success", "trace")  # fmt: skip
 _LOGGERS = ("logger", "log", "logging", "_logger", "LOGGER", "LOG", "_LOGGER")
@@ -34,8 +34,7 @@ _READING = frozenset({
 })  # fmt: skip
 _READING_FUNCTIONS = (
     "math.", "time.", "datetime.", "numpy.", "os.getpid", "posix.getpid", "os.environ", "os.getenv", "os.path.",
-    "sys.getsizeof", "inspect.", "traceback.format", "platform.", "socket.gethostname", "psutil.", "resource.",
-    "uuid.", "torch.",
+    "sys.getsizeof", "inspect.", "traceback.format", "platform.", "socket.gethostname", "torch.",
 )  # fmt: skip
 _CHANGING = frozenset({
     "backward", "manual_seed", "seed", "bernoulli", "multinomial", "normal", "rand", "randn", "randint", "randperm",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.choices import assigned_by, block_of, used_after
+from dynalyze.fix.rewriting.choices import Statements, assigned_by, block_of, out_of_place, used_after
 from dynalyze.fix.rewriting.conditions import (
     called,
     import_of_torch,
@@ -39,10 +39,14 @@ def loop_in_graph(site: Site) -> Iterator[Proposal]:
 
 def _while(site: Site, loop: cst.While) -> str | None:
     condition = tensor_condition(site, loop.test)
-    if condition is None or condition.static is not None:
-        return None
     carried = _carried(site, loop)
-    return None if carried is None else _written(site, loop, carried, condition.tensor, [], {})
+    if condition is None or carried is None:
+        return None
+    torch, asked = torch_name(site), condition.tensor
+    if condition.static is not None:
+        asked = f"{torch}.logical_and({asked}, {torch}.as_tensor({condition.static}))"
+    counters = {name: f"{torch}.tensor({name})" for name in carried if site.values[name].kind == "int"}
+    return _written(site, loop, [name for name in carried if name not in counters], asked, [], counters)
 
 
 def _for(site: Site, loop: cst.For) -> str | None:
@@ -52,7 +56,7 @@ def _for(site: Site, loop: cst.For) -> str | None:
     if turns is None or carried is None or not isinstance(loop.target, cst.Name):
         return None
     turn = loop.target.value
-    if used_after(site, turn, loop) or turn in carried:
+    if used_after(site, turn, loop) or any(site.values[each].kind == "int" for each in [*carried]) or turn in carried:
         return None
     taken = names_of(site.function)
     if turn == "_":
@@ -81,16 +85,21 @@ def _turns(site: Site, node: cst.BaseExpression) -> str | None:
 
 def _carried(site: Site, loop: cst.While | cst.For) -> list[str] | None:
     """The variables that go from turn to turn: tensors, all of them known before the loop."""
-    body = block_of(loop.body)
+    body = _body(site, loop)
     names = None if body is None else assigned_by(body)
     if body is None or not names or not all(map(pure, body)):
         return None
     known = site.values
-    carried = [each for each in names if each in known and known[each].kind == "tensor"]
+    carried = [each for each in names if each in known and known[each].kind in ("tensor", "int")]
     own = [each for each in names if each not in carried]
     if any(each in known or used_after(site, each, loop) for each in own):
         return None
     return carried
+
+
+def _body(site: Site, loop: cst.While | cst.For) -> Statements | None:
+    body = block_of(loop.body)
+    return None if body is None else out_of_place(site, body)
 
 
 def _written(
@@ -100,14 +109,14 @@ def _written(
     goes_on, step = fresh_name("goes_on", taken), fresh_name("step", taken)
     names = [*starts, *carried]
     takes = ", ".join(names)
-    body = block_of(loop.body)
+    body = _body(site, loop)
     assert body is not None
     lines = [line for each in body for line in site.code(each).strip("\n").splitlines()]
     inside = "".join(f"    {line}\n" for line in [*lines, *more])
     handed = ", ".join(f"{name}.clone()" for name in names)
     comma = "," if len(names) == 1 else ""
     given = ", ".join([*starts.values(), *carried])
-    results = ", ".join(["_"] * len(starts) + carried)
+    results = ", ".join(["_" if isinstance(loop, cst.For) else name for name in starts] + carried)
     return (
         f"def {goes_on}({takes}):\n    return {condition}\n"
         f"def {step}({takes}):\n{inside}    return {handed}{comma}\n"
