@@ -121,6 +121,12 @@ REFUSED = {
     "a branch that raises": "if x.max() > 1:  # here\n        raise ValueError",
     "a file that is read": "with open(path) as file:  # here\n        y = file.read()\n    return y",
     "a global": "global seen\n    seen = time.time()  # here",
+    "a loop over what can be read once": "for each in batches:  # here\n        print(each)",
+    "what can be read once": "print(list(batches))  # here",
+    "a module of the model": "y = self.norm(x)  # here\n    print(y)",
+    "a file in memory": "torch.save(x, memory)  # here",
+    "a method of a file in memory": "memory.write(x)  # here",
+    "a call of all ranks": "print(dist.all_reduce(x))  # here",
     "a time that a nested function reads": "t = time.time()  # here\n    def g():\n        return t\n    return g",
 }
 
@@ -129,13 +135,17 @@ REFUSED = {
 def test_whatever_does_more_than_tell_stays(body: str) -> None:
     known = {"count": function("program.count"), "self__ema__update": function("program.EMA.update"),
              "cache__update": function("dict.update"), "time__time": CLOCK, "stack__pop": function("list.pop"),
-             "torch__rand": function("torch.rand")}  # fmt: skip
+             "torch__rand": function("torch.rand"), "batches": Value("generator"), "self__norm": Value("nn.Module"),
+             "memory": Value("BytesIO"), "memory__write": function("BytesIO.write"),
+             "torch__save": function("torch.serialization.save"),
+             "dist__all_reduce": function("torch.distributed.distributed_c10d.all_reduce")}  # fmt: skip
     assert guarded(f"import torch, time\ndef f(self, x, stack):\n    {body}\n    return x\n", **known) == ""
 
 
 def test_a_logger_that_is_the_users_own_class_may_keep_state() -> None:
     source = "import torch\ndef f(x, logger):\n    logger.info(x)  # here\n    return x\n"
     assert guarded(source, logger__info=function("program.Counter.info")) == ""
+    assert guarded(source, logger__info=function("blog.MetricLogger.info")) == ""
     assert guarded(source, logger__info=function("loguru._logger.Logger.info")) != ""
 
 
@@ -229,5 +239,7 @@ def test_a_context_whose_value_is_used_stays() -> None:
         """
     known = Value("class", "warnings.catch_warnings")
     assert rewritten(source, "eager-only-context", warnings__catch_warnings=known) == ""
+    turned = source.replace("record=True) as seen", 'action="error")')
+    assert rewritten(turned, "eager-only-context", warnings__catch_warnings=known) == ""
     locked = "import torch\ndef f(x):\n    with lock:  # here\n        return x\n"
     assert rewritten(locked, "eager-only-context", lock=Value("lock")) == ""

@@ -14,16 +14,17 @@ from dynalyze.fix.rewriting.harmless import function_name
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _ALWAYS = ("zlib.crc32", "zlib.adler32", "binascii.", "_hashlib.", "hashlib.", "_md5.", "_sha1.", "_sha2.", "_sha256.",
-           "_sha512.", "_sha3.", "_blake2.", "base64.", "json.dumps", "json.loads", "re.match", "re.fullmatch",
-           "re.search", "re.sub", "re.split", "re.escape", "struct.calcsize", "_struct.calcsize", "unicodedata.",
-           "textwrap.", "urllib.parse.", "html.escape", "html.unescape", "shlex.", "fnmatch.", "uuid.uuid3",
-           "uuid.uuid5", "difflib.", "calendar.", "statistics.", "string.")  # fmt: skip
-"""Functions of their arguments alone."""
+           "_sha512.", "_sha3.", "_blake2.", "base64.", "json.dumps", "re.match", "re.fullmatch", "re.search", "re.sub",
+           "re.escape", "struct.calcsize", "_struct.calcsize", "unicodedata.", "textwrap.dedent", "textwrap.fill",
+           "textwrap.indent", "urllib.parse.quote", "urllib.parse.unquote", "urllib.parse.urlencode",
+           "urllib.parse.urljoin", "html.escape", "html.unescape", "shlex.quote", "fnmatch.fnmatch", "uuid.uuid3",
+           "uuid.uuid5", "statistics.")  # fmt: skip
+"""Functions of their arguments alone, with answers that nobody can change."""
 _FOR_NOW = ("genericpath.", "posixpath.exists", "posixpath.lexists", "posixpath.isfile", "posixpath.isdir",
             "posixpath.realpath", "posixpath.abspath", "posixpath.expanduser", "posix.stat", "posix.getcwd",
             "posix.getpid", "posix.cpu_count", "posix.access", "posix.uname", "os.getenv", "os.getcwd", "os.getpid",
             "os.cpu_count", "platform.", "socket.gethostname", "_socket.gethostname", "shutil.which",
-            "importlib.util.find_spec", "importlib.metadata.", "getpass.getuser")  # fmt: skip
+            "importlib.util.find_spec", "importlib.metadata.version", "getpass.getuser")  # fmt: skip
 """What hangs on the machine, the process or the disk."""
 _BUILT_IN = tuple(f"builtins.{name}" for name in ("str", "len", "int", "float", "bool", "repr", "bytes", "abs", "min",
                                                  "max", "sorted", "tuple", "ord", "chr", "hex", "round"))  # fmt: skip

@@ -40,6 +40,8 @@ def context_in_eager_alone(site: Site) -> Iterator[Proposal]:
     if not changes:
         return
     filters = [each for each in walk(around.body) if _sets_filter(site, each)]
+    if any("error" in site.code(each) for each in [*changes, *filters]):
+        return  # What is raised in eager would not be.
     left_out = [each for each in [*told.readers(named, around), *filters]
                 if isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement)]  # fmt: skip
     source = site.with_nodes({**changes, **guards(site, left_out)}, import_of_torch(site))

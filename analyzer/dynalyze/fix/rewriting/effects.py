@@ -34,7 +34,7 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
     yield Proposal(
         "", f"Leave `{_shown(site, calls)}` to eager: compiled code does not run it",
         site.with_nodes(guards(site, guarded), import_of_torch(site)),
-        loses=tuple(dict.fromkeys(kind for call in calls for kind in told(site, call) or ())),
+        loses=tuple(dict.fromkeys(kind for call in calls for kind in _kinds(site, call))),
     )  # fmt: skip
 
 
@@ -144,9 +144,20 @@ class Told:
 
     def _writes(self, call: cst.Call) -> bool:
         """`file.write(...)` and `json.dump(..., file)` on a file of the function's own."""
+        where: cst.BaseExpression | None = None
         if isinstance(call.func, cst.Attribute) and called(call) in ("write", "writelines", "flush"):
-            return isinstance(call.func.value, cst.Name) and call.func.value.value in self.names
-        return False
+            where = call.func.value
+        elif called(call) == "dump" and len(call.args) > 1:
+            where = call.args[1].value
+        return isinstance(where, cst.Name) and where.value in self._opened()
+
+    def _opened(self) -> set[str]:
+        """The variables of files that the function opens, and that nothing else is read from."""
+        found = (each for each in walk(self._site.function) if isinstance(each, cst.WithItem))
+        names = {each.asname.name.value for each in found if each.asname is not None
+                 and isinstance(each.asname.name, cst.Name) and isinstance(each.item, cst.Call)
+                 and self._site.code(each.item.func) == "open"}  # fmt: skip
+        return names & self.names
 
     def _assigned_simply(self) -> set[str]:
         """Local variables that get their values from expressions which only read."""
@@ -272,6 +283,12 @@ def _alone(site: Site) -> Site:
 
 def _bare(statement: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
     return statement.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+
+
+def _kinds(site: Site, call: cst.Call) -> tuple[str, ...]:
+    """The kinds of side effects of a call that is left out; what is none by itself opens or writes a file."""
+    found = told(site, call)
+    return ("opened",) if found is None else found
 
 
 def _shown(site: Site, calls: Sequence[cst.Call]) -> str:

@@ -13,9 +13,13 @@ _REPORTING = ("wandb.", "mlflow.", "tensorboardX.", "torch.utils.tensorboard.", 
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once",
             "warning_advice", "success", "trace")  # fmt: skip
 _LOGGERS = ("logger", "log", "logging", "_logger", "LOGGER", "LOG", "_LOGGER")
-_WRITES = ("json.dump", "pickle.dump", "_pickle.dump", "torch.save", "torch.serialization.save", "numpy.save",
-           "numpy.savez", "numpy.savetxt", "os.makedirs", "os.mkdir")  # fmt: skip
-_FILES = ("_io.", "TextIOWrapper.", "BufferedWriter.", "FileIO.")
+_OF_LOGGERS = ("logging.", "loguru.", "structlog.", "absl.logging.", "transformers.utils.logging.",
+               "diffusers.utils.logging.", "accelerate.logging.", "datasets.utils.logging.", "rich.")  # fmt: skip
+_WRITES = {"json.dump": 1, "pickle.dump": 1, "_pickle.dump": 1, "torch.save": 1, "torch.serialization.save": 1,
+           "numpy.save": 0, "numpy.savez": 0, "numpy.savetxt": 0, "os.makedirs": 0, "os.mkdir": 0,
+           "posix.mkdir": 0}  # fmt: skip
+"""What writes a file, and which of its arguments says where to."""
+_FILES = ("TextIOWrapper.", "BufferedWriter.", "FileIO.")
 _NOTHING_LOST = ("gc.collect", "breakpoint", "pdb.set_trace", "time.sleep", "torch.cuda.synchronize",
                  "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop",
                  "torch.cuda.nvtx.mark", "torch.cuda.reset_peak_memory_stats")  # fmt: skip
@@ -42,7 +46,11 @@ _CHANGING = frozenset({
     "set_num_threads", "set_grad_enabled", "set_rng_state", "sleep", "empty_cache", "poisson", "fork_rng",
     "graph_break", "feature_dropout", "alpha_dropout", "rrelu", "gumbel_softmax", "dropout1d", "dropout2d", "dropout3d",
     "put", "copyto", "place", "putmask", "shuffle", "tzset", "save", "savez", "savetxt", "set_printoptions", "compile",
+    "fill_diagonal", "grad", "step", "sample", "rsample", "load_state_dict", "add_hook",
 })  # fmt: skip
+_NOT_READING = ("torch.nn.Module", "torch.nn.modules", "numpy.random.", "torch._ops.", "torch.ops.", "torch.optim.")
+_USED_UP = ("generator", "zip", "map", "filter", "enumerate", "reversed", "chain", "islice", "DataLoader", "count")
+"""Types of what can be read only once, beside those that are named as iterators."""
 _BUILT_IN = ("builtins.", "str.", "list.", "dict.", "tuple.", "set.", "float.", "int.", "bytes.", "TensorBase.",
              "Tensor.", "torch.", "numpy.", "ndarray.", "_hashlib.", "hashlib.", "math.", "time.", "datetime.",
              "logging.", "collections.", "OrderedDict.")  # fmt: skip
@@ -55,6 +63,8 @@ def only_reads(site: Site, node: cst.CSTNode) -> bool:
     for each in walk(node):
         if isinstance(each, cst.NamedExpr | cst.Await | cst.Yield):
             return False
+        if isinstance(each, cst.Name | cst.Attribute) and _is_used_up(site, each):
+            return False
         if isinstance(each, cst.Call) and not _only_reads(site, each):
             return False
     return True
@@ -64,13 +74,22 @@ def _only_reads(site: Site, call: cst.Call) -> bool:
     name, known = called(call), function_name(site, call)
     if not name or name in _CHANGING or (name.endswith("_") and not name.endswith("__")):
         return False
+    if (value := site.value(call.func)) is not None and value.kind == "nn.Module":
+        return False
     if known:
+        if known.startswith("torch.distributed."):
+            return name in ("get_rank", "get_world_size", "is_initialized", "is_available")
         if known.startswith(_READING_FUNCTIONS):
-            return not known.startswith(("torch.nn.Module", "torch.nn.modules", "numpy.random."))
+            return not known.startswith(_NOT_READING) and not name.startswith(("set_", "register_"))
         return name in _READING and (known.startswith(_BUILT_IN) or "." not in known)
     if isinstance(call.func, cst.Attribute) and looks_like_tensor(site, call.func.value):
         return True
     return name in _READING or site.code(call.func).startswith(("time.", "math."))
+
+
+def _is_used_up(site: Site, node: cst.CSTNode) -> bool:
+    value = site.value(node)
+    return value is not None and (value.kind in _USED_UP or value.kind.endswith("iterator"))
 
 
 def function_name(site: Site, call: cst.Call) -> str:
@@ -100,8 +119,10 @@ def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
         return ("warned",)
     if known.startswith(_REPORTING):
         return ("logged", "printed", "opened", "connected to", "ran")
-    if known in _WRITES or (name in ("write", "writelines", "flush", "close") and known.startswith(_FILES)):
+    if name in ("write", "writelines", "flush") and known.startswith(_FILES):
         return ("opened",)
+    if known in _WRITES:
+        return ("opened",) if _is_place(site, call, _WRITES[known]) else None
     if known in _NOTHING_LOST or text in _NOTHING_LOST or known.endswith((".set_trace", "builtins.breakpoint")):
         return ()
     if name in _LOGGING and _of_logger(call, known):
@@ -109,10 +130,23 @@ def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
     return None
 
 
+def _is_place(site: Site, call: cst.Call, position: int) -> bool:
+    """Whether an argument is a path or a file of the system: what is written into memory may be read again."""
+    plain = [each.value for each in call.args if each.keyword is None]
+    if len(plain) <= position:
+        return False
+    where = plain[position]
+    value = site.value(where)
+    if value is not None:
+        return value.kind in ("str", "PosixPath", "WindowsPath", "TextIOWrapper", "BufferedWriter")
+    text = isinstance(where, cst.BaseString)
+    return text or (isinstance(where, cst.Call) and function_name(site, where) == "posixpath.join")
+
+
 def _of_logger(call: cst.Call, known: str) -> bool:
     """Whether a method of that name is one of a logger: a user's own class may have one that keeps state."""
     if known:
-        return "log" in known.rpartition(".")[0].lower()
+        return known.startswith(_OF_LOGGERS)
     if not isinstance(call.func, cst.Attribute):
         return False
     of = call.func.value
