@@ -201,6 +201,27 @@ def test_a_loop_with_a_progress_bar_has_none_in_compiled_code() -> None:
     assert "if not torch.compiler.is_compiling():\n            bar.set_postfix(step=step)" in text
 
 
+def test_a_bar_around_a_block_is_none_in_compiled_code() -> None:
+    text = rewritten("""
+        import contextlib
+        import torch
+        from tqdm import tqdm
+
+        def f(x):
+            with tqdm(total=3) as bar:  # here
+                for i in range(3):
+                    x = x + i
+                    bar.update(1)
+                    bar.set_postfix(m=x.mean().item())
+            return x
+        """, "eager-only-context", tqdm=Value("class", "tqdm.std.tqdm"), x=TENSOR)  # fmt: skip
+    assert "with contextlib.nullcontext() if torch.compiler.is_compiling() else tqdm(total=3) as bar:" in text
+    assert (
+        "            if not torch.compiler.is_compiling():\n                bar.update(1)\n                bar.set"
+        in text
+    )
+
+
 def test_a_bar_that_is_used_for_more_stays() -> None:
     source = "def f(x):\n    bar = tqdm(x)  # here\n    for y in bar:\n        x = x + bar.n\n    return x\n"
     assert rewritten(source, "no-progress-bar", tqdm=Value("class", "tqdm.std.tqdm")) == ""

@@ -4,7 +4,7 @@ left out of compiled code, kept in eager.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
 import libcst as cst
@@ -110,7 +110,7 @@ class Told:
             call = statement.value
             if not isinstance(call, cst.Call):
                 return isinstance(call, cst.BaseString | cst.Ellipsis)
-            tells = told(self._site, call) is not None or self._writes(call)
+            tells = told(self._site, call) is not None or self._writes(call) or self._moves_bar(call)
             return tells and all(map(self._reads, [each.value for each in call.args]))
         if isinstance(statement, cst.Assign):
             return all(self._own(each.target) for each in statement.targets) and self._reads(statement.value)
@@ -151,13 +151,24 @@ class Told:
             where = call.args[1].value
         return isinstance(where, cst.Name) and where.value in self._opened()
 
+    def _moves_bar(self, call: cst.Call) -> bool:
+        """`bar.update(1)` on a progress bar of the function's own."""
+        of = call.func.value if isinstance(call.func, cst.Attribute) else None
+        return isinstance(of, cst.Name) and of.value in self._named(lambda made: is_progress(self._site, made))
+
     def _opened(self) -> set[str]:
         """The variables of files that the function opens, and that nothing else is read from."""
-        found = (each for each in walk(self._site.function) if isinstance(each, cst.WithItem))
-        names = {each.asname.name.value for each in found if each.asname is not None
-                 and isinstance(each.asname.name, cst.Name) and isinstance(each.item, cst.Call)
-                 and self._site.code(each.item.func) == "open"}  # fmt: skip
-        return names & self.names
+        return self.names & self._named(lambda made: self._site.code(made.func) == "open")
+
+    def _named(self, wanted: Callable[[cst.Call], bool]) -> set[str]:
+        """The variables that are given what such a call makes."""
+        found: set[str] = set()
+        for each in walk(self._site.function):
+            if isinstance(each, cst.WithItem) and isinstance(each.item, cst.Call) and each.asname is not None:
+                found.update((_names(each.asname.name) or ()) if wanted(each.item) else ())
+            elif isinstance(each, cst.Assign) and isinstance(each.value, cst.Call) and wanted(each.value):
+                found.update(_names(each.targets[0].target) or ())
+        return found
 
     def _assigned_simply(self) -> set[str]:
         """Local variables that get their values from expressions which only read."""
@@ -181,7 +192,7 @@ class Told:
 
     def _read_by_telling(self, name: str) -> bool:
         for use in self._uses:
-            if use.value != name or _is_label(self._site, use):
+            if use.value != name or _is_label(self._site, use) or isinstance(self._site.parents[use], cst.AsName):
                 continue
             around = _statement(self._site, use)
             if around is None or not (self.tells(around) or _assigns_alone(around, use)):
@@ -286,9 +297,9 @@ def _bare(statement: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
 
 
 def _kinds(site: Site, call: cst.Call) -> tuple[str, ...]:
-    """The kinds of side effects of a call that is left out; what is none by itself opens or writes a file."""
+    """The kinds of side effects of a call that is left out; what tells nothing by itself is about a file or a bar."""
     found = told(site, call)
-    return ("opened",) if found is None else found
+    return ("opened", "printed") if found is None else found
 
 
 def _shown(site: Site, calls: Sequence[cst.Call]) -> str:
