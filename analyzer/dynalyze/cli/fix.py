@@ -34,6 +34,9 @@ _UNFIXED = "unfixed"
 @report_options
 @click.option("--only", metavar="IDS", help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]")
 @click.option("--patch", metavar="FILE", help="Write all that was proved as one diff, for `patch -p1` or `git apply`.")
+@click.option(
+    "--override", metavar="FILE", help="Write changes of installed packages as a module that your program can import."
+)
 @click.option("--write", is_flag=True, help="Write what was proved into your files; .orig keeps what git lacks.")
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
@@ -53,6 +56,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
+    from dynalyze.fix.overrides import override_of
     from dynalyze.fix.patches import check_writable, write
     from dynalyze.fix.run import Wish
     from dynalyze.fix.run import fix as run_fix
@@ -62,8 +66,8 @@ def fix(context: click.Context, /, **options: Any) -> int:
         options["fail_on"] = context.params["fail_on"] = "none"
     check_fail_on(options["fail_on"])
     target = target_of(context)
-    if options["patch"] is not None:
-        check_outputs([("--patch", options["patch"])], target.path)
+    named = [(f"--{name}", options[name]) for name in ("patch", "override") if options[name] is not None]
+    check_outputs(named, target.path)
     outputs = Outputs(options, f"{target.stem}.fix", target.path)
     plan = replace(short_bench(options, target), prices=False)
     wish = Wish(
@@ -79,6 +83,8 @@ def fix(context: click.Context, /, **options: Any) -> int:
         status = outputs.publish(report)
         if options["patch"] is not None:
             write_whole(Path(options["patch"]), report.fixed.patch)
+        if options["override"] is not None:
+            write_whole(Path(options["override"]), override_of(found.originals, found.texts))
         if options["write"]:
             for file in write(found.originals, found.texts):
                 say(f"{file} is changed")

@@ -11,7 +11,8 @@ from dynalyze.files.read_write import write_whole_file
 from dynalyze.fix.lines import unified
 from dynalyze.text.errors import UsageError
 
-_INSTALLED = ("site-packages", "dist-packages")
+INSTALLED = ("site-packages", "dist-packages")
+"""Folders of installed packages."""
 
 
 def changed(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[str]:
@@ -23,7 +24,7 @@ def is_library(file: str) -> bool:
     """Whether a file is of an installed package or of Python itself, which are never written to."""
     parts = Path(file).parts
     stdlib = sysconfig.get_paths()["stdlib"]
-    return any(name in parts for name in _INSTALLED) or file.startswith(stdlib)
+    return any(name in parts for name in INSTALLED) or file.startswith(stdlib)
 
 
 def patch_of(originals: Mapping[str, str], texts: Mapping[str, str], root: Path) -> str:
@@ -35,7 +36,7 @@ def name_of(file: str, root: Path) -> str:
     """How a diff names a file."""
     path = Path(file)
     if is_library(file):
-        for name in _INSTALLED:
+        for name in INSTALLED:
             if name in path.parts:
                 return str(Path(*path.parts[path.parts.index(name) + 1 :]))
     try:
