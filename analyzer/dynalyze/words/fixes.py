@@ -16,6 +16,8 @@ def verdict(report: Report, fixed: Fixed) -> str:
     """The first line."""
     if fixed.given:
         return _of_given(report, fixed)
+    if not report.graph_breaks and report.outcome.status not in ("complete", "incomplete"):
+        return f"Nothing could be fixed. {report.outcome.message}"
     if not report.graph_breaks:
         return "Nothing to fix: no graph break was met."
     ended = ended_breaks(report)

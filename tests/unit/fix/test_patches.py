@@ -1,0 +1,101 @@
+"""Changes as diffs: written, read back, and put into files."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynalyze.fix.lines import line_before, unified
+from dynalyze.fix.patches import is_library, name_of, patch_of, write
+from dynalyze.fix.verify import changed_files, patched_files
+from dynalyze.text.errors import UsageError
+
+LINES = st.lists(st.sampled_from(["a\n", "b\n", "    c\n", "\n", "- d\n", "+ e\n", "@@ f\n"]), max_size=12).map("".join)
+
+
+@settings(max_examples=60)
+@given(before=LINES, after=LINES, ends=st.sampled_from(["", "x"]))
+def test_a_diff_read_back_is_the_change(
+    before: str, after: str, ends: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    file = root / "m.py"
+    file.write_text(before + ends)
+    if patch := unified(before + ends, after + ends, "m.py"):
+        assert patched_files(patch, root) == {str(file.resolve()): after + ends}
+
+
+def test_git_takes_the_diff(tmp_path: Path) -> None:
+    before, after = "one\ntwo\nthree", "one\n2\nthree"  # No newline at the end of either.
+    (tmp_path / "m.py").write_text(before)
+    (tmp_path / "p.diff").write_text(
+        patch_of({str(tmp_path / "m.py"): before}, {str(tmp_path / "m.py"): after}, tmp_path)
+    )
+    subprocess.run(["git", "apply", "p.diff"], cwd=tmp_path, check=True)
+    assert (tmp_path / "m.py").read_text() == after
+
+
+def test_where_lines_were() -> None:
+    before, after = "a\nb\nc\nd\n", "a\nnew\nb\nC\nd\n"
+    assert [line_before(before, after, line) for line in range(1, 6)] == [1, None, 2, None, 4]
+
+
+def test_a_patch_that_does_not_fit(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("something else\n")
+    for patch, said in [
+        (unified("a\n", "b\n", "m.py"), "does not fit"),
+        (unified("a\n", "b\n", "other.py"), "not below"),
+        (unified("a\n", "b\n", "../m.py"), "not below"),
+        ("words", "no unified diff"),
+    ]:
+        with pytest.raises(UsageError, match=said):
+            patched_files(patch, tmp_path)
+
+
+def test_files_of_libraries_are_known_and_named_from_their_package() -> None:
+    file = "/venv/lib/python3.12/site-packages/transformers/models/bert/modeling_bert.py"
+    assert is_library(file) and is_library(f"{sysconfig.get_paths()['stdlib']}/json/decoder.py")
+    assert name_of(file, Path("/work")) == "transformers/models/bert/modeling_bert.py"
+    assert not is_library("/work/model.py") and name_of("/work/model.py", Path("/work")) == "model.py"
+
+
+def test_writing(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("old\n")
+    originals, texts = {str(file): "old\n"}, {str(file): "new\n"}
+    assert write(originals, texts) == [str(file)]
+    assert file.read_text() == "new\n" and (tmp_path / "m.py.orig").read_text() == "old\n"
+    with pytest.raises(UsageError, match="has changed meanwhile"):
+        write(originals, {str(file): "newer\n"})
+    library = tmp_path / "site-packages" / "m.py"
+    library.parent.mkdir()
+    library.write_text("old\n")
+    with pytest.raises(UsageError, match="installed package"):
+        write({str(library): "old\n"}, {str(library): "new\n"})
+    assert library.read_text() == "old\n"
+
+
+def test_what_git_keeps_needs_no_copy(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("old\n")
+    for command in (["init", "-q"], ["add", "."],
+                    ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "c"]):  # fmt: skip
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    write({str(file): "old\n"}, {str(file): "new\n"})
+    assert not (tmp_path / "m.py.orig").exists()
+
+
+def test_the_files_of_two_checkouts(tmp_path: Path) -> None:
+    for folder, helper in (("one", "1\n"), ("two", "2\n")):
+        (tmp_path / folder / "lib").mkdir(parents=True)
+        (tmp_path / folder / "model.py").write_text("same\n")
+        (tmp_path / folder / "lib" / "helper.py").write_text(helper)
+    found = changed_files(tmp_path / "one" / "model.py", tmp_path / "two" / "model.py")
+    assert found == {str((tmp_path / "one" / "lib" / "helper.py").resolve()): "2\n"}
+    with pytest.raises(UsageError, match="do not differ"):
+        changed_files(tmp_path / "one" / "model.py", tmp_path / "one" / "model.py")

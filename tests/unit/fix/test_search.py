@@ -1,0 +1,168 @@
+"""The search for fixes: what is kept, what is refused and why, with a prover that says what a test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynalyze.fix.proof import Baseline, Compiled, Tried
+from dynalyze.fix.search import Attempt, Search
+from dynalyze.fix.sites import Value
+from dynalyze.report import GraphBreak, Location
+from dynalyze.report.fixes import Counts
+
+PRINT = "Failed to trace builtin operator"
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+SOURCE = """\
+import torch
+
+
+def forward(x):
+    print("seen", x.shape)
+    y = x.max().item()
+    return x / y
+"""
+
+
+def broken(file: Path, line: int, gb_type: str) -> GraphBreak:
+    at = Location(str(file), line, 4, "forward")
+    return GraphBreak(f"b{line}", "GB0000", gb_type, "split", at, [at])
+
+
+class FakeProver:
+    """`breaks` gives the breaks of a text; `found` changes what a proof has found."""
+
+    def __init__(self, breaks: Callable[[str, Mapping[str, object]], list[GraphBreak]]) -> None:
+        self.breaks = breaks
+        self.originals: dict[str, str] = {}
+        self.found: Callable[[str, dict[str, Any]], None] = lambda text, proof: None
+        self.draws: list[int] = []
+
+    def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
+        return {place: {"x": Value("tensor"), "torch": Value("module", "torch")} for place in places}
+
+    def prove(
+        self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = ()
+    ) -> Tried:
+        (text,) = texts.values()
+        self.draws.append(draws)
+        arm = {"equality": "bitwise", "why": "", "effects": [], "raised": ""}
+        proof: dict[str, Any] = {
+            "problem": "", "own": {"eager": dict(arm), "traced": dict(arm)}, "lines": [], "gradients": False,
+            "draws": {"tried": draws, "raised": 0, "bitwise": draws, "different": "", "effects": [], "kinds": []},
+        }  # fmt: skip
+        self.found(text, proof)
+        after = self.breaks(text, settings)
+        return Tried(proof, Compiled(after, Counts(len(after))), problem=proof["problem"])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def plain_breaks(file: Path) -> Callable[[str, Mapping[str, object]], list[GraphBreak]]:
+    """A line breaks as long as it is there as it was; the read of a number not with the setting."""
+
+    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
+        found = []
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.startswith("    print("):
+                found.append(broken(file, number, PRINT))
+            if ".item()" in line and not settings.get("capture_scalar_outputs"):
+                found.append(broken(file, number, ITEM))
+        return found
+
+    return breaks
+
+
+def searched(file: Path, prover: FakeProver) -> tuple[Search, list[Attempt]]:
+    start = prover.breaks(SOURCE, {})
+    search = Search(prover, Baseline(Compiled(start, Counts(len(start)))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    return search, list(search.run(start))
+
+
+def test_fixes_are_kept_one_on_top_of_the_other(file: Path) -> None:
+    search, attempts = searched(file, FakeProver(plain_breaks(file)))
+    assert [(each.status, each.kind) for each in attempts] == [("proved", "source")] * 2
+    text = search.state.texts[str(file)]
+    assert "if not torch.compiler.is_compiling():\n        print(" in text and ".item()" not in text
+    assert search.state.compiled.breaks == [] and search.start.texts[str(file)] == SOURCE
+
+
+def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+
+    def found(text: str, proof: dict[str, Any]) -> None:
+        if ".item()" not in text:
+            proof["own"]["eager"].update(equality="different", why="it returns a tensor")
+
+    prover.found = found
+    _, attempts = searched(file, prover)
+    assert [(each.status, each.kind) for each in attempts] == [
+        ("proved", "source"), ("rejected", "source"), ("proved", "setting"),
+    ]  # fmt: skip
+    assert "it returns a tensor" in attempts[1].reason
+
+
+def test_an_effect_is_lost_only_where_the_change_says_so(file: Path) -> None:
+    for effect, status in [("not printed any more: 'seen'", "proved"), ("not opened any more: 'log.txt'", "rejected")]:
+        prover = FakeProver(plain_breaks(file))
+        prover.found = lambda text, proof, effect=effect: proof["own"]["traced"]["effects"].append(effect)  # type: ignore[misc]
+        _, attempts = searched(file, prover)
+        assert attempts[0].status == status
+        assert attempts[0].evidence.effects == [effect] or status == "rejected"
+
+
+def test_a_break_that_moves_is_not_gone(file: Path) -> None:
+    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
+        number = next(number for number, line in enumerate(text.splitlines(), 1) if "print(" in line)
+        return [broken(file, number, PRINT)]
+
+    search, attempts = searched(file, FakeProver(breaks))
+    assert attempts and all(each.status == "rejected" and each.reason for each in attempts)
+    assert not search.state.changed
+
+
+def test_what_a_break_hid_has_to_end_too(file: Path) -> None:
+    """Behind the print lies the read of a number, which is met only once the print is gone."""
+
+    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
+        found = plain_breaks(file)(text, settings)
+        return found[:1]
+
+    search, attempts = searched(file, FakeProver(breaks))
+    assert [each.status for each in attempts] == ["proved"]
+    assert "; then: " in attempts[0].title and ".item()" not in search.state.texts[str(file)]
+
+
+def test_what_was_different_in_draws_is_refused(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+
+    def found(text: str, proof: dict[str, Any]) -> None:
+        if proof["draws"]["tried"]:
+            proof["draws"].update(different="traced, inputs drawn alike: output differs")
+
+    prover.found = found
+    _, attempts = searched(file, prover)
+    assert {each.status for each in attempts} == {"rejected"}
+    assert {each.evidence.outputs for each in attempts} == {"different"}
+
+
+def test_what_could_not_be_compared_is_a_suggestion(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    prove = prover.prove
+
+    def nothing(*given: Any, **more: Any) -> Tried:
+        tried = prove(*given, **more)
+        return Tried({**tried.proof, "problem": "forward takes other arguments"}, None, "forward takes other arguments")
+
+    prover.prove = nothing  # type: ignore[method-assign]
+    search, attempts = searched(file, prover)
+    assert {(each.status, each.reason) for each in attempts} == {("suggested", "forward takes other arguments")}
+    assert not search.state.changed
