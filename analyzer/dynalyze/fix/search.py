@@ -132,6 +132,8 @@ class Search:
         attempt.evidence = self._evidence(tried, proposal, there)
         if reason := reason_against(tried, state.loses):
             attempt.reason = reason
+            if reason == tried.proof.get("draws", {}).get("unproved"):
+                attempt.status = "suggested"
             return
         attempt.status = "proved"
         known = set(attempt.evidence.effects)
@@ -291,7 +293,7 @@ def reason_against(tried: Tried, loses: frozenset[str]) -> str:
     effects += tried.proof["own"]["eager"]["effects"]
     wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
     unwanted = [each for each in effects if not each.startswith(wanted)]
-    return f"side effects differ: {unwanted[0]}" if unwanted else ""
+    return f"side effects differ: {unwanted[0]}" if unwanted else str(draws["unproved"])
 
 
 def _worst(proof: dict[str, object]) -> Equality:
@@ -333,7 +335,7 @@ def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
     draws, own = proof["draws"], proof["own"]
     effects = [text for arm in own.values() for text in arm["effects"]] + draws["effects"]
     return Evidence(
-        calls=calls, draws=draws["tried"], raised=draws["raised"], searched=draws["kinds"], outputs=_worst(proof),
-        gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
+        calls=calls, draws=draws["tried"], raised=draws["raised"], varied=draws["varied"], searched=draws["kinds"],
+        outputs=_worst(proof), gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
         after=tried.after.counts if tried.after else None,
     )  # fmt: skip

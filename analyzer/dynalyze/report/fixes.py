@@ -33,7 +33,8 @@ class Counts(msgspec.Struct):
 
 class Evidence(msgspec.Struct):
     """What was run for a fix. `calls` are the program's own, `draws` were made of fresh inputs, `raised` of them raised
-    the same exception before and after; `searched` are the kinds of draws that looked for sides nobody had taken.
+    the same exception before and after; `searched` are the kinds of draws that looked for sides nobody had taken, and
+    `varied` the circumstances that were tried as well: another batch, gradients, training or evaluation, other weights.
 
     `outputs` is the worst of all that was compared. `effects` are side effects that the compiled code does not have in
     common with the code as it was, for people to judge. `speedup` is the time of compiled calls before by that after.
@@ -42,6 +43,7 @@ class Evidence(msgspec.Struct):
     calls: int = 0
     draws: int = 0
     raised: int = 0
+    varied: list[Word] = []
     searched: list[Word] = []
     outputs: Equality = ""
     gradients: bool = False

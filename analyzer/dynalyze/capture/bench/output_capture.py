@@ -37,11 +37,13 @@ class Run:
 class OutputCapture:
     """Runs passes of one workload from one state, standing for the target to note what goes in and comes out.
 
-    What one run finds out about names serves the next ones.
+    What one run finds out about names serves the next ones. With `gradients` these are taken of calls of any phase,
+    where what comes out has them.
     """
 
-    def __init__(self, workload: Workload, state: StateSnapshot) -> None:
+    def __init__(self, workload: Workload, state: StateSnapshot, *, gradients: bool = False) -> None:
         self._workload = workload
+        self._gradients = gradients
         self._state = state
         self._train = workload.phase == "train"
         self._mutated: set[Key] = set()
@@ -90,6 +92,8 @@ class OutputCapture:
         self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)
         if not self._train:
+            if self._gradients:
+                self._differentiate("", outputs, inputs)
             return outputs
         prefix = f"call {self._call}: " if self._call else ""
         self._call += 1

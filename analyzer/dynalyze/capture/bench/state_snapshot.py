@@ -75,10 +75,11 @@ def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]
 
 
 def random_position() -> tuple[Any, ...]:
-    """Where the generators of torch and Python stand: equal before and after what draws no random number."""
+    """Where the generators of torch, Python and NumPy stand: equal before and after what draws no random number."""
     now = RandomState.now()
     devices = tuple(state.numpy().tobytes() for states in now.devices.values() for state in states)
-    return (now.cpu.numpy().tobytes(), now.python, *devices)
+    numpy = () if now.numpy is None else (now.numpy[1].tobytes(), *now.numpy[2:])
+    return (now.cpu.numpy().tobytes(), now.python, numpy, *devices)
 
 
 def identical(one: torch.Tensor, other: torch.Tensor) -> bool:

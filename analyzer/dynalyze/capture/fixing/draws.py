@@ -1,43 +1,125 @@
-"""Fresh inputs of the kind that a call had: other values, the same structure, shapes, strides, dtypes and devices."""
+"""Fresh inputs of the kind that a call had: other values, the same structure, strides, dtypes and devices; and the same
+call in other circumstances: another batch, gradients, training or evaluation, other weights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
 
 import torch
 
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.nested_values import Copier
+from dynalyze.capture.nested_values import Copier, leaves, reachable_modules
 
-Kind = Literal["alike", "floats", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]
-"""How values are drawn: `alike` all of them from the range they had; `floats` those of floating tensors alone;
-the others change the values of floating tensors in one way, to come by another side of a branch.
+Kind = Literal["alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]
+"""How values are drawn: `alike` all of them from the range they had; `floats` those of floating tensors alone; `near`
+these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch.
 """
-SEARCHING: tuple[Kind, ...] = get_args(Kind)[2:]
+Circumstance = Literal["", "gradients", "other mode", "smaller batch", "larger batch", "other weights"]
+"""What else is another than in the program's own calls: inputs that need gradients, training for evaluation or the
+other way round, the size of the first dimension that all tensors share, parameters with the other sign.
+"""
+LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
+"""What to draw where a model refuses all inputs of a kind."""
+SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:]
+CIRCUMSTANCES: tuple[Circumstance, ...] = get_args(Circumstance)[1:]
 _MOST_MASK = 2
-_TINY, _LARGE = 1e-4, 1e4
+_TINY, _LARGE, _NEAR = 1e-4, 1e4, 1e-3
 _EVENLY, _EVERY = 0.5, 7
+_MOST_WEIGHTS = 50_000_000
+
+
+class Unfit(Exception):
+    """The calls have no such circumstance: no common batch, no module."""
 
 
 class DrawnWorkload(Workload):
-    """The steps of another workload, whose inputs are drawn anew before each call of the model."""
+    """The steps of another workload, whose inputs are drawn anew before each call of the model.
 
-    def __init__(self, inner: Workload, kind: Kind, seed: int) -> None:
+    `names` are those of the leaves that gradients flow to, by id.
+
+    Raises:
+        Unfit: the circumstance makes no difference to such a workload.
+    """
+
+    def __init__(self, inner: Workload, kind: Kind, seed: int, circumstance: Circumstance = "") -> None:
         super().__init__(inner.model, phase=inner.phase)
         self._inner = inner
         self.kind = kind
+        self.circumstance = circumstance
+        self.names: dict[int, str] = {}
+        self._kept: list[torch.Tensor] = []
         self._seed = seed
+        self._modules = reachable_modules(inner.model)
+        parameters = [p for module in self._modules for p in module.parameters()]
+        if circumstance == "other mode" and not any(True for module in self._modules for _ in module.children()):
+            raise Unfit
+        if circumstance == "other weights" and not 0 < sum(p.numel() for p in parameters) < _MOST_WEIGHTS:
+            raise Unfit
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         generator = torch.Generator()
+        still = self._modules if self.circumstance == "other weights" else []
 
         def drawn(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs = redrawn((args, kwargs), self.kind, generator)
-            return target(*args, **kwargs)
+            nonlocal still
+            still, turned = [], still
+            _turn_signs(turned)
+            with self._modes():
+                args, kwargs = redrawn((args, kwargs), self.kind, generator, self._batch((args, kwargs)))
+                if self.circumstance == "gradients":
+                    args, kwargs = self._with_gradients((args, kwargs))
+                return target(*args, **kwargs)
 
         steps = self._inner.steps(drawn)
         return [_Seeded(step, generator, self._seed + number) for number, step in enumerate(steps)]
+
+    @contextlib.contextmanager
+    def _modes(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if self.circumstance == "gradients":
+                stack.enter_context(torch.inference_mode(False))
+                stack.enter_context(torch.enable_grad())
+            for part in [p for module in self._modules for p in module.modules()] * (self.circumstance == "other mode"):
+                stack.callback(setattr, part, "training", part.training)
+                part.training = not part.training
+            yield
+
+    def _batch(self, inputs: Any) -> tuple[int, int] | None:
+        """The size of the first dimension of all tensors, and the one that they are to have."""
+        if self.circumstance not in ("smaller batch", "larger batch"):
+            return None
+        tensors = [each for each in leaves(inputs, objects=True) if isinstance(each, torch.Tensor) and each.dim()]
+        sizes = {each.shape[0] for each in tensors}
+        size = sizes.pop() if len(sizes) == 1 else 0
+        if not size or (size == 1 and self.circumstance == "smaller batch"):
+            raise Unfit
+        return size, 1 if self.circumstance == "smaller batch" else size + 1
+
+    def _with_gradients(self, inputs: Any) -> Any:
+        """The inputs as results of an operation, so that they may be changed in place."""
+        self.names, self._kept = {}, []
+
+        def leaf(each: Any) -> Any:
+            if isinstance(each, torch.nn.Module):
+                return each
+            if type(each) is not torch.Tensor or not each.is_floating_point() or each.requires_grad:
+                return each if isinstance(each, torch.Tensor) else NotImplemented
+            made = each.detach().clone().requires_grad_()
+            self.names[id(made)] = f"input {len(self.names)}"
+            self._kept.append(made)
+            return made.view_as(made) if made.layout is torch.strided else made
+
+        return Copier(leaf).copy(inputs)
+
+
+def _turn_signs(modules: list[torch.nn.Module]) -> None:
+    parameters = {id(p): p for module in modules for p in module.parameters() if p.is_floating_point()}
+    with torch.no_grad():
+        for parameter in parameters.values():
+            parameter.data.neg_()
 
 
 class _Seeded(Step):
@@ -56,28 +138,39 @@ class _Seeded(Step):
         return self._inner.run()
 
 
-def redrawn(value: Any, kind: Kind, generator: torch.Generator) -> Any:
-    """A copy of nested inputs with values drawn anew; parameters, modules and tensor subclasses stay what they are."""
+def redrawn(value: Any, kind: Kind, generator: torch.Generator, batch: tuple[int, int] | None = None) -> Any:
+    """A copy of nested inputs with values drawn anew; parameters, modules and tensor subclasses stay what they are.
+    `batch` is the size of the first dimension and that which it is to have.
+    """
 
     def leaf(each: Any) -> Any:
         if isinstance(each, torch.nn.Module | torch.nn.Parameter):
             return each
         if type(each) is not torch.Tensor or each.layout is not torch.strided or each.is_quantized:
             return each if isinstance(each, torch.Tensor) else NotImplemented
+        if batch is not None and each.dim():
+            each = each.detach()[torch.arange(batch[1], device=each.device) % batch[0]].requires_grad_(
+                each.requires_grad
+            )
         return _tensor(each, kind, generator)
 
     return Copier(leaf).copy(value)
 
 
 def _tensor(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> torch.Tensor:
-    overlaps = any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
-    if not tensor.numel() or overlaps or tensor.device.type == "meta":
+    if not tensor.numel() or tensor.device.type == "meta":
         return tensor
+    repeated = [dim for dim, (step, size) in enumerate(zip(tensor.stride(), tensor.shape, strict=True))
+                if step == 0 and size > 1]  # fmt: skip
+    if repeated:
+        once = tensor
+        for dim in repeated:
+            once = once.narrow(dim, 0, 1)
+        return _tensor(once, kind, generator).expand(tensor.shape)
     with torch.no_grad():
         values = tensor.detach().to("cpu")
-        floating = values.is_floating_point()
-        if floating:
-            drawn = _floats(values, generator) if kind in ("alike", "floats") else _changed(values, kind)
+        if values.is_floating_point():
+            drawn = _floats(values, kind, generator) if kind in ("alike", "floats", "near") else _changed(values, kind)
         elif kind == "alike" and not values.is_complex():
             drawn = _integers(values, generator)
         else:
@@ -87,11 +180,13 @@ def _tensor(tensor: torch.Tensor, kind: Kind, generator: torch.Generator) -> tor
     return made.requires_grad_() if tensor.requires_grad else made
 
 
-def _floats(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _floats(values: torch.Tensor, kind: Kind, generator: torch.Generator) -> torch.Tensor:
     wide = values.double()
     finite = wide[torch.isfinite(wide)]
     if not finite.numel():
         return values
+    if kind == "near":
+        return wide * (1 + _NEAR * torch.randn(values.shape, generator=generator, dtype=torch.float64))
     low, high, mean = finite.min(), finite.max(), finite.mean()
     spread = finite.std() if finite.numel() > 1 else mean.abs().clamp(min=1.0) / 2
     random = torch.rand(values.shape, generator=generator, dtype=torch.float64)

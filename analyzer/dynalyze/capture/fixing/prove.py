@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,24 +20,25 @@ import torch
 
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.bench.configure import configured
-from dynalyze.capture.bench.failures import one_line
-from dynalyze.capture.bench.fp64_reference import Fp64Reference
 from dynalyze.capture.bench.judge import Runs, judge
-from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run, named_tensors
+from dynalyze.capture.bench.output_capture import Run
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.bench.state_snapshot import StateSnapshot, identical
+from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.fixing.draws import SEARCHING, DrawnWorkload, Kind
+from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
+from dynalyze.capture.fixing.held import Remembering
+from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.values import look
-from dynalyze.capture.fixing.watching import Effect, aliases, attributes, effects, lines_run, outline
-from dynalyze.capture.torch_private import dynamo, numerics
+from dynalyze.capture.fixing.watching import Effect, effects_that_differ, in_addition, lines_run, without_numbers
+from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
 
 _SEED = 1337
-_TOLERANCE, _TRAINING_TOLERANCE = 1e-3, 1e-2
 _FEWEST_DRAWS = 3
-_LONGEST_TOLD = 40
+_TOLERANCES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
+_TOLERANCE, _OF_GRADIENTS = 1e-5, 10
+"""How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
 
 Equality = Literal["bitwise", "tolerance", "different"]
 Arm = Literal["eager", "traced"]
@@ -61,14 +61,18 @@ class Compared:
 class Draws:
     """How many draws were compared, and in how many both raised the same exception; what the first that differed was.
 
-    `kinds` are the kinds of draws that were tried in search of a side.
+    `varied` are the circumstances in which calls were compared as well, `kinds` the values that were tried to come by
+    other sides of branches; a circumstance or kind that the model refuses is in neither. `unproved` says what was not
+    proved of other inputs, which is no difference.
     """
 
     tried: int = 0
     raised: int = 0
     bitwise: int = 0
     different: str = ""
+    unproved: str = ""
     effects: list[str] = field(default_factory=list)
+    varied: list[Circumstance] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
 
 
@@ -76,7 +80,8 @@ class Draws:
 class Proof:
     """What was found. `own` is of the program's own calls; `lines` of the changed functions ran in them or in draws.
 
-    `folder` holds the events of what the changed code compiled, None where it compiled nothing.
+    `gradients` says that some were compared. `folder` holds the events of what the changed code compiled, None where it
+    compiled nothing.
     """
 
     problem: str = ""
@@ -85,19 +90,6 @@ class Proof:
     lines: list[tuple[str, int]] = field(default_factory=list)
     gradients: bool = False
     folder: str | None = None
-
-
-@dataclass
-class _Pass:
-    """All that one pass did."""
-
-    run: Run = field(default_factory=Run)
-    outlines: list[Any] = field(default_factory=list)
-    aliases: list[Any] = field(default_factory=list)
-    changed_inputs: list[dict[str, torch.Tensor]] = field(default_factory=list)
-    attributes: dict[str, Any] = field(default_factory=dict)
-    effects: list[Effect] = field(default_factory=list)
-    raised: str = ""
 
 
 class Prover:
@@ -111,20 +103,25 @@ class Prover:
         self._traced = replace(configuration, name="traced", compile=True, backend="eager", mode=None, fullgraph=False)
         self._eager = replace(self._traced, compile=False)
         self._state = StateSnapshot(workload.model, _SEED)
-        self._spaces: list[dict[str, Any]] = []
-        self._known: dict[tuple[str, int], _Pass] = {}
+        self._passes = Passes(workload.model, self._state)
+        self._remembering = Remembering()
+        self._once: set[Effect] = set()
 
     def baseline(self) -> dict[str, Any]:
         """Record what the code as it is compiles, and whether it does the same twice.
 
         `problem` says why nothing can be proved about it.
         """
-        once, again = self._pass(self._workload, self._eager), self._pass(self._workload, self._eager)
+        with self._remembering.watched():
+            once = self._pass(self._workload, self._eager)
+        again = self._pass(self._workload, self._eager)
+        self._once = {*once.effects} - {*again.effects}
         if once.raised:
             return {"problem": f"the calls fail in eager: {once.raised}", "folder": None}
-        answer: dict[str, Any] = {"problem": "", "repeatable": not _differences(once, again)}
+        answer: dict[str, Any] = {"problem": "", "repeatable": not differences(once, again)}
         with self._recorded() as folder:
             self._compile(self._workload)
+        dynamo.forget_compiled()
         return {**answer, "folder": folder}
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> list[dict[str, Any]]:
@@ -139,85 +136,111 @@ class Prover:
         """Compare, and record what the changed code compiles. `sides` are lines, of the code as it is, one in each side
         of a branch, which draws are to reach. The draws take about `seconds` at most.
         """
-        proof = Proof(gradients=self._workload.phase == "train")
+        proof = Proof()
         dynamo.forget_compiled()
         try:
             swap = Swap(changes) if changes else None
-            self._spaces = swap.globals if swap is not None else []
-            self._own(proof, swap, settings)
-            if not proof.problem:
-                self._draw(proof, swap, settings, draws, seconds, set(sides))
+            for function in swap.functions if swap is not None else ():
+                self._passes.held.add(function.__name__, function, own=True)
+            change = _Change(swap, settings)
+            self._own(proof, change)
+            if draws and not any(each.equality == "different" for each in proof.own.values()):
+                self._draw(proof, change, draws, seconds, set(sides))
         except (CannotSwap, UnknownSetting) as error:
             proof.problem = str(error)
         finally:
-            self._state.restore()
+            self._passes.restore()
             dynamo.forget_compiled()
         return proof
 
-    def _own(self, proof: Proof, swap: Swap | None, settings: dict[str, Any]) -> None:
+    def _own(self, proof: Proof, change: _Change) -> None:
         seen: set[tuple[str, int]] = set()
-        before = self._before(self._workload, swap, seen)
-        again = self._pass(self._workload, self._eager)
-        with _changed(swap, settings):
-            # Twice: what happens once for all, as a message that is logged once, is no difference.
-            self._pass(self._workload, self._eager)
+        self._remembering.forget()
+        first = self._pass(self._workload, self._eager)
+        before = self._before(self._workload, change, seen)
+        with change.applied():
+            # What happens once for all, as a message that is logged once, happens in the first pass.
+            self._remembering.forget()
+            first_after = self._pass(self._workload, self._eager)
             eager = self._pass(self._workload, self._eager)
             with self._recorded() as folder:
                 self._compile(self._workload)
             traced = self._pass(self._workload, self._traced)
+        again = self._pass(self._workload, self._eager)
         proof.folder = folder
-        proof.own = {"eager": self._judged(before, again, eager), "traced": self._judged(before, again, traced)}
+        judged = self._judged("eager", self._workload, first, first_after)
+        if judged.equality != "different":
+            judged = self._judged("eager", self._workload, before, eager, again)
+        proof.own = {"eager": judged, "traced": self._judged("traced", self._workload, before, traced, again)}
         proof.lines = sorted(seen)
+        proof.gradients = _has_gradients(before)
 
     def _draw(
-        self, proof: Proof, swap: Swap | None, settings: dict[str, Any], draws: int, seconds: float,
-        sides: set[tuple[str, int]],
+        self, proof: Proof, change: _Change, draws: int, seconds: float, sides: set[tuple[str, int]]
     ) -> None:  # fmt: skip
-        began, seen = time.perf_counter(), set(proof.lines)
+        began, seen, found = time.perf_counter(), set(proof.lines), proof.draws
         kind: Kind = "alike"
         for number in range(draws):
-            if number >= _FEWEST_DRAWS and time.perf_counter() - began > seconds:
+            if found.different or (number >= _FEWEST_DRAWS and time.perf_counter() - began > seconds):
                 break
-            kind = self._one_draw(proof, swap, settings, kind, number, seen)
-            if proof.draws.different:
-                return
-        for number, searching in enumerate(SEARCHING):
-            if sides <= seen or time.perf_counter() - began > 2 * seconds:
+            before = self._one_draw(proof, change, kind, "", number, seen)
+            while before is not None and before.raised and kind in LESS:
+                found.tried, found.raised = found.tried - 1, found.raised - 1
+                kind = LESS[kind]
+                before = self._one_draw(proof, change, kind, "", number, seen)
+        others: list[tuple[Kind, Circumstance]] = [(kind, circumstance) for circumstance in CIRCUMSTANCES]
+        for number, (kind, circumstance) in enumerate([*others, *((each, "gradients") for each in SEARCHING)]):
+            if found.different or time.perf_counter() - began > 2 * seconds:
                 break
-            proof.draws.kinds.append(searching)
-            self._one_draw(proof, swap, settings, searching, draws + number, seen)
-            if proof.draws.different:
-                return
+            if kind in SEARCHING and "gradients" not in found.varied:
+                circumstance = ""
+            before = self._one_draw(proof, change, kind, circumstance, draws + number, seen)
+            if before is not None and not before.raised:
+                proof.gradients = proof.gradients or _has_gradients(before)
+                if kind in SEARCHING:
+                    found.kinds.append(kind)
+                else:
+                    found.varied.append(circumstance)
         proof.lines = sorted(seen)
+        if found.tried and found.tried == found.raised:
+            found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
+        elif change.swap is not None and (unreached := change.swap.unreached(seen)):
+            found.unproved = f"no call runs {unreached}, which is changed"
 
     def _one_draw(
-        self, proof: Proof, swap: Swap | None, settings: dict[str, Any], kind: Kind, number: int,
+        self, proof: Proof, change: _Change, kind: Kind, circumstance: Circumstance, number: int,
         seen: set[tuple[str, int]],
-    ) -> Kind:  # fmt: skip
-        """Compare on one draw. Returns the kind to go on with: where integers drawn anew are refused, floats alone."""
-        drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1))
-        before = self._before(drawn, swap, seen)
-        if before.raised and kind == "alike":
-            kind = "floats"
-            drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1))
-            before = self._before(drawn, swap, seen)
-        with _changed(swap, settings):
-            after = {arm: self._pass(drawn, how) for arm, how in self._arms()}
-        proof.draws.tried += 1
-        proof.draws.raised += bool(before.raised)
-        judged = {arm: self._judged(before, None, each, drawn) for arm, each in after.items()}
-        proof.draws.bitwise += all(each.equality == "bitwise" for each in judged.values())
+    ) -> Pass | None:  # fmt: skip
+        """Compare on one draw. Returns the pass of the code as it is; None where the circumstance is none here."""
+        found, ran = proof.draws, set(seen)
+        try:
+            drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
+            before = self._before(drawn, change, ran)
+        except Unfit:
+            return None
+        if circumstance and kind not in SEARCHING and before.raised:
+            return before  # What a model refuses it may refuse in another way.
+        seen |= ran
+        with change.applied():
+            arms = self._arms() if change.swap is not None else self._arms()[1:]
+            after = {arm: self._pass(drawn, how) for arm, how in arms}
+        judged = {arm: self._judged(arm, drawn, before, each) for arm, each in after.items()}
+        if not circumstance and kind not in SEARCHING:
+            found.tried += 1
+            found.raised += bool(before.raised)
+            found.bitwise += all(each.equality == "bitwise" for each in judged.values())
         for arm, each in judged.items():
-            proof.draws.effects += [text for text in each.effects if text not in proof.draws.effects]
-            if each.equality == "different" and not proof.draws.different:
-                proof.draws.different = f"{arm}, inputs drawn {kind}: {each.why}"
-        return kind
+            found.effects += [text for text in each.effects if text not in found.effects]
+            if each.equality == "different" and not found.different:
+                how = f", {circumstance}" if circumstance else ""
+                found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
+        return before
 
     def _arms(self) -> list[tuple[Arm, Configuration]]:
         return [("eager", self._eager), ("traced", self._traced)]
 
-    def _before(self, workload: Workload, swap: Swap | None, seen: set[tuple[str, int]]) -> _Pass:
-        with lines_run(swap.codes, seen) if swap is not None else contextlib.nullcontext():
+    def _before(self, workload: Workload, change: _Change, seen: set[tuple[str, int]]) -> Pass:
+        with lines_run(change.swap.codes, seen) if change.swap is not None else contextlib.nullcontext():
             return self._pass(workload, self._eager)
 
     def _compile(self, workload: Workload) -> None:
@@ -239,153 +262,112 @@ class Prover:
         finally:
             recording.stop()
 
-    def _pass(self, workload: Workload, how: Configuration) -> _Pass:
-        """Every call of the workload once, from the same state."""
-        found = _Pass()
+    def _pass(self, workload: Workload, how: Configuration) -> Pass:
         target = configured(workload.model, how, self._device or "cpu")
-        capture = OutputCapture(workload, self._state)
-        self._state.restore()
-        before = attributes(workload.model, self._spaces)
-        modes = contextlib.nullcontext() if how.compile else numerics.nothing_compiled()
-        with numerics.full_float32(), modes, effects(found.effects):
-            try:
-                found.run = capture.run(_noting(target, found), reference=True)
-            except Exception as error:
-                found.raised = f"{type(error).__name__}: {one_line(error)}"
-        after = attributes(workload.model, self._spaces)
-        found.attributes = {name: value for name, value in after.items() if before.get(name) != value}
-        self._state.restore()
-        return found
+        return self._passes.of(workload, target, compiled=how.compile)
 
-    def _judged(self, before: _Pass, again: _Pass | None, after: _Pass, drawn: Workload | None = None) -> Compared:
-        """The passes against each other; `again` is a second one of the code as it is, where there is one."""
-        told = _effects_that_differ(before, after)
-        if before.raised or after.raised:
-            kinds = [each.partition(":")[0] for each in (before.raised, after.raised)]
-            if all(kinds) and kinds[0] != kinds[1]:
-                told = [*told, f"raises {kinds[1]} in place of {kinds[0]}"]
-            why = "" if all(kinds) else f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
-            return Compared("different" if why else "bitwise", why, told, after.raised)
-        differences = _differences(before, after)
-        if again is not None:  # What is never the same twice cannot be asked of the change.
-            differences = [each for each in differences if each not in set(_differences(before, again))]
-        structural = [each for each in differences if each.tensor is None]
-        if structural:
-            return Compared("different", structural[0].text, told)
-        if not differences:
-            return Compared("bitwise", effects=told)
-        workload = drawn or self._workload
-        training = self._workload.phase == "train"
-        tolerance = _TRAINING_TOLERANCE if training else _TOLERANCE
-        worst = judge(Runs(before.run, (again or before).run, after.run, self._exact(workload, before), tolerance))[0]
-        if worst.verdict in ("equal", "benign"):
-            return Compared("tolerance", effects=told)
-        return Compared("different", f"{worst.name}: {worst.why or worst.verdict}", told)
+    def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
+        """The passes against each other; what the code as it is does not do alike itself is no difference: twice in
+        eager (`again`), or once in eager and once traced.
+        """
+        found, told = _unlike(arm, before, after)
+        if found or told:
+            again = again or self._pass(workload, self._eager)
+            found = excused(found, before, again, after)
+            told = self._not_told_again(told, before, again, after)
+        if arm == "traced" and (told or any(each.tensor is None for each in found)):
+            as_it_was = self._traced_before(workload)
+            other, other_told = _unlike(arm, as_it_was, after)
+            names = {each.name for each in other}
+            found, told = [each for each in found if each.name in names], [each for each in told if each in other_told]
+        if arm == "eager" and told:
+            return Compared("different", f"side effects differ: {told[0]}", told, after.raised)
+        if structural := [each.text for each in found if each.tensor is None or not _is_inexact(before, each)]:
+            return Compared("different", structural[0], told, after.raised)
+        if not found:
+            return Compared("bitwise", "", told, after.raised)
+        return self._within_tolerance(workload, before, again or before, after, found, told)
 
-    def _exact(self, workload: Workload, eager: _Pass) -> Run | None:
-        """The pass in fp64, of the code as it is; None where there can be none."""
-        try:
-            with numerics.nothing_compiled():
-                return OutputCapture(workload, self._state).run(Fp64Reference(workload.model, draws=eager.run.draws))
-        except Exception:
-            return None
+    def _within_tolerance(
+        self, workload: Workload, before: Pass, again: Pass, after: Pass, found: list[Difference], told: list[str]
+    ) -> Compared:
+        """Tensors that differ, held to fp64; without it, to the tolerance alone."""
+        keys = {each.tensor for each in found}
+        exact = (
+            None if getattr(workload, "circumstance", "") == "other weights" else self._passes.exact(workload, before)
+        )
+        runs = [Run({key: t for key, t in each.run.tensors.items() if key in keys}, each.run.positions, each.run.draws)
+                for each in (before, again, after)]  # fmt: skip
+        tolerance = _tolerance(before) * (_OF_GRADIENTS if any(key and key[1] == "gradient" for key in keys) else 1)
+        for each in judge(Runs(runs[0], runs[1], runs[2], exact, tolerance)):
+            anchored = each.facts.get("eager_rmse") is not None
+            if not (each.verdict == "equal" or (each.verdict == "benign" and anchored)):
+                return Compared("different", f"{each.name}: {each.why or 'another result'}", told)
+        return Compared("tolerance", "", told)
 
+    def _not_told_again(self, told: list[str], before: Pass, again: Pass, after: Pass) -> list[str]:
+        """Side effects that differ, without those that differ between two passes of the same code, or come once."""
+        once = {in_addition(each) for each in self._once}
+        told = [each for each in told if each not in once]
+        if not told or before.effects == again.effects:
+            return told
+        if after.effects == again.effects:
+            return [each for each in told if each.startswith("raises")]
+        bare = [without_numbers(each.effects) for each in (before, again, after)]
+        return [] if bare[2] in bare[:2] else told
 
-@contextlib.contextmanager
-def _changed(swap: Swap | None, settings: dict[str, Any]) -> Iterator[None]:
-    """Run what follows with the change. What was compiled with it before is still there."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(settings_of_dynamo(settings))
-        if swap is not None:
-            stack.enter_context(swap.applied())
-        yield
-
-
-def _noting(target: Callable[..., Any], found: _Pass) -> Callable[..., Any]:
-    """`target`, whose calls leave in `found` what tensors alone do not tell."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        given = [(name, tensor) for name, tensor in named_tensors((args, kwargs))]
-        before = [
-            (tensor._version if not tensor.is_inference() else -1, tensor.detach().clone()) for _, tensor in given
-        ]
-        outputs = target(*args, **kwargs)
-        found.outlines.append(outline(outputs))
-        found.aliases.append(aliases(given, list(named_tensors(outputs))))
-        changed = {
-            name: tensor.detach().clone()
-            for (name, tensor), (version, value) in zip(given, before, strict=True)
-            if (tensor.is_inference() or tensor._version != version) and not identical(tensor.detach(), value)
-        }
-        found.changed_inputs.append(changed)
-        return outputs
-
-    return called
+    def _traced_before(self, workload: Workload) -> Pass:
+        """What tracing alone does to the code as it is."""
+        self._compile(workload)
+        made = self._pass(workload, self._traced)
+        dynamo.forget_compiled()
+        return made
 
 
 @dataclass(frozen=True)
-class _Difference:
-    """Something that two passes do not have in common; of a tensor whose values differ, which."""
+class _Change:
+    """What is proved: other code for functions, settings of Dynamo, or both."""
 
-    text: str
-    tensor: Key | None = None
+    swap: Swap | None
+    settings: dict[str, Any]
 
-
-def _differences(one: _Pass, other: _Pass) -> list[_Difference]:
-    found = []
-    if one.outlines != other.outlines:
-        found.append(_Difference(_first(one.outlines, other.outlines, "it returns")))
-    if one.aliases != other.aliases:
-        found.append(_Difference(_first(one.aliases, other.aliases, "outputs share memory with")))
-    for mine, theirs in zip(one.changed_inputs, other.changed_inputs, strict=False):
-        if mine.keys() != theirs.keys():
-            found.append(_Difference(_first(sorted(mine), sorted(theirs), "inputs changed in place:")))
-        elif not all(identical(value, theirs[name]) for name, value in mine.items()):
-            found.append(_Difference("an input that is changed in place has other values"))
-    names = sorted({*one.attributes, *other.attributes})
-    changed = [name for name in names if one.attributes.get(name) != other.attributes.get(name)]
-    found += [_Difference(f"{name} is another one after the call") for name in changed]
-    if one.run.positions != other.run.positions:
-        found.append(_Difference("other random numbers are drawn"))
-    for key in dict.fromkeys([*one.run.tensors, *other.run.tensors]):
-        mine_, theirs_ = one.run.tensors.get(key), other.run.tensors.get(key)
-        if mine_ is None or theirs_ is None:
-            found.append(_Difference(f"{key[1]} {key[2]} is there only one time"))
-        elif not identical(mine_, theirs_):
-            found.append(_Difference(f"{key[1]} {key[2]} differs", key))
-    return found
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Run what follows with the change. What was compiled with it before is still there."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(settings_of_dynamo(self.settings))
+            if self.swap is not None:
+                stack.enter_context(self.swap.applied())
+            yield
 
 
-def _first(one: list[Any], other: list[Any], what: str) -> str:
-    pairs = [(mine, theirs) for mine, theirs in zip(one, other, strict=False) if mine != theirs]
-    mine, theirs = pairs[0] if pairs else (one, other)
-    return f"{what} {_short(theirs)}, as it was {_short(mine)}"
+def _unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[Difference], list[str]]:
+    """What differs between two passes, and which side effects do, exceptions of another kind among them."""
+    told = effects_that_differ(before.effects, after.effects)
+    if bool(before.raised) != bool(after.raised) or (arm == "eager" and before.raised != after.raised):
+        what = f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
+        return [Difference("exception", what)], told
+    if before.raised and arm == "traced":  # Where a graph raises, what stands before it has not been written out yet.
+        if before.error not in after.raised_types:
+            told = [*told, f"raises {after.error} in place of {before.error}"]
+        elif before.error == after.error and before.raised != after.raised:
+            told = [*told, f"raises {after.error} with another message"]
+        return [], told
+    return differences(before, after), told
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+def _is_inexact(one: Pass, found: Difference) -> bool:
+    """Whether a tensor holds numbers that may be rounded in another way."""
+    tensor = one.run.tensors.get(found.tensor) if found.tensor is not None else None
+    return tensor is not None and (tensor.is_floating_point() or tensor.is_complex())
 
 
-def _effects_that_differ(one: _Pass, other: _Pass) -> list[str]:
-    """The side effects that the second pass lacks, has in addition, or has in another order."""
-    mine, theirs = _lines(one.effects), _lines(other.effects)
-    if mine == theirs:
-        return []
-    lacking, more = Counter(mine) - Counter(theirs), Counter(theirs) - Counter(mine)
-    told = [f"not {what} any more: {_quoted(text)}" for what, text in lacking]
-    told += [f"{what} in addition: {_quoted(text)}" for what, text in more]
-    return told or ["the same side effects, in another order"]
+def _tolerance(one: Pass) -> float:
+    return max((_TOLERANCES.get(each.dtype, _TOLERANCE) for each in one.run.tensors.values()), default=_TOLERANCE)
 
 
-def _lines(effects: list[Effect]) -> list[Effect]:
-    """What was printed, line by line."""
-    return [(what, line) for what, text in effects for line in (text.splitlines() if what == "printed" else [text])]
-
-
-def _quoted(text: str) -> str:
-    text = text.strip()
-    return repr(text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}...")
+def _has_gradients(one: Pass) -> bool:
+    return any(kind == "gradient" for _, kind, _ in one.run.tensors)
 
 
 def as_answer(proof: Proof) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import difflib
 import gc
 import linecache
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.source_texts import HELD
@@ -24,6 +26,7 @@ from dynalyze.capture.source_texts import HELD
 Key = tuple[tuple[str, int], ...]
 """Where a code object stands: names from the module down, each with how many of that name stood before it."""
 
+_NOTHING = object()
 _ADDED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 
@@ -59,10 +62,23 @@ class Swap:
         self._functions = [each for change in changes for each in _functions(change)]
         added = [statement for change in changes for statement in _added(change)]
         self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
-        self._put: list[tuple[dict[str, Any], str]] = []
+        self._put: list[tuple[dict[str, Any], str, Any]] = []
+        self._places = [place for change in changes for place in _changed_places(change)]
         freed = {name for change in changes for name in _freed(change)}
         self._held = [place for each in self._functions if each.function.__name__ in freed
                       for place in _disabled_places(each.function)]  # fmt: skip
+
+    @property
+    def functions(self) -> list[types.FunctionType]:
+        """Those that get other code."""
+        return [each.function for each in self._functions if each.old != each.new]
+
+    def unreached(self, lines: set[tuple[str, int]]) -> str:
+        """The first changed place, as FILE:LINE, in which none of these lines stands; "" where there is none."""
+        for path, number, places in self._places:
+            if not any((path, line) in lines for first, last in places for line in range(first, last + 1)):
+                return f"{Path(path).name}:{number}"
+        return ""
 
     @property
     def codes(self) -> set[types.CodeType]:
@@ -84,8 +100,11 @@ class Swap:
         finally:
             for each in self._functions:
                 each.function.__code__ = each.old
-            for space, name in self._put:
-                space.pop(name, None)
+            for space, name, before in reversed(self._put):
+                if before is _NOTHING:
+                    space.pop(name, None)
+                else:
+                    space[name] = before
             self._put = []
             for place, name, disabled in self._held:
                 setattr(place, name, disabled)
@@ -95,9 +114,15 @@ class Swap:
     def apply(self) -> None:
         """Let the functions have the new code from here on."""
         for space in self.globals if self._added is not None else ():
-            before = set(space)
-            exec(self._added, space)  # type: ignore[arg-type]
-            self._put += [(space, name) for name in set(space) - before]
+            made = dict(space)
+            exec(self._added, made)  # type: ignore[arg-type]
+            for name, value in made.items():
+                before = space.get(name, _NOTHING)
+                if before is not _NOTHING and before is not value:
+                    raise CannotSwap(f"the name {name} is something else already")
+                if before is _NOTHING:
+                    space[name] = value
+                    self._put.append((space, name, before))
         for place, name, disabled in self._held:
             setattr(place, name, disabled._torchdynamo_orig_callable)
         for each in self._functions:
@@ -117,27 +142,115 @@ def _show(path: str, source: str) -> None:
 
 def _functions(change: SourceChange) -> list[_Swapped]:
     """The functions of this process that are made from the old source, each with its new code."""
+    _refuse_other_changes(change)
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
-    classes = {each.name for each in ast.parse(change.new).body if isinstance(each, ast.ClassDef)}
-    if gone := [key for key in old if key not in new and key[-1][0] not in classes]:
-        raise CannotSwap(f"{gone[0][-1][0]} is not there any more")
-    old = {key: code for key, code in old.items() if key in new}  # A class that went to the top is made there anew.
-    for key, code in old.items():
-        if _signature(code) != _signature(new[key]):
-            raise CannotSwap(f"{code.co_name} takes other arguments")
-    by_code = {code: new[key] for key, code in old.items()}
+    # A class that went from a function to the top is made there anew.
+    moved = {each.name for each in ast.parse(change.new).body if isinstance(each, ast.ClassDef)}
+    kept = {key: code for key, code in old.items() if key in new or not moved & {name for name, _ in key}}
+    pairs = {key: (code, _pair(key, code, old, new)) for key, code in kept.items()}
+    by_code: dict[Any, Any] = {}
     # Of a program with hooks in it, or one that a tool rewrote, the bytecode is another one.
-    by_place = {(code.co_name, code.co_firstlineno): new[key] for key, code in old.items()}
+    by_place: dict[Any, Any] = {}
+    for code, put in pairs.values():
+        for known, key in ((by_code, code), (by_place, (code.co_name, code.co_firstlineno))):
+            known[key] = None if key in known and known[key] != put else put
     found = []
-    gc.unfreeze()  # A process that was forked has frozen all that its parent had imported.
+    gc.unfreeze()  # What a fork server froze would not be found.
     for each in gc.get_objects():
         if type(each) is types.FunctionType and each.__code__.co_filename == change.path:
             code = each.__code__
-            put = by_code.get(code) or by_place.get((code.co_name, code.co_firstlineno))
-            if put is not None:
-                found.append(_Swapped(each, code, put))
+            place = code.co_name, code.co_firstlineno
+            if code not in by_code and place not in by_place:
+                continue
+            put = by_code[code] if code in by_code else by_place[place]
+            if put is None:
+                raise CannotSwap(f"it cannot be told which {code.co_name} of line {code.co_firstlineno} is changed")
+            if code.co_freevars != put.co_freevars:
+                raise CannotSwap(f"{code.co_name} closes over other variables then")
+            found.append(_Swapped(each, code, put))
     if not found:
         raise CannotSwap(f"no function of {change.path} is there any more")
+    return found
+
+
+def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]) -> Any:
+    """The new code of a function. Where functions of its name came or went, the one whose body is as it was."""
+    above, name = key[:-1], key[-1][0]
+    mine, theirs = ([each for k, each in codes.items() if k[:-1] == above and k[-1][0] == name] for codes in (old, new))
+    found: types.CodeType | None = new.get(key)
+    if len(mine) != len(theirs):
+        alike = [each for each in theirs if _body(each) == _body(code)]
+        found = alike[0] if len(alike) == 1 else None
+    if found is None:
+        raise CannotSwap(f"{name} is not there any more")
+    if _signature(code) != _signature(found):
+        raise CannotSwap(f"{code.co_name} takes other arguments")
+    return found
+
+
+def _body(code: types.CodeType) -> tuple[Any, ...]:
+    """A function's code, wherever it stands."""
+    inner = tuple(_body(each) if isinstance(each, types.CodeType) else (type(each), each) for each in code.co_consts)
+    return code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+
+
+def _refuse_other_changes(change: SourceChange) -> None:
+    """Refuse what is changed outside of the bodies of functions: defaults, decorators, bases, attributes of classes."""
+    old, new = (Counter(map(ast.dump, _without_bodies(text, change.path))) for text in (change.old, change.new))
+    if old - new:
+        raise CannotSwap("more is changed than the bodies of functions and what is added at the top of the file")
+
+
+def _without_bodies(source: str, path: str) -> list[ast.stmt]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise CannotSwap(f"{path} is no Python: {error}") from error
+    return [_Emptied().visit(each) for each in tree.body]
+
+
+class _Emptied(ast.NodeTransformer):
+    """Takes the bodies of functions away."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = [ast.Pass()]
+        node.decorator_list = [each for each in node.decorator_list if not _disables(each)]  # `_freed` looks at these.
+        return self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.body = [ast.Pass()]
+        return self.generic_visit(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        node.body = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:
+    """Path and line of each place that is changed inside a function, and the lines of the statements there."""
+    statements = _statements(ast.parse(change.old))
+    matcher = difflib.SequenceMatcher(None, change.old.splitlines(), change.new.splitlines(), autojunk=False)
+    found = []
+    for kind, first, last, _, _ in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        begin, end = (first + 1, last) if last > first else (first, first + 1)
+        places = [(one, two) for one, two in statements if one <= end and two >= begin]
+        if places:
+            found.append((change.path, begin, places))
+    return found
+
+
+def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
+    """First and last line of each statement in functions; of one with a block of statements, of its head."""
+    found = []
+    for node in ast.iter_child_nodes(tree):
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.stmt) and inside:
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
+            found.append((node.lineno, max(node.lineno, last or node.lineno)))
+        found += _statements(node, inside or is_function)
     return found
 
 
@@ -168,31 +281,43 @@ def _signature(code: types.CodeType) -> tuple[Any, ...]:
 
 
 def _added(change: SourceChange) -> list[ast.stmt]:
-    """The statements at the top of the new source that the old one lacks; refuses other differences there."""
-    old, new = ast.parse(change.old).body, ast.parse(change.new).body
-    known = {ast.dump(each) for each in old}
-    defined = {each.name for each in old if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    """The statements at the top of the new source that the old one lacks, which may be imports, functions and values
+    of new names.
+    """
+    old = _without_bodies(change.old, change.path)
+    known = [ast.dump(each) for each in old]
+    names = _names(old)
     added: list[ast.stmt] = []
-    for each in new:
-        if ast.dump(each) in known or getattr(each, "name", None) in defined:
+    for each, emptied in zip(ast.parse(change.new).body, _without_bodies(change.new, change.path), strict=True):
+        if (dumped := ast.dump(emptied)) in known:
+            known.remove(dumped)
             continue
-        if not isinstance(each, _ADDED):
-            if isinstance(each, ast.If | ast.Expr | ast.For | ast.With | ast.Try):
-                continue  # What the program does at its top has been done.
-            raise CannotSwap(f"line {each.lineno} is new at the top of the file")
-        if not (isinstance(each, ast.Assign | ast.AnnAssign) and _assigned(each) & _names(old)):
-            added.append(each)
+        if not isinstance(each, _ADDED) or _names([emptied]) & names:
+            raise CannotSwap(f"line {each.lineno} changes what the file does at its top")
+        added.append(each)
     return added
+
+
+def _names(statements: list[ast.stmt]) -> set[str]:
+    """The names that these statements give values to or define."""
+    nodes = [node for each in statements for node in ast.walk(each)]
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return stored | {each.name for each in statements if isinstance(each, defined)}
 
 
 def _freed(change: SourceChange) -> set[str]:
     """The functions that torch.compiler.disable decorates in the old source alone."""
     before, now = (
         {each.name for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)
-         and any("disable" in ast.unparse(decorator) for decorator in each.decorator_list)}
+         and any(map(_disables, each.decorator_list))}
         for source in (change.old, change.new)
     )  # fmt: skip
     return before - now
+
+
+def _disables(decorator: ast.expr) -> bool:
+    return "disable" in ast.unparse(decorator)
 
 
 def _disabled_places(function: types.FunctionType) -> list[tuple[Any, str, Any]]:
@@ -212,12 +337,3 @@ class _Space:
 
     def __init__(self, space: dict[str, Any]) -> None:
         self.__dict__ = space
-
-
-def _assigned(statement: ast.Assign | ast.AnnAssign) -> set[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
-
-
-def _names(statements: list[ast.stmt]) -> set[str]:
-    return {name for each in statements if isinstance(each, ast.Assign | ast.AnnAssign) for name in _assigned(each)}

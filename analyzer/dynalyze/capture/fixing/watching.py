@@ -5,13 +5,18 @@ the attributes and inputs that it changes; and which lines of some functions ran
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import logging
+import os
 import re
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +28,16 @@ from dynalyze.capture.torch_private import runtime
 Effect = tuple[str, str]
 """What was done ("printed", "logged", "warned", "opened", ...) and with what."""
 
-_SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
-_DEEPEST, _LONGEST = 6, 500
+SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_LONGEST, _LONGEST_TOLD, _MOST = 500, 40, 20_000
 _AUDITED = {"os.system": "ran", "subprocess.Popen": "ran", "socket.connect": "connected to", "os.remove": "removed",
-            "os.rename": "renamed"}  # fmt: skip
+            "os.rename": "renamed", "os.mkdir": "made", "os.putenv": "set", "os.unsetenv": "unset"}  # fmt: skip
+_OWN_VARIABLES = ("b'TORCH", "b'TRITON")
+"""What torch itself sets while it compiles."""
 _TORCH = str(Path(torch.__file__).parent)
 _WRITES = frozenset("wax+")
-_OF_DYNAMO = re.compile(r"__|sub_\w+_\d+$")
-"""Globals that are Python's own, or put there by Dynamo for code that it made."""
+_LARGEST_FILE = 1 << 20
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
 
 class _Audit:
@@ -47,88 +54,203 @@ class _Audit:
 
 @contextlib.contextmanager
 def effects(seen: list[Effect]) -> Iterator[None]:
-    """Note in `seen`, in order, what is printed, logged, warned of, written to and started inside."""
-    caches = tuple(runtime.cache_folders().values())
+    """Note in `seen`, in order, what is printed, logged, warned of, written to and started inside. Small files that are
+    written to have their contents compared, and put back.
+    """
     if not _Audit.installed:
         sys.addaudithook(_Audit.hook)
         _Audit.installed = True
-
-    class Note(io.TextIOBase):
-        def write(self, text: str) -> int:
-            if seen and seen[-1][0] == "printed":  # One print is several writes.
-                text = seen.pop()[1] + text
-            seen.append(("printed", text))
-            return len(text)
-
-    def audit(event: str, given: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(given[1], str) and _WRITES & set(given[1]):
-            if not str(given[0]).startswith(caches):
-                seen.append(("opened", str(given[0])))
-        elif event in _AUDITED:
-            seen.append((_AUDITED[event], str(given[0])[:_LONGEST]))
+    written = _Written(seen)
 
     def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
         if not record.name.startswith("torch."):
             seen.append(("logged", f"{record.levelname} {record.getMessage()}"[:_LONGEST]))
 
+    def warn(message: Any, category: Any, filename: str, *_: Any) -> None:
+        # torch warns of what it compiles: that is no effect of the program.
+        if not filename.startswith(_TORCH):
+            seen.append(("warned", f"{category.__name__}: {message}"[:_LONGEST]))
+
     original = logging.Logger.handle
     with contextlib.ExitStack() as stack:
-        caught = stack.enter_context(warnings.catch_warnings(record=True))
+        stack.callback(written.put_back)
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("always")
-        stack.enter_context(contextlib.redirect_stdout(Note()))
-        stack.enter_context(contextlib.redirect_stderr(Note()))
+        warnings.showwarning = warn  # type: ignore[assignment]
+        stack.enter_context(contextlib.redirect_stdout(_Note(seen, "printed")))
+        stack.enter_context(contextlib.redirect_stderr(_Note(seen, "printed as an error")))
         logging.Logger.handle = handle  # type: ignore[method-assign, assignment]
         stack.callback(setattr, logging.Logger, "handle", original)
-        _Audit.listener = audit
+        _Audit.listener = written.audit
         stack.callback(setattr, _Audit, "listener", None)
         yield
-    # torch warns of what it compiles: that is no effect of the program.
-    own = [each for each in caught or () if not each.filename.startswith(_TORCH)]
-    seen += [("warned", str(each.message)[:_LONGEST]) for each in own]
 
 
-def outline(value: Any, depth: int = 0) -> Any:
-    """The structure of a nested value: its types, what its tensors look like and all other values, comparable."""
-    if isinstance(value, torch.Tensor):
-        return (
-            type(value).__name__, str(value.dtype), tuple(value.shape), value.device.type, value.requires_grad,
-            value.stride() if value.layout is torch.strided else str(value.layout),
-        )  # fmt: skip
-    if isinstance(value, _SCALARS):
-        return type(value).__name__, "nan" if isinstance(value, float) and value != value else value
-    base = container_base(value)
-    if depth >= _DEEPEST or (base is None and not is_plain_object(value)) or isinstance(value, torch.nn.Module):
-        return (type(value).__name__,)
-    inside = base.items(value) if base is not None and issubclass(base, dict) else children(value)
-    return type(value).__name__, tuple((_key(key), outline(item, depth + 1)) for key, item in inside)
+class _Note(io.TextIOBase):
+    """A stream each line of which is an effect."""
+
+    def __init__(self, seen: list[Effect], what: str) -> None:
+        self._seen = seen
+        self._what = what
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines(keepends=True):
+            last = self._seen[-1] if self._seen else ("", "")
+            if last[0] == self._what and not last[1].endswith("\n"):  # One print is several writes.
+                self._seen[-1] = self._what, last[1] + line
+            else:
+                self._seen.append((self._what, line))
+        return len(text)
 
 
-def _key(key: Any) -> Any:
-    return key if isinstance(key, (str, int)) else str(key)
+class _Written:
+    """The files that are opened to be written to, with what was in them before."""
+
+    def __init__(self, seen: list[Effect]) -> None:
+        self._seen = seen
+        self._caches = tuple(runtime.cache_folders().values())
+        self._before: dict[str, bytes | None] = {}
+
+    def audit(self, event: str, given: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(given[1], str) and _WRITES & set(given[1]):
+            path = str(given[0])
+            if not path.startswith((*self._caches, os.devnull)):
+                self._seen.append(("opened", path))
+                if path not in self._before:
+                    self._before[path] = _bytes_of(path)
+        elif event in _AUDITED and not str(given[0]).startswith(_OWN_VARIABLES):
+            self._seen.append((_AUDITED[event], " ".join(map(str, given))[:_LONGEST]))
+
+    def put_back(self) -> None:
+        for name, before in self._before.items():
+            now, path = _bytes_of(name), Path(name)
+            if now is None or now == before:
+                continue
+            new = now.removeprefix(before or b"")
+            self._seen.append(("wrote", f"{name}: {new[:_LONGEST]!r} {hashlib.sha256(new).hexdigest()[:16]}"))
+            with contextlib.suppress(OSError):
+                path.unlink() if before is None else path.write_bytes(before)
 
 
-def attributes(model: Any, spaces: list[dict[str, Any]]) -> dict[str, Any]:
-    """What modules and globals hold that is no tensor of torch.nn's own bookkeeping, by name."""
-    found = {}
-    for name, part in model.named_modules() if isinstance(model, torch.nn.Module) else ():
-        for key, value in vars(part).items():
-            if not key.startswith("_"):
-                found[f"{name}.{key}".lstrip(".")] = outline(value)
-    for space in spaces:
-        for key, value in list(space.items()):
-            if not _OF_DYNAMO.match(key) and not isinstance(value, (types.ModuleType, types.FunctionType, type)):
-                found[f"global {key}"] = outline(value)
-    return found
+def _bytes_of(path: str) -> bytes | None:
+    """What is in a file that is not too large to be put back; None for one that is not there."""
+    with contextlib.suppress(OSError):
+        if Path(path).is_file() and Path(path).stat().st_size <= _LARGEST_FILE:
+            return Path(path).read_bytes()
+    return None
 
 
-def aliases(inputs: list[tuple[str, torch.Tensor]], outputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, ...]]:
-    """Which outputs share memory with which inputs and with each other."""
+def effects_that_differ(one: list[Effect], other: list[Effect]) -> list[str]:
+    """The side effects that the second list lacks, has in addition, or has in another order."""
+    if one == other:
+        return []
+    lacking, more = Counter(one) - Counter(other), Counter(other) - Counter(one)
+    told = [f"not {what} any more: {_quoted(text)}" for what, text in lacking]
+    told += [in_addition(each) for each in more]
+    return told or ["the same side effects, in another order"]
+
+
+def in_addition(effect: Effect) -> str:
+    """An effect that is too much, for people."""
+    return f"{effect[0]} in addition: {_quoted(effect[1])}"
+
+
+def _quoted(text: str) -> str:
+    text = text.strip()
+    return repr(text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}...")
+
+
+def without_numbers(effects: list[Effect]) -> list[Effect]:
+    """Effects whose texts are comparable although they tell times, durations or addresses."""
+    return [(what, _NUMBERS.sub("#", text)) for what, text in effects]
+
+
+@dataclass
+class Outline:
+    """A nested value, flat and comparable: `values` says of each path what is there, `tensors` are those in it."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def outlined(value: Any, path: str, into: Outline, *, copies: bool = True) -> Outline:
+    """Add a value to an outline: its types, keys and numbers, what its tensors look like, what is there twice. Of the
+    tensors it gets copies, or the very ones.
+    """
+    seen: dict[int, str] = {}
+    kept: list[Any] = []  # Whatever has its id in `seen`.
+
+    def walk(value: Any, path: str) -> None:
+        if len(into.values) >= _MOST:
+            return
+        if isinstance(value, SCALARS):
+            into.values[path] = type(value).__name__, repr(value)
+            return
+        if isinstance(value, torch.Tensor):
+            into.values[path] = _look_of(value)
+            if value.device.type != "meta":
+                into.tensors[path] = value.detach().clone() if copies else value
+            return
+        if id(value) in seen:
+            into.values[path] = "the same as", seen[id(value)]
+            return
+        seen[id(value)] = path
+        kept.append(value)
+        base = container_base(value)
+        if isinstance(value, torch.nn.Module) or (base is None and not is_plain_object(value)):
+            into.values[path] = type(value).__name__, _content(value)
+            return
+        if base is not None and issubclass(base, (set, frozenset)):
+            into.values[path] = type(value).__name__, sorted(map(repr, base.__iter__(value)))
+            return
+        inside = dict(children(value))
+        own = base.items(value) if base is not None and issubclass(base, dict) else ()
+        order = [_key(key) for key, _ in own] if base is not None else sorted(map(_key, inside))
+        into.values[path] = type(value).__name__, order if order else len(inside)
+        for key, item in inside.items():
+            walk(item, path + (f".{key}" if isinstance(key, str) else f"[{_key(key)}]"))
+
+    walk(value, path)
+    return into
+
+
+def _look_of(tensor: torch.Tensor) -> Any:
+    if tensor.layout is not torch.strided:
+        return type(tensor).__name__, str(tensor.dtype), str(tensor.layout), tensor.requires_grad
+    strides = tuple(step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size != 1)
+    return (
+        type(tensor).__name__, str(tensor.dtype), tuple(tensor.shape), tensor.device.type, tensor.requires_grad,
+        strides, tensor.is_inference(), tensor.requires_grad and tensor.is_leaf,
+    )  # fmt: skip
+
+
+def _content(value: Any) -> Any:
+    """Of a value that holds no others: what it is, as far as it can be compared with one of another run."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, torch.nn.Module):
+        return id(value)
+    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tobytes"):
+        return str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()
+    with contextlib.suppress(Exception):
+        text = repr(value)
+        return None if " at 0x" in text else text[:_LONGEST]
+    return None
+
+
+def _key(key: Any) -> str:
+    return repr(key)[:_LONGEST] if isinstance(key, SCALARS) else type(key).__name__
+
+
+def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
+    """Which of these share memory: for each that does, by name, the others."""
     groups: dict[int, list[str]] = {}
-    for name, tensor in [*((f"input {n}", t) for n, t in inputs), *((f"output {n}", t) for n, t in outputs)]:
-        if type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.numel():
+    for name, tensor in named:
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and tensor.numel():
             groups.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
-    shared = [tuple(sorted(names)) for names in groups.values() if any(n.startswith("output ") for n in names)]
-    return sorted(names for names in shared if len(names) > 1)
+    return {name: [each for each in names if each != name] for names in groups.values() for name in names}
 
 
 @contextlib.contextmanager

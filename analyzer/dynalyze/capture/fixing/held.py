@@ -1,0 +1,440 @@
+"""All that calls can change and later calls can see: what a model and its functions hold, directly or through other
+objects. Looked at, compared with what it was, and put back, so that every pass begins alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import io
+import os
+import random
+import re
+import sys
+import sysconfig
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dynalyze.capture.bench.state_snapshot import identical
+from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
+from dynalyze.capture.nested_values import container_base, is_plain_object
+
+_MOST = 40_000
+_OF_MODULES = frozenset(vars(torch.nn.Module())) - {
+    "training", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
+}  # fmt: skip
+_INSTALLED = tuple(
+    os.path.join(folder, "")  # noqa: PTH118 - compared with names of files as code objects have them.
+    for folder in {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
+)
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
+_OF_DYNAMO = re.compile(r"__|sub_\w+_\d+$")
+"""Globals that are Python's own, or put there by Dynamo for code that it made."""
+_GONE = object()
+
+
+class HeldState:
+    """What some roots lead to: containers, objects, modules, classes, functions with their globals, closures and
+    defaults, tensors, arrays and generators of random numbers. Installed packages are not entered through functions.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}
+        self._parts: list[_Part] = []
+        self._tensors: list[_Tensor] = []
+        self._moving: list[_Moving] = []
+
+    def add(self, name: str, root: Any, *, own: bool = False) -> None:
+        """Hold what `root` leads to as well; globals of functions are entered where they are `own`, or the user's."""
+        waiting = deque([(name, root, own)])
+        while waiting and len(self._seen) < _MOST:
+            path, value, own = waiting.popleft()
+            if isinstance(value, SCALARS) or id(value) in self._seen:
+                continue
+            self._seen[id(value)] = value
+            for step, child in self._hold(path, value, own):
+                waiting.append((f"{path}{step}".lstrip("."), child, False))
+
+    def add_globals(self, name: str, space: dict[str, Any]) -> None:
+        """Hold the globals of a function that is changed."""
+        if id(space) not in self._seen:
+            self._seen[id(space)] = space
+            for step, child in self._part(name, _Names(space)):
+                self.add(f"{name}{step}", child)
+
+    def changes(self) -> Outline:
+        """All that is not what it was, by path."""
+        found = Outline()
+        for part in self._parts:
+            part.changes(found)
+        for held in self._tensors:
+            if held.changed():
+                outlined(held.tensor, held.path, found)
+        for moving in self._moving:
+            if (now := moving.position(moving.value)) != moving.start:
+                ahead = now - moving.start if isinstance(now, int) else "another position"
+                found.values[moving.path] = ahead
+        return found
+
+    def restore(self) -> None:
+        """Put everything back that can be."""
+        for part in self._parts:
+            part.restore()
+        for held in self._tensors:
+            if held.changed():
+                held.restore()
+        for moving in self._moving:
+            if moving.put is not None:
+                moving.put(moving.value, moving.start)
+            else:
+                moving.start = moving.position(moving.value)
+
+    def shared(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors that were there before, by path."""
+        return ((held.path, held.tensor) for held in self._tensors)
+
+    def new_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors that were put somewhere since, by path."""
+        found = Outline()
+        for part in self._parts:
+            part.changes(found, copies=False)
+        known = {id(held.tensor) for held in self._tensors}
+        return ((path, tensor) for path, tensor in found.tensors.items() if id(tensor) not in known)
+
+    def _hold(self, path: str, value: Any, own: bool) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, torch.Tensor):
+            if value.device.type != "meta" and value.layout is torch.strided and not value.is_quantized:
+                self._tensors.append(_Tensor(path, value))
+            return
+        if (moving := _moving(path, value)) is not None:
+            self._moving.append(moving)
+        elif isinstance(value, torch.nn.Module):
+            yield from self._part(path, _Attributes(value, _OF_MODULES))
+            yield "", type(value)
+        elif isinstance(value, types.MethodType):
+            yield from ((".self", value.__self__), ("", value.__func__))
+        elif isinstance(value, functools.partial):
+            yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+        elif isinstance(value, types.FunctionType):
+            yield from self._function(path, value, own)
+        elif isinstance(value, types.ModuleType):
+            if _is_own(getattr(value, "__file__", None)):
+                yield from self._part(f"{value.__name__}", _Names(vars(value)))
+        elif isinstance(value, type):
+            if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None)) or value.__module__ == "__main__":
+                yield from self._part(f"class {value.__name__}", _OfClass(value))
+        elif type(value).__module__.partition(".")[0] != "torch":
+            yield from self._contents(path, value)
+
+    def _contents(self, path: str, value: Any) -> Iterator[tuple[str, Any]]:
+        base = container_base(value)
+        if base is not None:
+            kind = _Names if issubclass(base, dict) else _Items
+            yield from self._part(path, kind(value))
+        if (base is None or base is not type(value)) and _has_attributes(value):
+            yield from self._part(path, _Attributes(value))
+        if base is not type(value) and hasattr(type(value), "__dict__"):
+            yield "", type(value)
+
+    def _function(self, path: str, function: types.FunctionType, own: bool) -> Iterator[tuple[str, Any]]:
+        if not own and not _is_own(function.__code__.co_filename):
+            return
+        yield from self._part(path, _Names(vars(function)))
+        yield from ((f".{name}", value) for name, value in (function.__kwdefaults__ or {}).items())
+        yield from ((f" default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
+        if function.__closure__:
+            yield from self._part(path, _Cells(function.__closure__, function.__code__.co_freevars))
+        space = function.__globals__
+        if id(space) not in self._seen:
+            self._seen[id(space)] = space
+            yield from ((f" global {step[1:]}", value) for step, value in self._part("global", _Names(space)))
+
+    def _part(self, path: str, part: _Part) -> Iterator[tuple[str, Any]]:
+        part.path = path
+        part.then = part.now()
+        self._parts.append(part)
+        for key, value in part.then.items():
+            yield part.step(key), value
+
+
+class _Part:
+    """Something with contents that can be exchanged. `then` are those that it had."""
+
+    path = ""
+    then: dict[Any, Any]
+    ordered = False
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def now(self) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        raise NotImplementedError
+
+    def step(self, key: Any) -> str:
+        return f".{key}" if isinstance(key, str) else f"[{key!r}]"
+
+    def same(self, now: dict[Any, Any]) -> bool:
+        if len(now) != len(self.then) or (self.ordered and list(now) != list(self.then)):
+            return False
+        return all(_same(value, now.get(key, _GONE)) for key, value in self.then.items())
+
+    def changes(self, found: Outline, *, copies: bool = True) -> None:
+        now = self.now()
+        if self.same(now):
+            return
+        if self.ordered:
+            found.values[f"{self.path} keys"] = [str(key)[:100] for key in now]
+        for key in {**self.then, **now}:
+            if key not in now:
+                found.values[f"{self.path}{self.step(key)}"] = "gone"
+            elif not _same(self.then.get(key, _GONE), now[key]):
+                outlined(now[key], f"{self.path}{self.step(key)}", found, copies=copies)
+
+    def restore(self) -> None:
+        now = self.now()
+        if not self.same(now):
+            self.put(self.then, now)
+
+
+class _Names(_Part):
+    """A dict, or the names of a module."""
+
+    def now(self) -> dict[Any, Any]:
+        items = dict.items(self._owner)
+        return {k: v for k, v in items if not (isinstance(k, str) and _OF_DYNAMO.match(k))}
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        for key in now:
+            dict.__delitem__(self._owner, key)
+        for key, value in contents.items():
+            dict.__setitem__(self._owner, key, value)
+
+
+class _Items(_Part):
+    """A list, deque, set or tuple."""
+
+    ordered = True
+
+    def now(self) -> dict[Any, Any]:
+        base = container_base(self._owner)
+        return dict(enumerate(base.__iter__(self._owner)))
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        base = container_base(self._owner)
+        if base in (list, deque, set):
+            base.clear(self._owner)
+            (base.update if base is set else base.extend)(self._owner, list(contents.values()))
+
+
+class _Attributes(_Part):
+    """The attributes of an object, set and deleted below whatever its class does then."""
+
+    def __init__(self, owner: Any, without: frozenset[str] = frozenset()) -> None:
+        super().__init__(owner)
+        self._without = without
+        self._slots = [
+            slot
+            for kind in type(owner).__mro__ if "__slots__" in vars(kind)
+            for slot in vars(kind).values() if isinstance(slot, types.MemberDescriptorType)
+        ]  # fmt: skip
+
+    def now(self) -> dict[Any, Any]:
+        found = {k: v for k, v in getattr(self._owner, "__dict__", {}).items() if k not in self._without}
+        for slot in self._slots:
+            with contextlib.suppress(AttributeError):
+                found[slot.__name__] = slot.__get__(self._owner)
+        return found
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        slots = {slot.__name__: slot for slot in self._slots}
+        for key in now:
+            if key not in contents:
+                slots[key].__delete__(self._owner) if key in slots else self._owner.__dict__.pop(key, None)
+        for key, value in contents.items():
+            if now.get(key, _GONE) is not value:
+                if key in slots:
+                    slots[key].__set__(self._owner, value)
+                else:
+                    self._owner.__dict__[key] = value
+
+
+class _OfClass(_Part):
+    """What a class holds beside its methods."""
+
+    def now(self) -> dict[Any, Any]:
+        return {
+            key: value
+            for key, value in vars(self._owner).items()
+            if not key.startswith("__") and not isinstance(value, (property, types.MemberDescriptorType))
+        }
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        for key in {*now} - {*contents}:
+            with contextlib.suppress(AttributeError, TypeError):
+                delattr(self._owner, key)
+        for key, value in contents.items():
+            if now.get(key, _GONE) is not value:
+                with contextlib.suppress(AttributeError, TypeError):
+                    setattr(self._owner, key, value)
+
+
+class _Cells(_Part):
+    """The variables that a function closes over."""
+
+    def __init__(self, cells: tuple[types.CellType, ...], names: tuple[str, ...]) -> None:
+        super().__init__(dict(zip(names, cells, strict=True)))
+
+    def now(self) -> dict[Any, Any]:
+        found = {}
+        for name, cell in self._owner.items():
+            with contextlib.suppress(ValueError):  # Not filled yet.
+                found[name] = cell.cell_contents
+        return found
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        for name, value in contents.items():
+            self._owner[name].cell_contents = value
+
+
+@dataclass
+class _Tensor:
+    path: str
+    tensor: torch.Tensor
+    then: torch.Tensor = field(init=False)
+    gradient: torch.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.then = self.tensor.detach().clone()
+
+    def changed(self) -> bool:
+        return not identical(self.tensor.detach(), self.then)
+
+    def restore(self) -> None:
+        same = self.tensor.shape == self.then.shape and self.tensor.dtype == self.then.dtype
+        with torch.inference_mode(self.tensor.is_inference()), torch.no_grad():
+            if same:
+                self.tensor.data.copy_(self.then)
+            else:
+                self.tensor.data = self.then.clone()
+
+
+@dataclass
+class _Moving:
+    """An iterator or a generator of random numbers, with its position. Where there is no `put`, it cannot go back."""
+
+    path: str
+    value: Any
+    position: Callable[[Any], Any]
+    put: Callable[[Any, Any], None] | None = None
+    start: Any = None
+
+    def __post_init__(self) -> None:
+        self.start = self.position(self.value)
+
+
+def _moving(path: str, value: Any) -> _Moving | None:
+    if isinstance(value, torch.Generator):
+        return _Moving(
+            path, value, lambda each: each.get_state().numpy().tobytes(),
+            lambda each, state: each.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8)),
+        )  # fmt: skip
+    if isinstance(value, random.Random):
+        return _Moving(path, value, lambda each: each.getstate(), lambda each, state: each.setstate(state))
+    if isinstance(value, types.GeneratorType):
+        return _Moving(path, value, _of_generator)
+    if isinstance(value, io.IOBase):
+        return _Moving(path, value, _of_file)
+    if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
+        put = (lambda each, state: each.__setstate__(state[-1])) if hasattr(value, "__setstate__") else None
+        return _Moving(path, value, _of_iterator, put)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object:
+        return _Moving(path, value, lambda each: each.copy().tobytes(), _put_array)
+    if numpy is not None and isinstance(value, getattr(sys.modules.get("numpy.random"), "Generator", ())):
+        return _Moving(
+            path, value, lambda each: each.bit_generator.state,
+            lambda each, state: setattr(each.bit_generator, "state", state),
+        )  # fmt: skip
+    return None
+
+
+def _of_generator(generator: types.GeneratorType[Any, Any, Any]) -> Any:
+    frame = generator.gi_frame
+    if frame is None:
+        return None
+    return frame.f_lasti, [repr(value) for value in frame.f_locals.values() if isinstance(value, SCALARS)]
+
+
+def _of_file(file: Any) -> int:
+    with contextlib.suppress(Exception):
+        return int(file.tell())
+    return 0
+
+
+def _of_iterator(iterator: Any) -> Any:
+    try:
+        _, given, *state = iterator.__reduce__()
+    except Exception:
+        return None
+    return [each for each in (*given, *state) if isinstance(each, SCALARS)]
+
+
+def _put_array(array: Any, state: bytes) -> None:
+    numpy = sys.modules["numpy"]
+    if array.flags.writeable:
+        array[...] = numpy.frombuffer(state, dtype=array.dtype).reshape(array.shape)
+
+
+class Remembering:
+    """The functions whose results are remembered (functools.lru_cache) while something is `watched`."""
+
+    def __init__(self) -> None:
+        self._used: list[Any] = []
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Find out which of them remember more after what follows."""
+        wrapper: Any = functools._lru_cache_wrapper
+        known = [each for each in gc.get_objects() if type(each) is wrapper and not _is_of_torch(each)]
+        before = [each.cache_info().misses for each in known]
+        yield
+        misses = zip(known, before, strict=True)
+        self._used = [each for each, then in misses if each.cache_info().misses != then]
+
+    def forget(self) -> None:
+        """Let these be called as if for the first time."""
+        for each in self._used:
+            each.cache_clear()
+
+
+def _is_of_torch(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "torch"
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    return type(one) is type(other) and isinstance(one, SCALARS) and repr(one) == repr(other)
+
+
+def _has_attributes(value: Any) -> bool:
+    """A plain object, or one that could become one: none has been set yet."""
+    kind = type(value)
+    if is_plain_object(value):
+        return True
+    is_made_by_python = bool(kind.__flags__ & _HEAP_TYPE) and hasattr(value, "__dict__") and not callable(value)
+    return is_made_by_python and kind.__module__.partition(".")[0] not in sys.stdlib_module_names
+
+
+def _is_own(file: str | None) -> bool:
+    """Whether a file is the user's, and no installed one."""
+    return bool(file) and not str(file).startswith(_INSTALLED)

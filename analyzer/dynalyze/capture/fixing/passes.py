@@ -1,0 +1,221 @@
+"""One pass over the calls of a workload with all that can be seen of it, and what two passes do not have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dynalyze.capture.bench.failures import one_line
+from dynalyze.capture.bench.fp64_reference import Fp64Reference
+from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run, named_tensors
+from dynalyze.capture.bench.state_snapshot import StateSnapshot, identical
+from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.call_context import Modes
+from dynalyze.capture.fixing.held import HeldState
+from dynalyze.capture.fixing.watching import Effect, Outline, aliases, effects, outlined
+from dynalyze.capture.torch_private import numerics
+
+_MOST_MADE = 10_000
+
+
+@dataclass
+class Pass:
+    """All that one pass did. `values` say of each call, by name, what it gave, changed and left behind."""
+
+    run: Run = field(default_factory=Run)
+    values: dict[str, Any] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+    raised: str = ""
+    raised_types: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> str:
+        """The type of the exception."""
+        return self.raised_types[0] if self.raised_types else ""
+
+
+class Passes:
+    """Makes passes of workloads over one model, each from the same state. `held` is all that calls can change."""
+
+    def __init__(self, model: Callable[..., Any], state: StateSnapshot) -> None:
+        self.held = HeldState()
+        self.held.add("", model, own=True)
+        self._state = state
+
+    def restore(self) -> None:
+        """Bring everything to where it was."""
+        self.held.restore()
+        self._state.restore()
+
+    def of(self, workload: Workload, target: Callable[..., Any], *, compiled: bool) -> Pass:
+        """Every call of the workload once."""
+        found = Pass()
+        capture = _Capture(workload, self._state, found, self.held)
+        self.restore()
+        modes = contextlib.nullcontext() if compiled else numerics.nothing_compiled()
+        with numerics.full_float32(), modes, effects(found.effects):
+            try:
+                capture.run(target, reference=True)
+            except (Exception, SystemExit) as error:
+                found.raised = f"{type(error).__name__}: {one_line(error)}"
+                found.raised_types = tuple(each.__name__ for each in type(error).__mro__)
+                capture.note_state("when it raises")
+        found.run = capture.so_far
+        self.restore()
+        return found
+
+    def exact(self, workload: Workload, like: Pass) -> Run | None:
+        """The pass in fp64; None where there can be none."""
+        try:
+            with numerics.nothing_compiled(), effects([]):
+                reference = Fp64Reference(workload.model, draws=like.run.draws)
+                return _Capture(workload, self._state, Pass(), self.held).run(reference)
+        except Exception:
+            return None
+        finally:
+            self.restore()
+
+
+class _Capture(OutputCapture):
+    """Notes what tensors that come out do not tell: in `found`, and in its run the tensors of other places."""
+
+    def __init__(self, workload: Workload, state: StateSnapshot, found: Pass, held: HeldState) -> None:
+        super().__init__(workload, state, gradients=True)
+        self._drawn = workload
+        self._found = found
+        self._held = held
+        self._made = 0
+        self._names = {id(tensor): path for path, tensor in held.shared()} | self._names
+
+    @property
+    def so_far(self) -> Run:
+        """What was captured before the end, or before an exception."""
+        return self._run
+
+    def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
+        noted = target if isinstance(target, Fp64Reference) else self._noting(target)
+        return super().run(noted, reference=reference)
+
+    def note_state(self, when: str) -> None:
+        """What is not what it was before the pass."""
+        self._note(f"state {when}: ", self._held.changes())
+
+    def _noting(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            modes = Modes.now()
+            before = outlined((args, kwargs), "", Outline())
+            outputs = target(*args, **kwargs)
+            if isinstance(outputs, types.GeneratorType):
+                outputs = list(itertools.islice(outputs, _MOST_MADE))
+            self._made += 1
+            self._note_call(f"call {self._made}: ", before, (args, kwargs), outputs)
+            if Modes.now() != modes:
+                self._found.values[f"call {self._made}: modes"] = str(Modes.now())
+            return outputs
+
+        return called
+
+    def _note_call(self, prefix: str, before: Outline, inputs: Any, outputs: Any) -> None:
+        given, state = outlined(inputs, "", Outline()), self._held.changes()
+        made = outlined(outputs, "", Outline())
+        known = {name for name, _ in named_tensors(outputs)}
+        made.tensors = {name: tensor for name, tensor in made.tensors.items() if (name or "output") not in known}
+        self._note(f"{prefix}output ", made)
+        changed = Outline({name: look for name, look in given.values.items() if before.values.get(name) != look})
+        changed.values |= {name: "gone" for name in before.values if name not in given.values}
+        for name, tensor in given.tensors.items():
+            if name not in before.tensors or not identical(tensor, before.tensors[name]):
+                changed.values[name], changed.tensors[name] = given.values[name], tensor
+        self._note(f"{prefix}input after it ", changed)
+        self._note(f"{prefix}state ", state)
+        for path, held in self._held.shared():
+            if held.grad is not None:
+                self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
+        self._note_aliases(prefix, inputs, outputs)
+
+    def _note_aliases(self, prefix: str, inputs: Any, outputs: Any) -> None:
+        """Which outputs, and which of what was changed, share memory with what."""
+        named = [(f"output {name}", tensor) for name, tensor in tensors_in(outputs)]
+        named += [(f"input {name}", tensor) for name, tensor in tensors_in(inputs)]
+        named += [(f"state {name}", tensor) for name, tensor in self._held.shared()]
+        named += [(f"new state {name}", tensor) for name, tensor in self._held.new_tensors()]
+        for name, others in aliases(named).items():
+            if others and name.startswith(("output", "new state")):
+                self._found.values[f"{prefix}{name} shares memory with"] = sorted(others)
+
+    def _note(self, prefix: str, outline: Outline) -> None:
+        self._found.values |= {prefix + path: value for path, value in outline.values.items()}
+        for path, tensor in outline.tensors.items():
+            self._run.tensors[self._step, "output", prefix + path] = tensor.to("cpu")
+
+    def _differentiate(self, prefix: str, outputs: Any, inputs: dict[str, torch.Tensor]) -> None:
+        self._own_names = {**self._own_names, **getattr(self._drawn, "names", {})}
+        if self._train:
+            super()._differentiate(prefix, outputs, inputs)
+            return
+        try:
+            super()._differentiate(prefix, outputs, inputs)
+        except Exception as error:  # The program does not go backward itself.
+            self._found.values[f"call {self._made}: backward"] = f"raises {type(error).__name__}"
+
+
+def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
+    """The very tensors of a nested value, objects included, by path."""
+    found = Outline()
+    outlined(value, "", found, copies=False)
+    return list(found.tensors.items())
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that two passes do not have in common, by name; of a tensor whose values differ, its key."""
+
+    name: str
+    text: str
+    tensor: Key | None = None
+
+
+def differences(one: Pass, other: Pass) -> list[Difference]:
+    """What the second pass did otherwise, beside side effects and exceptions."""
+    found = []
+    for name in dict.fromkeys([*one.values, *other.values]):
+        mine, theirs = one.values.get(name), other.values.get(name)
+        if mine != theirs:
+            found.append(Difference(name, f"{name.strip()}: {_short(theirs)}, as it was {_short(mine)}"))
+    if one.run.positions != other.run.positions:
+        found.append(Difference("random numbers", "other random numbers are drawn"))
+    for key in dict.fromkeys([*one.run.tensors, *other.run.tensors]):
+        mine_, theirs_ = one.run.tensors.get(key), other.run.tensors.get(key)
+        if mine_ is None or theirs_ is None:
+            there = mine_ if mine_ is not None else theirs_
+            if key[1] == "gradient" and there is not None and not bool(there.any()):
+                continue  # No gradient and a gradient of zeros are the same.
+            found.append(Difference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
+        elif not identical(mine_, theirs_):
+            found.append(Difference(f"{key}", f"{key[1]} {key[2]} differs", key))
+    return found
+
+
+def excused(found: list[Difference], one: Pass, again: Pass, other: Pass) -> list[Difference]:
+    """Without what the second of two passes of the same code does otherwise as well, but for its type."""
+    never_the_same = {each.name for each in differences(one, again)}
+    return [
+        each for each in found
+        if each.name not in never_the_same or _kind(one.values, each.name) != _kind(other.values, each.name)
+    ]  # fmt: skip
+
+
+def _kind(values: Mapping[str, Any], name: str) -> Any:
+    value = values.get(name)
+    return value[0] if isinstance(value, tuple) and value else type(value)
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

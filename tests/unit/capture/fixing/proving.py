@@ -1,0 +1,65 @@
+"""Proves a change of a small program in this very process: what a measuring process does, without its start."""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Any
+
+from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
+from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.fixing.prove import Proof, Prover
+from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.inputs import Inputs
+from dynalyze.capture.source_texts import HELD
+
+CONFIGURATION = Configuration(name="compiled", compile=True, backend="inductor")
+
+
+def module_of(source: str, file: Path) -> types.ModuleType:
+    """A program that was run from this file."""
+    file.write_text(source, encoding="utf-8")
+    module = types.ModuleType("__main__")
+    module.__file__ = str(file)
+    HELD.hold(str(file), source.encode())
+    exec(compile(source, str(file), "exec"), module.__dict__)
+    return module
+
+
+def workload_of(module: types.ModuleType, *, train: bool = False, grad: bool = False) -> Workload:
+    """The calls that a program names: `calls`, a list of tuples of arguments, of its `model`."""
+    calls = [Inputs(tuple(given), {}) for given in module.calls]
+    workload: Workload = CallsWorkload(module.model, calls, phase="forward", grad=train or grad)
+    return TrainWorkload(workload) if train else workload
+
+
+def proof_of(
+    folder: Path, source: str, was: str, becomes: str, *, train: bool = False, grad: bool = False, draws: int = 5,
+    settings: dict[str, Any] | None = None,
+) -> Proof:  # fmt: skip
+    """What is found out about a program in which some text is changed."""
+    assert was in source or not was, "the text is not there"
+    file = folder / "program.py"
+    module = module_of(source, file)
+    folder = folder / "events"
+    folder.mkdir()
+    prover = Prover(workload_of(module, train=train, grad=grad), CONFIGURATION, "cpu", folder)
+    before = prover.baseline()
+    assert not before["problem"], before["problem"]
+    new = source.replace(was, becomes) if was else becomes
+    changes = [SourceChange(str(file), source, new)] if new != source else []
+    return prover.prove(changes, settings or {}, draws, 20.0)
+
+
+def against(proof: Proof, *, loses: tuple[str, ...] = ()) -> str:
+    """What speaks against a change; "" where it was proved."""
+    if proof.problem:
+        return proof.problem
+    for arm, each in proof.own.items():
+        if each.equality == "different":
+            return f"{arm}: {each.why}"
+    if proof.draws.different or proof.draws.unproved:
+        return proof.draws.different or proof.draws.unproved
+    effects = proof.own["traced"].effects + proof.draws.effects
+    return next((each for each in effects if not each.startswith(tuple(f"not {kind}" for kind in loses))), "")
