@@ -60,6 +60,13 @@ class Baseline:
         return cls(Compiled([], Counts()), problem=problem)
 
 
+def difference_in(proof: Mapping[str, Any]) -> str:
+    """What differs in the program's own calls; "" where nothing does."""
+    arms = [f"{arm}, the program's own calls: {each['why']}" for arm, each in proof["own"].items()
+            if each["equality"] == "different"]  # fmt: skip
+    return arms[0] if arms else ""
+
+
 class Prover:
     """One process that proves changes of a workload; it is started anew where a change ended it."""
 
@@ -107,7 +114,7 @@ class Prover:
             self._end((None, None, None))
             return Tried({}, problem=failure.message)
         if proof["problem"] or proof["folder"] is None:
-            return Tried(proof, problem=proof["problem"] or "nothing was compiled")
+            return Tried(proof, problem=proof["problem"] or difference_in(proof) or "nothing was compiled")
         return Tried(proof, self._compiled(proof["folder"]))
 
     def changes(self, texts: Texts) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ import libcst as cst
 import msgspec
 
 from dynalyze.fix.lines import line_before
-from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried
+from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.settings import merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
@@ -283,9 +283,8 @@ def reason_against(tried: Tried, loses: frozenset[str]) -> str:
     """What speaks against a change that was compared; empty where nothing does. `loses` may be lacking."""
     if tried.problem:
         return tried.problem
-    for arm, each in tried.proof["own"].items():
-        if each["equality"] == "different":
-            return f"{arm}, the program's own calls: {each['why']}"
+    if difference := difference_in(tried.proof):
+        return difference
     draws = tried.proof["draws"]
     if draws["different"]:
         return str(draws["different"])

@@ -53,12 +53,12 @@ class Passes:
         self.held.restore()
         self._state.restore()
 
-    def of(self, workload: Workload, target: Callable[..., Any], *, compiled: bool) -> Pass:
-        """Every call of the workload once."""
+    def of(self, workload: Workload, target: Callable[..., Any], *, stays_eager: bool) -> Pass:
+        """Every call of the workload once; `stays_eager` has nothing compiled, whatever the program says."""
         found = Pass()
         capture = _Capture(workload, self._state, found, self.held)
         self.restore()
-        modes = contextlib.nullcontext() if compiled else numerics.nothing_compiled()
+        modes = numerics.nothing_compiled() if stays_eager else contextlib.nullcontext()
         with numerics.full_float32(), modes, effects(found.effects):
             try:
                 capture.run(target, reference=True)

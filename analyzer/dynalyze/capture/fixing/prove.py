@@ -35,10 +35,12 @@ from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
 
 _SEED = 1337
-_FEWEST_DRAWS = 3
+_FEWEST_DRAWS, _MOST_REFUSED = 3, 3
 _TOLERANCES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
 _TOLERANCE, _OF_GRADIENTS = 1e-5, 10
 """How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
+
+_HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
 Equality = Literal["bitwise", "tolerance", "different"]
 Arm = Literal["eager", "traced"]
@@ -78,10 +80,9 @@ class Draws:
 
 @dataclass
 class Proof:
-    """What was found. `own` is of the program's own calls; `lines` of the changed functions ran in them or in draws.
-
-    `gradients` says that some were compared. `folder` holds the events of what the changed code compiled, None where it
-    compiled nothing.
+    """What was found. `own` is of the program's own calls, in eager alone where that differs; `lines` of the changed
+    functions ran in them or in draws. `gradients` says that some were compared. `folder` holds the events of what the
+    changed code compiled, None where it compiled nothing.
     """
 
     problem: str = ""
@@ -106,6 +107,7 @@ class Prover:
         self._passes = Passes(workload.model, self._state)
         self._remembering = Remembering()
         self._once: set[Effect] = set()
+        self._compiles_itself = False
 
     def baseline(self) -> dict[str, Any]:
         """Record what the code as it is compiles, and whether it does the same twice.
@@ -158,22 +160,24 @@ class Prover:
         self._remembering.forget()
         first = self._pass(self._workload, self._eager)
         before = self._before(self._workload, change, seen)
-        with change.applied():
+        proof.lines, proof.gradients = sorted(seen), _has_gradients(before)
+        with self._with(change):
             # What happens once for all, as a message that is logged once, happens in the first pass.
             self._remembering.forget()
             first_after = self._pass(self._workload, self._eager)
             eager = self._pass(self._workload, self._eager)
-            with self._recorded() as folder:
-                self._compile(self._workload)
-            traced = self._pass(self._workload, self._traced)
         again = self._pass(self._workload, self._eager)
-        proof.folder = folder
         judged = self._judged("eager", self._workload, first, first_after)
         if judged.equality != "different":
             judged = self._judged("eager", self._workload, before, eager, again)
-        proof.own = {"eager": judged, "traced": self._judged("traced", self._workload, before, traced, again)}
-        proof.lines = sorted(seen)
-        proof.gradients = _has_gradients(before)
+        proof.own["eager"] = judged
+        if judged.equality == "different":
+            return
+        with self._with(change):
+            with self._recorded() as proof.folder:
+                self._compile(self._workload)
+            traced = self._pass(self._workload, self._traced)
+        proof.own["traced"] = self._judged("traced", self._workload, before, traced, again)
 
     def _draw(
         self, proof: Proof, change: _Change, draws: int, seconds: float, sides: set[tuple[str, int]]
@@ -194,7 +198,10 @@ class Prover:
                 break
             if kind in SEARCHING and "gradients" not in found.varied:
                 circumstance = ""
-            before = self._one_draw(proof, change, kind, circumstance, draws + number, seen)
+            for again in range(1 if kind in SEARCHING else _MOST_REFUSED):
+                before = self._one_draw(proof, change, kind, circumstance, draws + number + 100 * again, seen)
+                if before is None or not before.raised:
+                    break
             if before is not None and not before.raised:
                 proof.gradients = proof.gradients or _has_gradients(before)
                 if kind in SEARCHING:
@@ -221,7 +228,7 @@ class Prover:
         if circumstance and kind not in SEARCHING and before.raised:
             return before  # What a model refuses it may refuse in another way.
         seen |= ran
-        with change.applied():
+        with self._with(change):
             arms = self._arms() if change.swap is not None else self._arms()[1:]
             after = {arm: self._pass(drawn, how) for arm, how in arms}
         judged = {arm: self._judged(arm, drawn, before, each) for arm, each in after.items()}
@@ -230,7 +237,8 @@ class Prover:
             found.raised += bool(before.raised)
             found.bitwise += all(each.equality == "bitwise" for each in judged.values())
         for arm, each in judged.items():
-            found.effects += [text for text in each.effects if text not in found.effects]
+            known = {without_numbers(text) for text in found.effects}
+            found.effects += [text for text in each.effects if without_numbers(text) not in known]
             if each.equality == "different" and not found.different:
                 how = f", {circumstance}" if circumstance else ""
                 found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
@@ -262,9 +270,19 @@ class Prover:
         finally:
             recording.stop()
 
+    @contextlib.contextmanager
+    def _with(self, change: _Change) -> Iterator[None]:
+        # In eager torch.cond compiles its sides, and has no backward where it may not.
+        self._compiles_itself = change.swap is not None and bool(change.swap.new_names & _HIGHER_ORDER)
+        try:
+            with change.applied():
+                yield
+        finally:
+            self._compiles_itself = False
+
     def _pass(self, workload: Workload, how: Configuration) -> Pass:
         target = configured(workload.model, how, self._device or "cpu")
-        return self._passes.of(workload, target, compiled=how.compile)
+        return self._passes.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
     def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
         """The passes against each other; what the code as it is does not do alike itself is no difference: twice in
@@ -275,7 +293,8 @@ class Prover:
             again = again or self._pass(workload, self._eager)
             found = excused(found, before, again, after)
             told = self._not_told_again(told, before, again, after)
-        if arm == "traced" and (told or any(each.tensor is None for each in found)):
+        lost = all(each.startswith("not ") for each in told)  # Tracing alone takes nothing away that breaks the graph.
+        if arm == "traced" and (not lost or any(each.tensor is None for each in found)):
             as_it_was = self._traced_before(workload)
             other, other_told = _unlike(arm, as_it_was, after)
             names = {each.name for each in other}
@@ -313,7 +332,7 @@ class Prover:
             return told
         if after.effects == again.effects:
             return [each for each in told if each.startswith("raises")]
-        bare = [without_numbers(each.effects) for each in (before, again, after)]
+        bare = [[(what, without_numbers(text)) for what, text in each.effects] for each in (before, again, after)]
         return [] if bare[2] in bare[:2] else told
 
     def _traced_before(self, workload: Workload) -> Pass:

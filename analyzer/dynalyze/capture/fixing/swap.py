@@ -18,6 +18,7 @@ import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,12 @@ class Swap:
     def functions(self) -> list[types.FunctionType]:
         """Those that get other code."""
         return [each.function for each in self._functions if each.old != each.new]
+
+    @property
+    def new_names(self) -> set[str]:
+        """The names that the new code uses and the old does not."""
+        used = [(set(_used(each.old)), set(_used(each.new))) for each in self._functions]
+        return {name for old, new in used for name in new - old}
 
     def unreached(self, lines: set[tuple[str, int]]) -> str:
         """The first changed place, as FILE:LINE, in which none of these lines stands; "" where there is none."""
@@ -155,22 +162,30 @@ def _functions(change: SourceChange) -> list[_Swapped]:
         for known, key in ((by_code, code), (by_place, (code.co_name, code.co_firstlineno))):
             known[key] = None if key in known and known[key] != put else put
     found = []
-    gc.unfreeze()  # What a fork server froze would not be found.
-    for each in gc.get_objects():
-        if type(each) is types.FunctionType and each.__code__.co_filename == change.path:
-            code = each.__code__
-            place = code.co_name, code.co_firstlineno
-            if code not in by_code and place not in by_place:
-                continue
-            put = by_code[code] if code in by_code else by_place[place]
-            if put is None:
-                raise CannotSwap(f"it cannot be told which {code.co_name} of line {code.co_firstlineno} is changed")
-            if code.co_freevars != put.co_freevars:
-                raise CannotSwap(f"{code.co_name} closes over other variables then")
-            found.append(_Swapped(each, code, put))
+    for each in _made_from(change.path):
+        code = each.__code__
+        place = code.co_name, code.co_firstlineno
+        if code not in by_code and place not in by_place:
+            continue
+        put = by_code[code] if code in by_code else by_place[place]
+        if put is None:
+            raise CannotSwap(f"it cannot be told which {code.co_name} of line {code.co_firstlineno} is changed")
+        if code.co_freevars != put.co_freevars:
+            raise CannotSwap(f"{code.co_name} closes over other variables then")
+        found.append(_Swapped(each, code, put))
     if not found:
         raise CannotSwap(f"no function of {change.path} is there any more")
     return found
+
+
+@cache
+def _made_from(path: str) -> list[types.FunctionType]:
+    """The functions of this process whose code is of a file. Asked once: to look at all objects takes long."""
+    gc.unfreeze()  # What a fork server froze would not be found.
+    return [
+        each for each in gc.get_objects()
+        if type(each) is types.FunctionType and each.__code__.co_filename == path
+    ]  # fmt: skip
 
 
 def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]) -> Any:
@@ -192,6 +207,13 @@ def _body(code: types.CodeType) -> tuple[Any, ...]:
     """A function's code, wherever it stands."""
     inner = tuple(_body(each) if isinstance(each, types.CodeType) else (type(each), each) for each in code.co_consts)
     return code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+
+
+def _used(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _used(each)
 
 
 def _refuse_other_changes(change: SourceChange) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import tempfile
 import types
 import warnings
 from collections import Counter
@@ -32,8 +33,8 @@ SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch
 _LONGEST, _LONGEST_TOLD, _MOST = 500, 40, 20_000
 _AUDITED = {"os.system": "ran", "subprocess.Popen": "ran", "socket.connect": "connected to", "os.remove": "removed",
             "os.rename": "renamed", "os.mkdir": "made", "os.putenv": "set", "os.unsetenv": "unset"}  # fmt: skip
-_OWN_VARIABLES = ("b'TORCH", "b'TRITON")
-"""What torch itself sets while it compiles."""
+_OF_TORCH = ("b'TORCH", "b'TRITON", os.devnull, str(Path(tempfile.gettempdir()) / "torchinductor_"))
+"""Variables that torch sets while it compiles, and where it writes."""
 _TORCH = str(Path(torch.__file__).parent)
 _WRITES = frozenset("wax+")
 _LARGEST_FILE = 1 << 20
@@ -112,13 +113,14 @@ class _Written:
         self._before: dict[str, bytes | None] = {}
 
     def audit(self, event: str, given: tuple[Any, ...]) -> None:
+        path = str(given[0]) if given else ""
+        if path.startswith((*self._caches, *_OF_TORCH)):
+            return
         if event == "open" and isinstance(given[1], str) and _WRITES & set(given[1]):
-            path = str(given[0])
-            if not path.startswith((*self._caches, os.devnull)):
-                self._seen.append(("opened", path))
-                if path not in self._before:
-                    self._before[path] = _bytes_of(path)
-        elif event in _AUDITED and not str(given[0]).startswith(_OWN_VARIABLES):
+            self._seen.append(("opened", path))
+            if path not in self._before:
+                self._before[path] = _bytes_of(path)
+        elif event in _AUDITED:
             self._seen.append((_AUDITED[event], " ".join(map(str, given))[:_LONGEST]))
 
     def put_back(self) -> None:
@@ -160,9 +162,9 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}...")
 
 
-def without_numbers(effects: list[Effect]) -> list[Effect]:
-    """Effects whose texts are comparable although they tell times, durations or addresses."""
-    return [(what, _NUMBERS.sub("#", text)) for what, text in effects]
+def without_numbers(text: str) -> str:
+    """A text that is comparable although it tells a time, a duration or an address."""
+    return _NUMBERS.sub("#", text)
 
 
 @dataclass

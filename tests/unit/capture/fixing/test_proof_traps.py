@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .proving import against, proof_of
-from .trap_programs import RIGHT, WRONG, Change
+from proving import against, proof_of
+from trap_programs import RIGHT, WRONG, Change
 
 
 def said_of(change: Change, folder: Path) -> str:

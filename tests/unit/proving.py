@@ -35,18 +35,18 @@ def workload_of(module: types.ModuleType, *, train: bool = False, grad: bool = F
 
 
 def proof_of(
-    folder: Path, source: str, was: str, becomes: str, *, train: bool = False, grad: bool = False, draws: int = 5,
-    settings: dict[str, Any] | None = None,
+    folder: Path, source: str, was: str, becomes: str, *, train: bool = False, grad: bool = False, draws: int = 4,
+    settings: dict[str, Any] | None = None, baseline: bool = False,
 ) -> Proof:  # fmt: skip
-    """What is found out about a program in which some text is changed."""
+    """What is found out about a program in which some text is changed, after a look at its `baseline`."""
     assert was in source or not was, "the text is not there"
     file = folder / "program.py"
     module = module_of(source, file)
     folder = folder / "events"
     folder.mkdir()
     prover = Prover(workload_of(module, train=train, grad=grad), CONFIGURATION, "cpu", folder)
-    before = prover.baseline()
-    assert not before["problem"], before["problem"]
+    problem = prover.baseline()["problem"] if baseline else ""
+    assert not problem, problem
     new = source.replace(was, becomes) if was else becomes
     changes = [SourceChange(str(file), source, new)] if new != source else []
     return prover.prove(changes, settings or {}, draws, 20.0)
