@@ -34,7 +34,7 @@ _INSTALLED = tuple(
     for folder in {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 )
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
-_OF_DYNAMO = re.compile(r"__|sub_\w+_\d+$")
+_OF_DYNAMO = re.compile(r"__|sub_\w+$")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
 _GONE = object()
 
@@ -45,6 +45,8 @@ class HeldState:
     """
 
     def __init__(self) -> None:
+        self.ignored: set[str] = set()
+        """Names that a change adds or replaces, which are no state."""
         self._seen: dict[int, Any] = {}
         self._parts: list[_Part] = []
         self._tensors: list[_Tensor] = []
@@ -60,13 +62,6 @@ class HeldState:
             self._seen[id(value)] = value
             for step, child in self._hold(path, value, own):
                 waiting.append((f"{path}{step}".lstrip("."), child, False))
-
-    def add_globals(self, name: str, space: dict[str, Any]) -> None:
-        """Hold the globals of a function that is changed."""
-        if id(space) not in self._seen:
-            self._seen[id(space)] = space
-            for step, child in self._part(name, _Names(space)):
-                self.add(f"{name}{step}", child)
 
     def changes(self) -> Outline:
         """All that is not what it was, by path."""
@@ -125,7 +120,7 @@ class HeldState:
             yield from self._function(path, value, own)
         elif isinstance(value, types.ModuleType):
             if _is_own(getattr(value, "__file__", None)):
-                yield from self._part(f"{value.__name__}", _Names(vars(value)))
+                yield from self._part(f"{value.__name__}", _Names(vars(value), self.ignored))
         elif isinstance(value, type):
             if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None)) or value.__module__ == "__main__":
                 yield from self._part(f"class {value.__name__}", _OfClass(value))
@@ -135,7 +130,7 @@ class HeldState:
     def _contents(self, path: str, value: Any) -> Iterator[tuple[str, Any]]:
         base = container_base(value)
         if base is not None:
-            kind = _Names if issubclass(base, dict) else _Items
+            kind = _Dict if issubclass(base, dict) else _Items
             yield from self._part(path, kind(value))
         if (base is None or base is not type(value)) and _has_attributes(value):
             yield from self._part(path, _Attributes(value))
@@ -145,7 +140,7 @@ class HeldState:
     def _function(self, path: str, function: types.FunctionType, own: bool) -> Iterator[tuple[str, Any]]:
         if not own and not _is_own(function.__code__.co_filename):
             return
-        yield from self._part(path, _Names(vars(function)))
+        yield from self._part(path, _Names(vars(function), self.ignored))
         yield from ((f".{name}", value) for name, value in (function.__kwdefaults__ or {}).items())
         yield from ((f" default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
         if function.__closure__:
@@ -153,7 +148,9 @@ class HeldState:
         space = function.__globals__
         if id(space) not in self._seen:
             self._seen[id(space)] = space
-            yield from ((f" global {step[1:]}", value) for step, value in self._part("global", _Names(space)))
+            yield from (
+                (f" global {step[1:]}", value) for step, value in self._part("global", _Names(space, self.ignored))
+            )
 
     def _part(self, path: str, part: _Part) -> Iterator[tuple[str, Any]]:
         part.path = path
@@ -176,47 +173,67 @@ class _Part:
     def now(self) -> dict[Any, Any]:
         raise NotImplementedError
 
+    def before(self) -> dict[Any, Any]:
+        return self.then
+
     def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
         raise NotImplementedError
 
     def step(self, key: Any) -> str:
-        return f".{key}" if isinstance(key, str) else f"[{key!r}]"
+        return f".{key}" if isinstance(key, str) else f"[{key!r:.60}]"
 
-    def same(self, now: dict[Any, Any]) -> bool:
-        if len(now) != len(self.then) or (self.ordered and list(now) != list(self.then)):
+    def same(self, then: dict[Any, Any], now: dict[Any, Any]) -> bool:
+        if len(now) != len(then) or (self.ordered and list(now) != list(then)):
             return False
-        return all(_same(value, now.get(key, _GONE)) for key, value in self.then.items())
+        return all(_same(value, now.get(key, _GONE)) for key, value in then.items())
 
     def changes(self, found: Outline, *, copies: bool = True) -> None:
-        now = self.now()
-        if self.same(now):
+        then, now = self.before(), self.now()
+        if self.same(then, now):
             return
         if self.ordered:
             found.values[f"{self.path} keys"] = [str(key)[:100] for key in now]
-        for key in {**self.then, **now}:
+        for key in {**then, **now}:
             if key not in now:
                 found.values[f"{self.path}{self.step(key)}"] = "gone"
-            elif not _same(self.then.get(key, _GONE), now[key]):
+            elif not _same(then.get(key, _GONE), now[key]):
                 outlined(now[key], f"{self.path}{self.step(key)}", found, copies=copies)
 
     def restore(self) -> None:
-        now = self.now()
-        if not self.same(now):
-            self.put(self.then, now)
+        then, now = self.before(), self.now()
+        if not self.same(then, now):
+            self.put(then, now)
 
 
-class _Names(_Part):
-    """A dict, or the names of a module."""
+class _Dict(_Part):
+    ordered = True
 
     def now(self) -> dict[Any, Any]:
-        items = dict.items(self._owner)
-        return {k: v for k, v in items if not (isinstance(k, str) and _OF_DYNAMO.match(k))}
+        return dict(dict.items(self._owner))
 
     def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        base = container_base(self._owner)
         for key in now:
-            dict.__delitem__(self._owner, key)
+            base.__delitem__(self._owner, key)
         for key, value in contents.items():
-            dict.__setitem__(self._owner, key, value)
+            base.__setitem__(self._owner, key, value)
+
+
+class _Names(_Dict):
+    """The names of a module, or the attributes of a function, but for some that are `ignored`."""
+
+    ordered = False
+
+    def __init__(self, owner: dict[str, Any], ignored: set[str]) -> None:
+        super().__init__(owner)
+        self._ignored = ignored
+
+    def now(self) -> dict[Any, Any]:
+        ignored = self._ignored
+        return {k: v for k, v in super().now().items() if k not in ignored and not _OF_DYNAMO.match(k)}
+
+    def before(self) -> dict[Any, Any]:
+        return {key: value for key, value in self.then.items() if key not in self._ignored}
 
 
 class _Items(_Part):

@@ -142,6 +142,7 @@ class Prover:
         dynamo.forget_compiled()
         try:
             swap = Swap(changes) if changes else None
+            self._passes.held.ignored |= swap.put_names if swap is not None else set()
             for function in swap.functions if swap is not None else ():
                 self._passes.held.add(function.__name__, function, own=True)
             change = _Change(swap, settings)
@@ -152,6 +153,7 @@ class Prover:
             proof.problem = str(error)
         finally:
             self._passes.restore()
+            self._passes.held.ignored.clear()
             dynamo.forget_compiled()
         return proof
 

@@ -75,6 +75,12 @@ class Swap:
         return [each.function for each in self._functions if each.old != each.new]
 
     @property
+    def put_names(self) -> set[str]:
+        """The names that modules and classes get, or have another value of, while the change is applied."""
+        added = ast.Module([each for change in self._changes for each in _added(change)], [])
+        return {*compile(added, "<added>", "exec").co_names} | {name for _, name, _ in self._held}
+
+    @property
     def new_names(self) -> set[str]:
         """The names that the new code uses and the old does not."""
         used = [(set(_used(each.old)), set(_used(each.new))) for each in self._functions]
@@ -121,15 +127,12 @@ class Swap:
     def apply(self) -> None:
         """Let the functions have the new code from here on."""
         for space in self.globals if self._added is not None else ():
-            made = dict(space)
-            exec(self._added, made)  # type: ignore[arg-type]
-            for name, value in made.items():
-                before = space.get(name, _NOTHING)
-                if before is not _NOTHING and before is not value:
-                    raise CannotSwap(f"the name {name} is something else already")
-                if before is _NOTHING:
-                    space[name] = value
-                    self._put.append((space, name, before))
+            before = dict(space)
+            exec(self._added, space)  # type: ignore[arg-type]
+            put = [name for name, value in space.items() if before.get(name, _NOTHING) is not value]
+            self._put += [(space, name, before.get(name, _NOTHING)) for name in put]
+            if taken := [name for name in put if name in before]:
+                raise CannotSwap(f"the name {taken[0]} is something else already")
         for place, name, disabled in self._held:
             setattr(place, name, disabled._torchdynamo_orig_callable)
         for each in self._functions:
