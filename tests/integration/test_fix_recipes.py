@@ -43,6 +43,96 @@ def cases(names: tuple[str, ...]) -> list[Any]:
     ]
 
 
+EXPERTS = """
+import torch
+
+
+class Experts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.experts = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(2)])
+        self.gate = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        weight, chosen = self.gate(x).softmax(-1).max(-1)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            {body}
+        return out
+
+
+experts = Experts()
+
+
+def f(x):
+    return experts(x)
+"""
+ROWS = """rows = torch.where(chosen == number)[0]
+            if len(rows) > 0:
+                out.index_add_(0, rows, expert(x[rows]) * weight[rows, None])"""
+MASK = """mask = chosen == number
+            if mask.any():
+                out[mask] = expert(x[mask]) * weight[mask].unsqueeze(-1)"""
+OTHERS = {
+    "early-return": """
+def f(x):
+    y = x * 2
+    if y.isnan().any():
+        return torch.zeros_like(x)
+    z = y.exp()
+    if z.sum() > 3:
+        return z
+    for number in range(2):
+        z = z + number
+    return z
+""",
+    "branch-in-branch": """
+def f(x):
+    if x.sum() > 0:
+        if x.max() > 2:
+            x = x.exp()
+        else:
+            x = x * 3
+        x = x + 1
+    return x
+""",
+    "branch-in-loop": """
+def f(x):
+    for number in range(3):
+        if number > 0 and x.sum() > number:
+            x = x * 0.5
+    return x
+""",
+    "counted-while": """
+def f(x):
+    turns = 0
+    while x.abs().max() > 1 and turns < 10:
+        x = x / 2
+        turns += 1
+    return x
+""",
+    "row-of-the-largest": """
+def f(x):
+    at = x.sum(1).argmax().item()
+    return x[at]
+""",
+    "masked-loss": """
+def f(x):
+    valid = x[x > 0]
+    return valid.sum() / valid.numel()
+""",
+    "rows-of-experts": EXPERTS.replace("{body}", ROWS),
+    "mask-of-experts": EXPERTS.replace("{body}", MASK),
+}
+GRADIENT = "(torch.tensor([[1.0, -2.0, 3.0], [0.5, 1.5, -1.0]], requires_grad=True),)"
+
+
+@pytest.mark.parametrize("source", OTHERS.values(), ids=OTHERS.keys())
+def test_what_programs_do_with_values(source: str, tmp_path: Path) -> None:
+    assert mended(replaced("data-dependent-if", before=f"import torch\n{source}", inputs=GRADIENT), tmp_path)
+
+
 @pytest.mark.parametrize("recipe", cases(MENDED))
 def test_a_change_makes_it_one_graph(recipe: Recipe, tmp_path: Path) -> None:
     assert mended(in_lines(recipe), tmp_path)

@@ -21,6 +21,10 @@ _HOLDER = "if 1:\n"
 """Makes an indented function a module of its own, whatever its indentation."""
 
 
+_LOOSE = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BooleanOperation, cst.IfExp, cst.Lambda)
+_BINDING = (cst.ComparisonTarget, cst.Attribute, cst.Subscript, cst.Call, cst.Await)
+
+
 class NoSite(Exception):
     """The line is in no function, or its file is no Python; the text says which."""
 
@@ -189,7 +193,9 @@ class Site:
         """The file with these nodes replaced, each by another one, by several or by nothing; `top` are lines that go
         below the imports, unless they are there.
         """
-        changed = self.module.visit(_Replacer(changes))
+        kept = {old: self._bracketed(old, new) if isinstance(new, cst.BaseExpression) else new
+                for old, new in changes.items()}  # fmt: skip
+        changed = self.module.visit(_Replacer(kept))
         assert isinstance(changed, cst.Module)
         code = changed.code.removeprefix(_HOLDER) if self._is_held else changed.code
         first, last = self._span
@@ -198,6 +204,12 @@ class Site:
             code += "\n"
         text = "".join([*lines[: first - 1], code, *lines[last:]])
         return with_top(text, top) if top else text
+
+    def _bracketed(self, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
+        """An expression that binds its parts together where it takes the place of a part of another one."""
+        if new.lpar or not isinstance(new, _LOOSE) or not isinstance(self.parents.get(old), (*_LOOSE, *_BINDING)):
+            return new
+        return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
     def with_statement(self, *statements: cst.BaseStatement, also: Sequence[cst.CSTNode] = (), top: str = "") -> str:
         """The file with the statement replaced by these, and `also` other ones left out. Comments above it stay."""

@@ -19,7 +19,8 @@ KNOWN = {
     "n": Value("tensor", dtype="int64", dims=0), "rows": Value("tensor", dtype="bool", dims=1),
     "mask": Value("tensor", dtype="bool", dims=2), "half": Value("tensor", dtype="float16", dims=2),
     "flag": Value("bool"), "size": Value("int"), "limit": Value("float"), "maybe": Value("NoneType"),
-    "x.dtype": Value("dtype"), "scales": Value("list", "Tensor"), "gains": Value("list", "float"),
+    "x.dtype": Value("dtype"),
+    "self.f": Value("nn.Module", "torch.nn.Linear"), "scales": Value("list", "Tensor"), "gains": Value("list", "float"),
 }  # fmt: skip
 
 

@@ -82,11 +82,19 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("x[torch.where(x > y)] = 0.0", "x[x > y] = 0.0"),
         ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
         ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
+        ("y = x / x[mask].mean()", "y = x / (x.masked_fill(~mask, 0).sum() / mask.sum())"),
+        (
+            "x[rows] = self.f(y[rows]) * vector[rows].unsqueeze(-1)",
+            "x.copy_(torch.where(rows[..., None], (self.f(y) * vector.unsqueeze(-1)), x))",
+        ),
+        ("if mask.any():\n    x[mask] = 0.0", "x[mask] = 0.0"),
+        ("if rows.sum().item() > 0:\n    x[rows] += vector", "x[rows] += vector"),
         ("x[rows] += vector", "x.copy_(torch.where(rows[..., None], x + vector, x))"),
     ],
 )
 def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> None:
-    (found,) = changed(SHAPE, f"{line}  # here\nreturn y").values()
+    first, *rest = line.splitlines()
+    (found,) = changed(SHAPE, "\n".join([f"{first}  # here", *rest, "return y"])).values()
     assert found == f"{expected}\nreturn y"
 
 
@@ -95,16 +103,38 @@ def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> N
     [
         "y = half[mask].mean()",  # The sum may overflow.
         "y = x[mask].max()",  # Raises where nothing is chosen.
-        "y = x[n].sum()",
         "x[mask] = y[rows]",
         "x[mask] = y",
         "x[mask] = y[mask].cumsum(0)",
         "x[mask] = 1 / y[mask]",
         "x[mask] += vector",
+        "x[rows] = torch.sqrt(y[rows])",
+        "x[rows] = unknown(y[rows])",
     ],
 )
 def test_masks_that_say_something_else_are_left_alone(line: str) -> None:
     assert changed(SHAPE, f"{line}  # here\nreturn y") == {}
+
+
+def test_what_a_mask_chooses_and_only_sums_are_made_of_need_not_be_chosen() -> None:
+    found = changed(SHAPE, "valid = x[mask]  # here\nreturn valid.sum() / valid.numel()")
+    assert found == {"masked-variable": "return x.masked_fill(~mask, 0).sum() / mask.sum()"}
+    assert changed(SHAPE, "valid = x[mask]  # here\nreturn valid.sum(), valid") == {}
+    assert changed(SHAPE, "valid = x[mask]  # here\nx = x + 1\nreturn valid.sum()") == {}
+    assert changed(SHAPE, "valid = x[mask]  # here\nx.add_(1)\nreturn valid.sum()") == {}
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        "if mask.any():  # here\n    x[mask] = y[mask].max()",  # Raises where nothing is chosen.
+        "if mask.any():  # here\n    x[rows] = 0.0",
+        "if mask.any():  # here\n    x[mask] = 0.0\n    y = y + 1",
+        "if mask.all():  # here\n    x[mask] = 0.0",
+    ],
+)
+def test_a_guard_of_more_than_a_mask_stays(guarded: str) -> None:
+    assert "unguarded-mask" not in changed(SHAPE, f"{guarded}\nreturn x")
 
 
 def test_rows_where_something_holds_are_a_mask() -> None:
@@ -115,6 +145,9 @@ def test_rows_where_something_holds_are_a_mask() -> None:
     added = changed(SHAPE, "at, = torch.where(rows)  # here\ny.index_add_(0, at, self.f(x[at]) * vector[at, None])")
     wanted = "at = rows\ny.add_((self.f(x) * vector[:, None]).masked_fill(~at[..., None], 0))"
     assert added == {"rows-as-mask": wanted}
+    guarded = "at = torch.where(rows)[0]  # here\nif len(at) > 0:\n    y.index_add_(0, at, self.f(x[at]))\nreturn y"
+    wanted = "at = rows\ny.add_((self.f(x)).masked_fill(~at[..., None], 0))\nreturn y"
+    assert changed(SHAPE, guarded) == {"rows-as-mask": wanted}
 
 
 @pytest.mark.parametrize(
@@ -125,10 +158,10 @@ def test_rows_where_something_holds_are_a_mask() -> None:
             "y = vector.masked_fill(~(torch.arange(vector.shape[0], device=vector.device) < "
             "torch.where(n < 0, n + vector.shape[0], n)), 0).sum()",
         ),
-        ("y = x * scales[n]  # here", "index-of-tensor", "y = x * torch.stack(scales)[n]"),
+        ("y = x * scales[n]  # here", "index-of-tensor", "y = x * torch.stack(scales)[n.reshape(1)].squeeze(0)"),
         (
             "y = x * gains[n]  # here", "index-of-tensor",
-            "y = x * torch.tensor(gains, dtype=torch.float64, device=n.device)[n]",
+            "y = x * torch.tensor(gains, dtype=torch.float64, device=n.device)[n.reshape(1)].squeeze(0)",
         ),
         ("a, *rest = sorted(vector)  # here", "tensor-sort",
          "a, *rest = list(vector.sort(stable=True).values.unbind())"),

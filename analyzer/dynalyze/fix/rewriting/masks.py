@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.choices import block_of
 from dynalyze.fix.rewriting.conditions import (
     assigned_values,
     called,
@@ -15,8 +17,9 @@ from dynalyze.fix.rewriting.conditions import (
     is_first_of,
     looks_like_tensor,
     torch_name,
+    without_read,
 )
-from dynalyze.fix.rewriting.purity import UPDATES, elementwise, names_of, number, total
+from dynalyze.fix.rewriting.purity import UPDATES, elementwise, names_of, number, pure, total, total_of_rows
 from dynalyze.fix.rewriting.reads import takes_a_tensor
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
@@ -71,7 +74,7 @@ def assign_under_mask(site: Site) -> Iterator[Proposal]:
     masked = _masked(site, target) if target is not None else None
     if masked is None or not isinstance(only, cst.Assign | cst.AugAssign):
         return
-    value = _whole(site, only.value, masked)
+    value = _whole(site, only.value, masked) or _row_by_row(site, only.value, masked)
     if value is None:
         return
     name = site.code(masked.tensor)
@@ -130,21 +133,138 @@ def rows_as_mask(site: Site) -> Iterator[Proposal]:
     name, condition = found
     users = [each for each in site.following if name in names_of(each)]
     changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    guards: dict[cst.CSTNode, list[cst.CSTNode]] = {}
     for user in users:
         for call in walk(user, lambda each: isinstance(each, cst.Call)):
             assert isinstance(call, cst.Call)
             text = _with_rows(site, call, name)
             if text is not None:
                 changes[call] = cst.parse_expression(text)
-    left = sum(_times(each, name) for each in users) - sum(_times(each, name) for each in changes)
+    for user in users:
+        if isinstance(user, cst.If) and _asks_for_any(site, user, name) and _within_all(user.body, changes):
+            unwrapped = [each.visit(_Replace(changes)) for each in user.body.body]
+            changes = {each: new for each, new in changes.items() if each not in walk(user)}
+            guards[user] = [each for each in unwrapped if isinstance(each, cst.CSTNode)]
+    left = sum(_times(each, name) for each in users) - sum(_times(each, name) for each in [*changes, *guards])
     everywhere = _times(site.function, name) - _times(site.statement, name)
-    if not changes or left or everywhere != sum(_times(each, name) for each in users):
+    if not (changes or guards) or left or everywhere != sum(_times(each, name) for each in users):
         return
     (mask,) = statements_of(f"{name} = {site.code(condition)}\n")
     yield Proposal(
         "", "Take the condition as a mask, in the place of the rows where it holds",
-        site.with_nodes({**changes, site.statement: mask}, import_of_torch(site)),
+        site.with_nodes({**changes, **guards, site.statement: mask}, import_of_torch(site)),
     )  # fmt: skip
+
+
+def _asks_for_any(site: Site, branch: cst.If, name: str) -> bool:
+    """`if len(rows) > 0:`, `if rows.numel():`, and nothing else where there are none."""
+    code = re.sub(r"\s", "", site.code(branch.test))
+    counted = (f"len({name})", f"{name}.numel()", f"{name}.shape[0]", f"{name}.size(0)")
+    return branch.orelse is None and code in {each + more for each in counted for more in ("", ">0", "!=0", ">=1")}
+
+
+def _within_all(body: cst.BaseSuite, changes: dict[cst.CSTNode, cst.CSTNode]) -> bool:
+    """Whether each statement of a block is one of these calls."""
+    return all(
+        isinstance(each, cst.SimpleStatementLine)
+        and all(isinstance(small, cst.Expr) and small.value in changes for small in each.body)
+        for each in body.body
+    )
+
+
+@rewriter("masked-variable", *_MASKED, rank=17)
+def reduce_variable(site: Site) -> Iterator[Proposal]:
+    """`valid = x[mask]` of which only sums, means and counts are asked for: those under the mask, without it."""
+    statement = site.statement
+    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    if not isinstance(only, cst.Assign) or len(only.targets) != 1 or not isinstance(only.targets[0].target, cst.Name):
+        return
+    name = only.targets[0].target.value
+    if _masked(site, only.value) is None or _changed_after(site, names_of(only.value)):
+        return
+    changes: dict[cst.CSTNode, cst.CSTNode | None] = {}
+    for after in site.following:
+        for node in walk(after, lambda each: isinstance(each, cst.Call | cst.Subscript)):
+            if _times(node, name) == 1 and not any(node in walk(each) for each in changes):
+                chosen = node.visit(_ReplaceName(name, only.value))
+                assert isinstance(chosen, cst.Call | cst.Subscript)
+                text = _reduced(site, chosen) if isinstance(chosen, cst.Call) else None
+                text = text or _counted(site, chosen)
+                if text is not None:
+                    changes[node] = cst.parse_expression(text)
+    if changes and len(changes) + 1 == _times(site.function, name):
+        yield Proposal(
+            "", "Ask the whole tensor and the mask, without choosing by it",
+            site.with_nodes({**changes, statement: None}, import_of_torch(site)),
+        )  # fmt: skip
+
+
+def _changed_after(site: Site, names: set[str]) -> bool:
+    """Whether the statements after the site assign to one of these names, or change what it holds."""
+    for after in site.following:
+        for node in walk(after):
+            if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For):
+                if names_of(node.target) & names:
+                    return True
+            elif isinstance(node, cst.Call) and called(node).endswith("_") and names_of(node.func) & names:
+                return True
+    return False
+
+
+class _ReplaceName(cst.CSTTransformer):
+    def __init__(self, name: str, new: cst.BaseExpression) -> None:
+        super().__init__()
+        self._name, self._new = name, new
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self._new if original_node.value == self._name else updated_node
+
+
+@rewriter("unguarded-mask", *_MASKED, rank=19)
+def without_guard(site: Site) -> Iterator[Proposal]:
+    """`if mask.any(): x[mask] = ...`: without the condition, since nothing happens where the mask never holds."""
+    statement = site.statement
+    if not isinstance(statement, cst.If) or statement.orelse is not None:
+        return
+    body = block_of(statement.body)
+    mask = _asked_for_any(site, statement.test)
+    if body is None or mask is None or not all(_only_where(site, each, mask) for each in body):
+        return
+    yield Proposal(
+        "", "Assign through the mask always: nothing happens where it holds nowhere", site.with_statement(*body)
+    )
+
+
+def _asked_for_any(site: Site, test: cst.BaseExpression) -> str | None:
+    """`mask` of `mask.any()`, `torch.any(mask)` and `mask.sum() > 0`, as source."""
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        above = isinstance(test.comparisons[0].operator, cst.GreaterThan | cst.NotEqual)
+        if not above or number(test.comparisons[0].comparator) != 0:
+            return None
+        call, wanted = without_read(test.left), "sum"
+    else:
+        call, wanted = without_read(test), "any"
+    if not isinstance(call, cst.Call) or called(call) != wanted or not isinstance(call.func, cst.Attribute):
+        return None
+    mask = call.args[0].value if len(call.args) == 1 else call.func.value
+    return site.code(mask) if len(call.args) < 2 and _is_boolean(site, mask) else None
+
+
+def _only_where(site: Site, statement: cst.BaseStatement, mask: str) -> bool:
+    """Whether a statement assigns through the mask and does nothing else, where it holds nowhere."""
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1 or not pure(statement):
+        return False
+    only = statement.body[0]
+    if not isinstance(only, cst.Assign | cst.AugAssign):
+        return False
+    target = only.targets[0].target if isinstance(only, cst.Assign) and len(only.targets) == 1 else None
+    target = only.target if isinstance(only, cst.AugAssign) else target
+    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+        return False
+    index = target.slice[0].slice
+    calls = [called(each) for each in walk(only.value) if isinstance(each, cst.Call)]
+    raising = {"max", "min", "argmax", "argmin", "item", "median", "amax", "amin", "stack", "cat", "quantile"}
+    return isinstance(index, cst.Index) and site.code(index.value) == mask and not raising & set(calls)
 
 
 def _counted(site: Site, node: cst.Call | cst.Subscript) -> str | None:
@@ -302,6 +422,22 @@ def _whole(site: Site, value: cst.BaseExpression, masked: _Masked) -> str | None
     return code if isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call) else f"({code})"
 
 
+def _row_by_row(site: Site, value: cst.BaseExpression, masked: _Masked) -> str | None:
+    """What modules and matrix products make of the rows that a mask chooses, made of all rows. Whether they look at
+    each row by itself shows in the proof.
+    """
+    mask = site.code(masked.mask)
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(value, lambda each: isinstance(each, cst.Subscript)):
+        assert isinstance(node, cst.Subscript)
+        inner = _masked(site, node)
+        if inner is None or site.code(inner.mask) != mask:
+            return None
+        changes[node] = inner.tensor
+    whole = _replaced(value, changes)
+    return f"({site.code(whole)})" if changes and total_of_rows(site, whole) else None
+
+
 class _Replace(cst.CSTTransformer):
     def __init__(self, changes: dict[cst.CSTNode, cst.CSTNode]) -> None:
         super().__init__()
@@ -387,7 +523,7 @@ def _with_rows(site: Site, call: cst.Call, rows: str) -> str | None:
             whole = cst.SubscriptElement(cst.Slice(None, None), comma=node.slice[0].comma)
             of_rows[node] = node.value if len(node.slice) == 1 else node.with_changes(slice=[whole, *node.slice[1:]])
     added = _replaced(third, of_rows)
-    if not of_rows or rows in names_of(added):
+    if not of_rows or rows in names_of(added) or not total_of_rows(site, added):
         return None
     text = f"({cst.Module([]).code_for_node(added)}).masked_fill(~{mask}, 0)"
     return f"{code}.add{'_' * name.endswith('_')}({text})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import libcst as cst
 
@@ -34,16 +35,32 @@ UPDATES: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*",
     cst.BitAndAssign: "&", cst.BitOrAssign: "|",
 }  # fmt: skip
-_SAFE = cst.Add | cst.Subtract | cst.Multiply | cst.BitAnd | cst.BitOr
+_SAFE = (cst.Add, cst.Subtract, cst.Multiply, cst.BitAnd, cst.BitOr)
 _MAKING = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultiply | cst.Power
 
 
 def total(node: cst.CSTNode) -> bool:
     """Whether an expression has a value and a finite gradient for all inputs, does nothing else and costs little."""
+    return _total(node, lambda each: called(each) in _TOTAL, _SAFE)
+
+
+def total_of_rows(site: Site, node: cst.CSTNode) -> bool:
+    """The same with modules, methods of the model and matrix products in it, whatever they cost."""
+
+    def allowed(call: cst.Call) -> bool:
+        found = site.value(call.func)
+        module = found is not None and found.kind == "nn.Module"
+        of_model = found is not None and found.kind == "function" and not found.name.startswith("torch")
+        return called(call) in _TOTAL or module or of_model
+
+    return _total(node, allowed, (*_SAFE, cst.MatrixMultiply))
+
+
+def _total(node: cst.CSTNode, allowed: Callable[[cst.Call], bool], safe: tuple[type[cst.CSTNode], ...]) -> bool:
     for each in walk(node):
-        if isinstance(each, cst.Call) and called(each) not in _TOTAL:
+        if isinstance(each, cst.Call) and not allowed(each):
             return False
-        if isinstance(each, cst.BinaryOperation) and not _safe(each):
+        if isinstance(each, cst.BinaryOperation) and not _safe(each, safe):
             return False
         if isinstance(each, cst.Index) and not isinstance(each.value, cst.Name | cst.Ellipsis):
             return False  # One element that need not be there.
@@ -52,8 +69,8 @@ def total(node: cst.CSTNode) -> bool:
     return True
 
 
-def _safe(node: cst.BinaryOperation) -> bool:
-    if isinstance(node.operator, _SAFE):
+def _safe(node: cst.BinaryOperation, safe: tuple[type[cst.CSTNode], ...]) -> bool:
+    if isinstance(node.operator, safe):
         return True
     right = number(node.right)
     return right is not None and right > 0 and isinstance(node.operator, cst.Divide | cst.Power)

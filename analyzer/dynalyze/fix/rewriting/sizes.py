@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name, without_read
+from dynalyze.fix.rewriting.conditions import (
+    assigned_values,
+    called,
+    import_of_torch,
+    looks_like_tensor,
+    torch_name,
+    without_read,
+)
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _READ = ("Unsupported Tensor.item()", "Data dependent operator", "Data-dependent", "Dynamic shape operator",
@@ -96,27 +103,27 @@ def _changes(site: Site, rewritten: object) -> dict[cst.CSTNode, cst.CSTNode]:
 
 
 def _summed_slice(site: Site, node: cst.BaseExpression) -> str | None:
-    if not isinstance(node, cst.Call) or called(node) != "sum" or node.args or not isinstance(node.func, cst.Attribute):
+    if not isinstance(node, cst.Call) or called(node) != "sum" or not isinstance(node.func, cst.Attribute):
         return None
     sliced = node.func.value
-    if not isinstance(sliced, cst.Subscript) or len(sliced.slice) != 1 or not looks_like_tensor(site, sliced.value):
+    if not isinstance(sliced, cst.Subscript) or not isinstance(sliced.value, cst.Name | cst.Attribute):
         return None
-    part = sliced.slice[0].slice
-    if not isinstance(part, cst.Slice) or part.lower is not None or part.step is not None or part.upper is None:
+    if not looks_like_tensor(site, sliced.value) or not all(each.keyword is None for each in node.args):
         return None
-    if not isinstance(sliced.value, cst.Name | cst.Attribute):
+    parts = [each.slice for each in sliced.slice]
+    ends = [each.upper for each in parts if isinstance(each, cst.Slice) and not (each.lower or each.step)]
+    read = [(place, each, end) for place, each in enumerate(ends) if each is not None and (end := _read(site, each))]
+    if len(ends) < len(parts) or len(read) != 1 or sum(each is not None for each in ends) != 1:
         return None
-    end = _read(site, part.upper)
-    if end is None:
-        return None
+    ((place, _, end),) = read
     x, torch = site.code(sliced.value), torch_name(site)
-    positions = f"{torch}.arange({x}.shape[0], device={x}.device)"
+    size = f"{x}.shape[{place}]"
     # From the end, where it is negative.
-    kept = f"{positions} < {torch}.where({end} < 0, {end} + {x}.shape[0], {end})"
+    kept = f"{torch}.arange({size}, device={x}.device) < {torch}.where({end} < 0, {end} + {size}, {end})"
     found = site.value(sliced.value)
-    dims = 1 if found is None or found.dims is None else found.dims
-    more = f".view({', '.join(['-1', *['1'] * (dims - 1)])})" if dims > 1 else ""
-    return f"{x}.masked_fill(~({kept}){more}, 0).sum()"
+    more = (len(parts) if found is None or found.dims is None else found.dims) - place - 1
+    view = f"({kept})[{', '.join([':', *['None'] * more])}]" if more else f"({kept})"
+    return f"{x}.masked_fill(~{view}, 0).sum({', '.join(map(site.code, node.args))})"
 
 
 def _read(site: Site, node: cst.BaseExpression) -> str | None:
@@ -146,6 +153,8 @@ def _indexed(site: Site, node: cst.BaseExpression) -> str | None:
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return None
     held, index = site.value(node.value), node.slice[0].slice.value
+    if held is not None and held.kind == "tensor":
+        return _element(site, node, index)
     if held is None or held.kind not in _LISTS or held.name not in ("Tensor", "int", "float"):
         return None
     place = _read(site, index)
@@ -156,7 +165,7 @@ def _indexed(site: Site, node: cst.BaseExpression) -> str | None:
         return None
     code, torch = site.code(node.value), torch_name(site)
     if held.name == "Tensor":
-        return f"{torch}.stack({code})[{place}]"
+        return f"{torch}.stack({code})[{place}.reshape(1)].squeeze(0)"
     # Beside a tensor of floats with dimensions, a tensor without any counts as the number that it holds.
     if not isinstance(parent, cst.BinaryOperation):
         return None
@@ -164,7 +173,19 @@ def _indexed(site: Site, node: cst.BaseExpression) -> str | None:
     if beside is None or beside.kind != "tensor" or not beside.dims or "float" not in beside.dtype:
         return None
     dtype = f"{torch}.float64" if held.name == "float" else f"{torch}.int64"
-    return f"{torch}.tensor({code}, dtype={dtype}, device={place}.device)[{place}]"
+    return f"{torch}.tensor({code}, dtype={dtype}, device={place}.device)[{place}.reshape(1)].squeeze(0)"
+
+
+def _element(site: Site, node: cst.Subscript, index: cst.BaseExpression) -> str | None:
+    """`x[i]` with an `i` that is one whole number in a tensor: gathered, since a view needs to know it."""
+    if not isinstance(index, cst.Name) or isinstance(site.parents.get(node), cst.AssignTarget | cst.AugAssign):
+        return None
+    found = site.value(index)
+    whole = found is not None and found.kind == "tensor" and found.dims == 0 and found.dtype.startswith(("int", "uint"))
+    made = [called(each) for each in assigned_values(site, index.value) if isinstance(each, cst.Call)]
+    if not whole and not (found is None and made and all(each in ("argmax", "argmin", "long") for each in made)):
+        return None
+    return f"{site.code(node.value)}[{index.value}.reshape(1)].squeeze(0)"
 
 
 def _sorted(site: Site, node: cst.BaseExpression) -> str | None:
