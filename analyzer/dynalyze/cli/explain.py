@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan
     from dynalyze.launch.spec import TargetSpec
 
-_OUTPUTS = ("json_file", "html_file", "fail_on")
+_OUTPUTS = ("json_file", "html_file", "fail_on", "brief")
 _TIMED_SHARE = 1 / 15
 """Of the budget: what is timed, in all pairs together. The rest goes into getting processes ready."""
 
@@ -74,35 +74,38 @@ def explain(context: click.Context, /, **options: Any) -> int:
         bundle=not options["no_bench"],
     )  # fmt: skip
     with Interrupts(), observed(observation, outputs.keep()) as seen:
+        seen.report.fix_command = same_call(context, "fix")
         if not options["no_bench"]:
             seconds = options["bench_seconds"]
             plan = replace(
                 short_bench(options, target), total=seconds, seconds=seconds * _TIMED_SHARE,
-                more_time=bench_command(context),
+                more_time=shlex.join(["dynalyze", *same_call(context, "bench")]),
             )  # fmt: skip
             add_bench(seen, target, plan, before=lambda note: outputs.publish_early(seen.report, note))
         return outputs.publish(seen.report)
 
 
-def bench_command(context: click.Context) -> str:
-    """The command line of `dynalyze bench` for the same target, with the options that it has too."""
-    from dynalyze.cli.bench import bench
-
-    known = {name for each in bench.params for name in each.opts}
+def same_call(context: click.Context, name: str) -> list[str]:
+    """The command line of another command for the same target, with the options that it has too."""
+    command = context.find_root().command
+    assert isinstance(command, click.Group)
+    other = command.get_command(context, name)
+    assert other is not None
+    known = {option for each in other.params for option in each.opts}
     words: list[str] = []
     for each in context.command.params:
-        name = each.name or ""
-        shared = isinstance(each, click.Option) and name not in _OUTPUTS and known.intersection(each.opts)
-        if not shared or not is_given(context, name):
+        option = each.name or ""
+        shared = isinstance(each, click.Option) and option not in _OUTPUTS and known.intersection(each.opts)
+        if not shared or not is_given(context, option):
             continue
-        if isinstance(value := context.params[name], bool):
+        if isinstance(value := context.params[option], bool):
             words.append((each.opts if value else each.secondary_opts)[0])
         else:
             values = value if isinstance(value, (tuple, list)) else [value]
             words += [word for one in values for word in (each.opts[0], str(one))]
     positional = [value for value in (context.params["target"], *context.params["arguments"]) if value is not None]
     target, arguments = ([], positional) if context.params["module"] else (positional[:1], positional[1:])
-    return shlex.join(["dynalyze", "bench", *target, *words, *(["--", *arguments] if arguments else [])])
+    return [name, *target, *words, *(["--", *arguments] if arguments else [])]
 
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:

@@ -15,6 +15,7 @@ from dynalyze.report.audit import CheckStatus
 from dynalyze.text.visible import clipped, visible
 from dynalyze.words import bench as words_bench
 from dynalyze.words import policy as words_policy
+from dynalyze.words.fixes import HOW_TO_GO_ON, fix_command
 from dynalyze.words.report import (
     SEVERITY_WORDS,
     command_line,
@@ -92,6 +93,8 @@ def _parts(report: Report, against: list[Finding], folded: int) -> Iterator[str]
     yield from _table(report)
     if against:
         yield from ("#### Fix these first", "", *_list(report, against[:_OPEN]))
+    if command := fix_command(report):
+        yield from (f"{code(command)} {HOW_TO_GO_ON}.", "")
     if (number := len(against) - _OPEN) > 0:
         rest = list(_list(report, against[_OPEN : _OPEN + folded]))
         if number > folded:
@@ -121,7 +124,7 @@ def _table(report: Report) -> Iterator[str]:
             yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {told} | {prose(check.limit)} |"
     else:
         yield from ("| | |", "|---|---|")
-        yield from (f"| {name} | {prose(found)} |" for name, found in _counts(report))
+        yield from (f"| {prose(name)} | {prose(found)} |" for name, found in _counts(report))
     yield ""
 
 

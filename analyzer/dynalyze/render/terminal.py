@@ -12,8 +12,10 @@ from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
 from dynalyze.words import report as words
+from dynalyze.words.fixes import HOW_TO_GO_ON, fix_command
 
 _MOST_FINDINGS = 10
+_MOST_IDS = 4
 _SETTING = 12  # Below the setting itself.
 _MARKS: dict[Severity, tuple[str, str]] = {
     "error": ("✗", "bold red"),
@@ -42,8 +44,16 @@ def render(
     bench_text.add(summary, report.measurements, report.accuracy)
     audit_text.add_warmup(summary, report.warmup)
     audit_text.add_attention(summary, report.attention_matrix)
+    _add_next(summary, report)
     summary.files(files)
     return summary.text()
+
+
+def _add_next(summary: Summary, report: Report) -> None:
+    """How to go on, as a line to copy."""
+    if command := fix_command(report):
+        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  {HOW_TO_GO_ON}", "dim")))
+        summary.line()
 
 
 def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:
@@ -60,16 +70,17 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) 
     breaks = {found.id: found for found in report.graph_breaks}
     for number, finding in enumerate(findings, 1):
         about = finding.evidence if finding.rule == "graph-break" else ()
-        tried = words.tried_words(report, finding)
-        _finding(summary, number, finding, [breaks[name] for name in about if name in breaks], tried)
+        told = [breaks[name] for name in about if name in breaks]
+        _finding(summary, number, finding, told, words.tried_words(report, finding))
 
 
 def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str) -> None:
     found = told[0] if told else None
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
-    if found is not None and found.gb_id:
-        title.append(f"  {one_line(found.gb_id)}", style="dim")
+    if found is not None:
+        names = [found.gb_id or "", *[each.id for each in told[:_MOST_IDS]]]
+        title.append(f"  {one_line(', '.join(filter(None, names)))}", style="dim")
     summary.beside(Text.assemble((f"{mark} ", style), (f"{number}.", "dim")), title)
     if finding.location is not None:
         summary.place(finding.location)

@@ -547,7 +547,8 @@ class Report(msgspec.Struct):
     """A whole report.
 
     `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
-    `folder` is the working directory of the run, or of what read its logs; "" where it is not known.
+    `folder` is the working directory of the run, or of what read its logs; "" where it is not known. `fix_command` is
+    the command line of `dynalyze fix` for the same target, without --only; empty where it cannot be given.
     """
 
     dynalyze: Word
@@ -583,6 +584,7 @@ class Report(msgspec.Struct):
     folder: FilePath = ""
     fixes: list[Fix] = []
     fixed: Fixed | None = None
+    fix_command: CommandLine = []
     schema_version: int = SCHEMA_VERSION
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dynalyze.report import Report
+from collections.abc import Collection
+
+from dynalyze.facts.stacks import Places, is_file
+from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.words.bench import no_difference, ratio_words
+from dynalyze.words.report import command_line
 
 STATUSES: dict[FixStatus, str] = {"proved": "proved", "suggested": "not proved", "rejected": "tried and rejected"}
 _OUTPUTS = {"bitwise": "equal to the bit", "tolerance": "equal within rounding, against fp64", "different": "different"}
 _MOST_EFFECTS = 3
+_MOST_NAMED = 12
 
 
 def verdict(report: Report, fixed: Fixed) -> str:
@@ -92,3 +97,28 @@ def gain(evidence: Evidence | None) -> str:
 def changes(fix: Fix) -> str:
     """How the fix is made."""
     return "a change of source" if fix.kind == "source" else "a setting"
+
+
+def fix_command(report: Report, about: Collection[str] | None = None) -> str:
+    """The command line that tries changes for these graph breaks, of their ids, or for all that it can be tried for;
+    "" where there is none.
+    """
+    fixable = [each.id for each in report.graph_breaks if _can_change(each)]
+    wanted = [name for name in fixable if about is None or name in about]
+    if not (report.fix_command and wanted):
+        return ""
+    words = report.fix_command
+    at = words.index("--") if "--" in words else len(words)
+    all_of_them = len(wanted) == len(report.graph_breaks) or len(wanted) > _MOST_NAMED
+    only = [] if about is None and all_of_them else ["--only", ",".join(wanted)]
+    return command_line([*words[:at], *only, *words[at:]])
+
+
+def _can_change(broken: GraphBreak) -> bool:
+    """Whether the line is in a file that is not torch's own, and the program's first process came there."""
+    file = broken.location.file
+    return is_file(file) and not Places().is_torch(file) and 0 in (broken.processes or [broken.process])
+
+
+HOW_TO_GO_ON = "tries changes for the graph breaks and proves each"
+"""What the command of `fix_command` does."""

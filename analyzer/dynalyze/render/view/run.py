@@ -14,6 +14,7 @@ from dynalyze.report import Advice, Finding, Location, Report, Snippet
 from dynalyze.report.document import to_json
 from dynalyze.text.visible import clipped
 from dynalyze.words import bench as words_bench
+from dynalyze.words.fixes import fix_command
 from dynalyze.words.report import (
     STATUS_WORDS,
     command_words,
@@ -129,17 +130,20 @@ MAX_TEXT = 4000
 
 
 class Card:
-    """A finding with what the page shows of it. `action` is "" where the title says it, `tried` where nothing was."""
+    """A finding with what the page shows of it. `action` is "" where the title says it, `tried` where nothing was, and
+    `fix`, the command that tries changes, where it tries none.
+    """
 
     def __init__(
-        self, rank: int, item: Finding, links: Index, snippets: Mapping[Location, Snippet | None], tried: str
+        self, rank: int, item: Finding, links: Index, snippets: Mapping[Location, Snippet | None], report: Report
     ) -> None:
         place, self.detail = item.location, item.detail or Advice(item.advice)
         example = self.detail.example
         self.anchor = links.cards[rank - 1]
         self.rank = rank
         self.fact = item
-        self.tried = tried
+        self.tried = tried_words(report, item)
+        self.fix = fix_command(report, item.evidence) if item.rule == "graph-break" else ""
         self.title = clipped(item.title, 400)
         self.action = "" if item.advice == item.title else clipped(item.advice, MAX_TEXT)
         self.place = links.place(place) if place else None
@@ -151,12 +155,15 @@ class Card:
 
 
 class FindingsView:
-    """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all."""
+    """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all.
+    `fix` is the command that tries changes for all of them; "" where there is none.
+    """
 
     def __init__(self, report: Report, links: Index) -> None:
         snippets = {item.location: item.snippet for item in report.graph_breaks}
         ranked = list(enumerate(report.findings, 1))
         self.shown = first(ranked, MAX_FINDINGS).map(
-            lambda each: Card(*each, links, snippets, tried_words(report, each[1]))
+            lambda each: Card(*each, links, snippets, report)
         )
+        self.fix = fix_command(report)
         self.brief = self.shown.items[:MAX_BRIEF] if len(self.shown.items) > 1 else []
