@@ -7,6 +7,7 @@ the `def` of a function that compiles again for these causes, in this order.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from typing import Any, NamedTuple
 import pytest
 from program import TRACEBACK, dynalyze, explain
 from shared_runs import made_once
+
+from dynalyze.render import brief
+from dynalyze.report.document import from_json
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 MARKED_BREAK = re.compile(r"# break: (GB\d{4}) (split|partly_eager|eager|error)\b")
@@ -122,6 +126,15 @@ def test_the_read_number_makes_it_compile_again(breaks: Report) -> None:
         if "# recompile: value" in line
     ]
     assert [(each["cause"], each["location"]["line"]) for each in breaks["recompiles"]] == [("value", marked[0])]
+
+
+def test_what_agents_read_of_them_is_a_few_kilobytes(breaks: Report, recompiles: Report) -> None:
+    for report, command in ((breaks, "breaks.py"), (recompiles, "")):
+        text = brief.render(from_json(json.dumps(report)))
+        assert len(text.encode()) <= 8_000
+        told = json.loads(text)
+        assert len(told["findings"]) == len(report["findings"]) and "left_out" not in told
+        assert told.get("next", "").endswith(command)
 
 
 def test_a_clean_block_is_one_graph_and_no_finding(tmp_path: Path) -> None:

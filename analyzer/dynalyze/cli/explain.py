@@ -10,6 +10,7 @@ import click
 
 from dynalyze.cli.options import (
     artifacts_option,
+    brief_option,
     compile_options,
     is_given,
     observation_of,
@@ -34,6 +35,7 @@ _TIMED_SHARE = 1 / 15
 @compile_options
 @transformers_options
 @output_options
+@brief_option
 @artifacts_option
 @seconds_option("--stop-after", "End the run once nothing new has compiled for this long.")
 @click.option(

@@ -12,6 +12,7 @@ import click
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_outputs, write_whole
 from dynalyze.cli.options import (
+    brief_option,
     check_fail_on,
     compile_options,
     observation_of,
@@ -32,6 +33,7 @@ _UNFIXED = "unfixed"
 @compile_options
 @transformers_options
 @report_options
+@brief_option
 @click.option("--only", metavar="IDS", help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]")
 @click.option("--patch", metavar="FILE", help="Write all that was proved as one diff, for `patch -p1` or `git apply`.")
 @click.option(

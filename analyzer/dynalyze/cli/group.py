@@ -16,13 +16,14 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import msgspec
 
 import dynalyze
 from dynalyze import __version__, privacy
-from dynalyze.cli.files import drop_standard_output
+from dynalyze.cli.files import drop_standard_output, print_summary
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
 from dynalyze.report import printable
@@ -53,8 +54,18 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _print_skill(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        print_summary((Path(dynalyze.__file__).parent / "data" / "SKILL.md").read_text(encoding="utf-8"))
+        context.exit()
+
+
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dynalyze")
+@click.option(
+    "--skill", is_flag=True, is_eager=True, expose_value=False, callback=_print_skill,
+    help="Print what to tell a coding agent, a SKILL.md, and exit.",
+)  # fmt: skip
 def group() -> None:
     """Explain what torch.compile did to your model: what broke the graph and on which line, what made it compile
     again, and what to do first.

@@ -124,6 +124,10 @@ transformers_options = _all(
 )  # fmt: skip
 """How the model of an `hf:` target is built, and what is done with it."""
 
+brief_option = click.option(
+    "--brief", is_flag=True, help="Make the JSON one of a few kB, for agents and scripts: what to try, what was tried."
+)
+
 report_options = _all(
     click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON; - for standard output."),
     click.option("--html", "html_file", metavar="FILE", help="Write the page to FILE."),

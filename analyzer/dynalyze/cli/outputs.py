@@ -39,6 +39,8 @@ class Outputs:
     def __init__(self, options: Mapping[str, Any], default_stem: str, source: str | None = None) -> None:
         """Refuse, before anything runs, a file that cannot be written, or that is `source`, what is read."""
         self._options = options
+        if options.get("brief") and not options.get("json_file"):
+            raise UsageError("--brief makes the JSON a short one: name it with --json FILE, or --json - to print it")
         self._artifacts: str | None = options.get("artifacts")
         names = ("json_file", "html_file", *FORMATS)
         self._files: dict[str, str] = {name: file for name in names if (file := options.get(name)) is not None}
@@ -91,7 +93,7 @@ class Outputs:
         report = self._showable(report, conclude)
         self._write_files(report)
         if self._streamed is not None:
-            print_document(_rendered(self._streamed, report))
+            print_document(self._rendered(self._streamed, report))
         else:
             self._summarise(report)
         if (late := first_signal() or interrupted) is not None:
@@ -124,12 +126,18 @@ class Outputs:
     def _write_files(self, report: Report) -> None:
         for name, file in self._files.items():
             if name != "html_file":
-                write_whole(Path(file), _rendered(name, report))
+                write_whole(Path(file), self._rendered(name, report))
         if self._page is not None:
             from dynalyze.render import html
 
             self._page.parent.mkdir(exist_ok=True)
             write_whole(self._page, html.render(report))
+
+    def _rendered(self, name: str, report: Report) -> str:
+        if name == "json_file" and not self._options.get("brief"):
+            return to_json(report)
+        module = "brief" if name == "json_file" else name
+        return str(import_module(f"dynalyze.render.{module}").render(report))
 
     def _summarise(self, report: Report) -> None:
         from dynalyze.privacy.redaction import redaction
@@ -146,7 +154,3 @@ class Outputs:
 def _option(name: str) -> str:
     """`--bug-report` for `bug_report`."""
     return f"--{name.removesuffix('_file').replace('_', '-')}"
-
-
-def _rendered(name: str, report: Report) -> str:
-    return to_json(report) if name == "json_file" else str(import_module(f"dynalyze.render.{name}").render(report))

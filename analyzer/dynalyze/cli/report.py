@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from dynalyze.cli.options import artifacts_option, check_fail_on, output_options
+from dynalyze.cli.options import artifacts_option, brief_option, check_fail_on, output_options
 from dynalyze.text.errors import UsageError
 
 
 @click.command()
 @click.argument("source", metavar="INPUT")
 @output_options
+@brief_option
 @artifacts_option
 @click.option(
     "--source-root", "roots", multiple=True, metavar="DIR",

@@ -10,6 +10,7 @@ import click
 
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.options import (
+    brief_option,
     compile_options,
     observation_of,
     report_options,
@@ -31,6 +32,7 @@ _PATCHES = (".patch", ".diff")
 @compile_options
 @transformers_options
 @report_options
+@brief_option
 @click.option("--no-bench", is_flag=True, help="Do not measure what the change gains in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
 @click.pass_context

@@ -19,13 +19,13 @@ _BETWEEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[^][{}"]+', re.DOTALL)
 _DEEPEST = 100
 
 
-def json_text(document: Any) -> str:
-    """The document, indented, with a newline at its end."""
+def json_text(document: Any, *, indent: int = 1) -> str:
+    """The document, indented (-1: on one line), with a newline at its end."""
     try:
         encoded = msgspec.json.encode(document)
     except (UnicodeEncodeError, OverflowError):
         encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(document)))
-    text = msgspec.json.format(encoded, indent=1).decode()
+    text = msgspec.json.format(encoded, indent=indent).decode()
     return "\n".join(map(_shown, text.split("\n"))) + "\n"
 
 

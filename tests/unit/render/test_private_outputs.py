@@ -55,7 +55,8 @@ def published(report: Report, folder: Path, capsys: pytest.CaptureFixture[str], 
     """Every output of a report, and what stands on the terminal."""
     shown = {"fail_on": "none", "no_source": False, "redact": False, "show_values": True, **changes}
     Outputs({**{name: str(folder / file) for name, file in FILES.items()}, **shown}, "r").publish(report)
-    texts = {file: (folder / file).read_text() for file in FILES.values()}
+    Outputs({"json_file": str(folder / "brief.json"), "brief": True, **shown}, "r").publish(report)
+    texts = {file: (folder / file).read_text() for file in (*FILES.values(), "brief.json")}
     # The names of the files are ours: the folder of a test names the user that runs it.
     return texts | {"terminal": capsys.readouterr().out.replace(str(folder), "")}
 
@@ -74,7 +75,9 @@ def shows(texts: dict[str, str], *words: str) -> dict[str, str]:
 
 def test_no_format_shows_a_line_of_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = shows(published(canary_report(), tmp_path, capsys), CANARY)
-    assert set(told) >= {"r.json", "r.html", "r.md", "bug.md", "r.sarif", "terminal"}, "it must be there to be dropped"
+    assert set(told) >= {"r.json", "r.html", "r.md", "bug.md", "r.sarif", "brief.json", "terminal"}, (
+        "it must be there to be dropped"
+    )
     assert shows(published(canary_report(), tmp_path, capsys, no_source=True), CANARY) == {}
 
 
@@ -146,7 +149,7 @@ def test_no_format_names_the_user_or_the_machine(
 ) -> None:
     words = (r"\bada\b", "enigma")
     told = shows(published(about_ada(Report, choose), tmp_path, capsys), *words)
-    assert set(told) == {*FILES.values(), "terminal"}
+    assert set(told) == {*FILES.values(), "brief.json", "terminal"}
     assert shows(published(about_ada(Report, choose), tmp_path, capsys, redact=True), *words) == {}
 
 

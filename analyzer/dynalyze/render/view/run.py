@@ -162,8 +162,6 @@ class FindingsView:
     def __init__(self, report: Report, links: Index) -> None:
         snippets = {item.location: item.snippet for item in report.graph_breaks}
         ranked = list(enumerate(report.findings, 1))
-        self.shown = first(ranked, MAX_FINDINGS).map(
-            lambda each: Card(*each, links, snippets, report)
-        )
+        self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, snippets, report))
         self.fix = fix_command(report)
         self.brief = self.shown.items[:MAX_BRIEF] if len(self.shown.items) > 1 else []
