@@ -134,7 +134,7 @@ def test_what_agents_read_of_them_is_a_few_kilobytes(breaks: Report, recompiles:
         assert len(text.encode()) <= 8_000
         told = json.loads(text)
         assert len(told["findings"]) == len(report["findings"]) and "left_out" not in told
-        assert told.get("next", "").endswith(command)
+        assert command in told.get("next", "")
 
 
 def test_a_clean_block_is_one_graph_and_no_finding(tmp_path: Path) -> None:
