@@ -19,7 +19,7 @@ from shared_runs import made_once
 pytestmark = pytest.mark.browser
 
 BREAKS = Path(__file__).parents[2] / "samples" / "breaks.py"
-NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "compared", "compared_hostile")
+NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "fixed", "compared", "compared_hostile")
 
 # The lowest contrast of any text with the nearest opaque background behind it, as [ratio, text, colours].
 CONTRAST = """
@@ -172,7 +172,14 @@ def test_the_bar_of_a_call_leads_from_its_gaps_to_their_graph_breaks(open_page: 
 
 @pytest.mark.parametrize(
     ("name", "scheme"),
-    [("rich", "light"), ("rich", "dark"), ("benched", "dark"), ("priced", "dark"), ("hostile", "light")],
+    [
+        ("rich", "light"),
+        ("rich", "dark"),
+        ("benched", "dark"),
+        ("priced", "dark"),
+        ("fixed", "light"),
+        ("hostile", "light"),
+    ],
 )
 def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> None:
     """axe-core: WCAG A and AA, and its best practices. It is put into the page, which the CSP would forbid."""

@@ -37,6 +37,7 @@ from dynalyze.report import (
     TracedFunction,
 )
 from dynalyze.report.code import LineState, SourceFile, SourceFunction, SourceLine
+from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Side, Unfixed
 from dynalyze.report.measurements import Measurement
 from sample_measurements import (
     accuracies,
@@ -395,6 +396,30 @@ def benched_report() -> Report:
     report = empty_report()
     report.command = ["bench", "model.py", "--matrix"]
     report.measurements, report.accuracy = measurements(), accuracies()
+    return report
+
+
+def fixed_report() -> Report:
+    """As `dynalyze fix` writes it: of six breaks two end, by a change and by a setting, and one change is rejected."""
+    report = rich_report()
+    report.command = ["fix", "model.py"]
+    before, after = Counts(6, 7, 3), Counts(4, 5, 3)
+    ways = [Side(line_of(44, 12, 33), taken=True), Side(line_of(45, 12, 33))]
+    told = Evidence(
+        calls=3, draws=20, raised=1, searched=["zeros", "nan"], outputs="bitwise", sides=ways, before=before,
+        after=after, effects=["not printed any more: 'x'"],
+    )  # fmt: skip
+    patch = "--- a/model.py\n+++ b/model.py\n@@ -44 +44 @@\n-    y = x.max().item()\n+    y = x.max().detach()\n"
+    report.fixes = [
+        Fix("f1", ["b1"], "source", "rejected", "Let `torch.cond` choose", "cond", "it returns another dtype"),
+        Fix(
+            "f2", ["b1"], "source", "proved", "Keep the number in the tensor", "read", "", ["model.py"], patch, "", told
+        ),
+        Fix("f3", ["b2"], "setting", "proved", "Set it", "setting", setting="torch._dynamo.config.a = True"),
+    ]
+    left = [Unfixed(each.id, each.gb_type, each.location, "nothing fits") for each in report.graph_breaks[2:]]
+    report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", told, before, after)
+    report.fixed.reproduce = report.command
     return report
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 from rich.text import Text
 
@@ -15,9 +17,11 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _MOST_LINES = 40
 
 
-def add(summary: Summary, report: Report, fixed: Fixed) -> None:
-    """Add what was tried and proved to a summary."""
+def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) -> None:
+    """Add what was tried and proved to a summary; `notes` say how far to trust the recording."""
     summary.line(words.verdict(report, fixed), style="bold")
+    for note in notes:
+        summary.line(note, style="dim")
     summary.line()
     breaks = {each.id: each for each in report.graph_breaks}
     for fix in report.fixes:

@@ -6,9 +6,10 @@ import io
 import re
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from dynalyze.render.terminal import render
 from dynalyze.report import Finding, Location, Report, Status
@@ -20,6 +21,7 @@ from sample_reports import (
     benched_report,
     clean_report,
     empty_report,
+    fixed_report,
     graph_break,
     hostile_report,
     line_of,
@@ -227,3 +229,43 @@ def test_recompiles_and_notes_are_there() -> None:
     assert "1 recompile" in text
     assert "`x.size()[0]` changed from 4 to 5" in " ".join(text.split())
     assert "Two calls were cut." in text
+
+
+def test_fixes_with_what_was_proved_and_what_stays() -> None:
+    shown = " ".join(plain(fixed_report()).split())
+    for text in (
+        "2 of 6 graph breaks end, proved.", "✓ f2 Keep the number in the tensor b1, a change of source, proved",
+        "│ + y = x.max().detach()", "Outputs equal to the bit on the program's own inputs and 20 fresh draws",
+        "Compiled code: not printed any more: 'x'.", "No call took the side of line 45, nor any of zeros and nan",
+        "✓ f3 Set it b2, a setting, proved", "setting torch._dynamo.config.a = True", "b3 stays: ", "nothing fits",
+        "graph breaks 6 4", "Proof dynalyze fix model.py",
+    ):  # fmt: skip
+        assert text in shown
+    assert "torch.cond" not in shown, "what was rejected is on the page"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"fixes": []}, "No proved fix: none of 4 graph breaks"),
+        ({"fixes": [], "graph_breaks": []}, "Nothing to fix: no graph break was met."),
+    ],
+)
+def test_where_nothing_was_proved(change: dict[str, Any], said: str) -> None:
+    report = replace(fixed_report(), **change)
+    assert plain(report).startswith(said)
+
+
+def test_a_run_that_failed_is_not_one_without_breaks() -> None:
+    report = replace(fixed_report(), fixes=[], graph_breaks=[])
+    report.outcome.status, report.outcome.message = "failed", "ValueError: x"
+    assert plain(report).startswith("Nothing could be fixed. ValueError: x")
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_the_verdict_on_a_change_of_somebody_else(proved: bool) -> None:
+    report = fixed_report()
+    assert report.fixed is not None
+    report.fixed.given, report.fixes = True, [report.fixes[1 if proved else 0]]
+    said = "Proved: 1 of 5 graph breaks end" if proved else "Not proved: it returns another dtype."
+    assert plain(report).startswith(said)
