@@ -63,6 +63,7 @@ def test_wheel_explains_breaks_offline(bare: Path) -> None:
     assert "Failed to trace builtin operator" in shown
     recipe = run(bare / "bare/bin/dynalyze", "rules", "print", cwd=bare)
     assert "Before:" in recipe and "reorderable_logging_functions" in recipe
+    assert run(bare / "bare/bin/dynalyze", "--skill", cwd=bare).startswith("---\nname: dynalyze\n")
 
 
 def test_wheel_has_the_pytest_plugin(bare: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html as entities
 import io
 import re
 import sys
@@ -11,6 +12,7 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
+from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
 from dynalyze.report import Finding, Location, Report, Status
 from dynalyze.rules.rule import judge
@@ -269,3 +271,20 @@ def test_the_verdict_on_a_change_of_somebody_else(proved: bool) -> None:
     report.fixed.given, report.fixes = True, [report.fixes[1 if proved else 0]]
     said = "Proved: 1 of 5 graph breaks end" if proved else "Not proved: it returns another dtype."
     assert plain(report).startswith(said)
+
+
+def test_how_to_go_on_is_one_line_in_every_output() -> None:
+    """The command for all breaks that can be changed, and on the page one for each card."""
+    report = rich_report()
+    assert "dynalyze fix" not in plain(report)
+    report.fix_command = ["fix", "my model.py", "--compile", "net", "--", "--batch", "4"]
+    whole = "dynalyze fix 'my model.py' --compile net -- --batch 4"
+    (line,) = [line for line in plain(report).splitlines() if "dynalyze fix" in line]
+    assert line.startswith(f"Next  {whole}  tries changes")
+    assert "dynalyze fix" in markdown.render(report)
+    page = entities.unescape(html.render(report))
+    assert whole in page
+    for finding in (each for each in report.findings if each.rule == "graph-break"):
+        assert f"--compile net --only {','.join(finding.evidence)} -- --batch 4" in page
+    report.graph_breaks.clear()
+    assert "dynalyze fix" not in plain(report) + markdown.render(report)
