@@ -175,6 +175,15 @@ def test_sizes_and_orders_are_said_with_tensors(body: str, name: str, expected: 
     assert changed(ITEM, body)[name] == expected
 
 
+def test_a_number_in_a_tensor_of_numbers_is_known() -> None:
+    made = "sizes = torch.IntTensor([self.width, 4])\n"
+    assert changed(ITEM, f"{made}y = self.f(x, sizes[0])  # here")["known-number"] == f"{made}y = self.f(x, self.width)"
+    assert "known-number" not in changed(ITEM, f"{made}sizes[0] = 3\ny = self.f(x, sizes[0])  # here")
+    assert "known-number" not in changed(ITEM, f"{made}sizes.add_(1)\ny = self.f(x, sizes[0])  # here")
+    rebound = f"{made}self.width = 9\ny = self.f(x, sizes[0])  # here"
+    assert "known-number" not in changed(ITEM, rebound)
+
+
 def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:
     assert changed(ITEM, "y = gains[n]  # here\nreturn y") == {}
     assert changed(ITEM, "y = sorted(x)  # here\nreturn y") == {}  # Rows cannot be compared.

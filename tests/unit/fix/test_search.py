@@ -52,7 +52,8 @@ class FakeProver:
         arm = {"equality": "bitwise", "why": "", "effects": [], "raised": ""}
         proof: dict[str, Any] = {
             "problem": "", "own": {"eager": dict(arm), "traced": dict(arm)}, "lines": [], "gradients": False,
-            "draws": {"tried": draws, "raised": 0, "bitwise": draws, "different": "", "effects": [], "kinds": []},
+            "draws": {"tried": draws, "raised": 0, "bitwise": draws, "different": "", "unproved": "", "effects": [],
+                      "varied": [], "kinds": []},
         }  # fmt: skip
         self.found(text, proof)
         after = self.breaks(text, settings)

@@ -15,6 +15,7 @@ from dynalyze.fix.rewriting.conditions import (
     torch_name,
     without_read,
 )
+from dynalyze.fix.rewriting.purity import names_of, number
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _READ = ("Unsupported Tensor.item()", "Data dependent operator", "Data-dependent", "Dynamic shape operator",
@@ -77,6 +78,48 @@ def count_distinct(site: Site) -> Iterator[Proposal]:
         yield Proposal(
             "", "Count the sorted elements that differ from the one before", site.with_nodes({**changes})
         )  # fmt: skip
+
+
+@rewriter("known-number", *_READ, rank=11)
+def number_of_constant(site: Site) -> Iterator[Proposal]:
+    """`sizes[0]` of `sizes = torch.IntTensor([width])`: `width`, which was a number before."""
+    changes = _changes(site, _known_number)
+    if changes:
+        yield Proposal("", "Take the number itself, in the place of a tensor made of it", site.with_nodes({**changes}))
+
+
+def _known_number(site: Site, node: cst.BaseExpression) -> str | None:
+    bare = without_read(node)
+    if not isinstance(bare, cst.Subscript) or not isinstance(bare.value, cst.Name) or len(bare.slice) != 1:
+        return None
+    index = bare.slice[0].slice
+    place = number(index.value) if isinstance(index, cst.Index) else None
+    made = assigned_values(site, bare.value.value)
+    if not isinstance(place, int) or len(made) != 1 or not isinstance(made[0], cst.Call) or len(made[0].args) != 1:
+        return None
+    given = made[0].args[0].value
+    if called(made[0]) not in ("IntTensor", "LongTensor", "tensor") or not isinstance(given, cst.List | cst.Tuple):
+        return None
+    if not _only_indexed(site, bare.value.value) or not 0 <= place < len(given.elements):
+        return None
+    value = given.elements[place].value
+    found = site.value(value)
+    whole = called(made[0]) != "tensor" or isinstance(value, cst.Integer) or (found is not None and found.kind == "int")
+    if not whole or not isinstance(value, cst.Name | cst.Attribute | cst.Integer):
+        return None
+    names = names_of(value)
+    bound = {each for node in walk(site.function) if isinstance(node, cst.AssignTarget) for each in names_of(node)}
+    return site.code(value) if not names & bound else None
+
+
+def _only_indexed(site: Site, name: str) -> bool:
+    """Whether a variable is only made once and asked for its elements."""
+    places = [each for each in walk(site.function) if isinstance(each, cst.Name) and each.value == name]
+    above = [site.parents[each] for each in places]
+    reads = [each for each in above if isinstance(each, cst.Subscript)]
+    targets = [each for each in above if isinstance(each, cst.AssignTarget)]
+    stores = [each for each in reads if isinstance(site.parents[each], cst.AssignTarget | cst.AugAssign)]
+    return len(targets) == 1 and len(reads) + 1 == len(places) and not stores
 
 
 def _changes(site: Site, rewritten: object) -> dict[cst.CSTNode, cst.CSTNode]:
