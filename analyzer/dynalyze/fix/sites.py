@@ -242,7 +242,7 @@ class _Replacer(cst.CSTTransformer):
 
 def with_top(text: str, top: str) -> str:
     """A file with these lines below its imports at the top, where they are not there yet."""
-    if top in text:
+    if f"\n{top}" in f"\n{text}":
         return text
     last = 0
     for each in ast.parse(text).body:

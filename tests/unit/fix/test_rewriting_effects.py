@@ -39,6 +39,11 @@ def test_torch_is_imported_below_the_other_imports_where_it_is_not() -> None:
     assert text.startswith('"""Doc."""\nimport math\nimport torch\n')
 
 
+def test_an_import_that_is_not_at_the_top_is_none_for_the_function() -> None:
+    text = guarded("def g():\n    import torch\n\ndef f(x):\n    print(x)  # here\n    return x\n")
+    assert text.startswith("import torch\ndef g():\n    import torch\n")
+
+
 def test_what_is_computed_for_a_message_alone_goes_with_it() -> None:
     text = guarded("""
         import time
