@@ -216,6 +216,7 @@ def rich_report() -> Report:
         recorded_calls=12,
         notes=["Two calls were cut to 64 MB."],
     )
+    report.fix_command = ["fix", "model.py", "--batch", "4"]
     return report
 
 

@@ -136,7 +136,6 @@ def brief(report: Report) -> Brief:
     notes = trust_notes(report)
     told = [fence.message(note, quotes) for note in notes[:_MOST_NOTES]]
     said = verdict(report) if fixed is None else words_fixes.verdict(report, fixed)
-    verdict_told = fence.message(said, quotes) if fixed is not None else fence.sentence(said, quotes)
     cards = _cards(report)
     findings = _fitting([_finding(report, each, fence) for each in cards], _ROOM_FOR_FINDINGS)
     fixes = _fitting([_fix(each, fence) for each in report.fixes], _ROOM_FOR_FIXES)
@@ -149,7 +148,7 @@ def brief(report: Report) -> Brief:
         SCHEMA_VERSION,
         READING,
         report.outcome.status,
-        verdict_told,
+        fence.sentence(said, quotes),
         _environment(report),
         exit_status=report.outcome.exit_status,
         counts=Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles)),
@@ -241,7 +240,7 @@ def _fix(fix: Fix, fence: Fence) -> BriefFix:
         fence.message(fix.title, of.quotes),
         setting=setting,
         proof=proof,
-        caveats=[fence.message(each, of.quotes) for each in caveats],
+        caveats=[fence.sentence(each, of.quotes) for each in caveats],
         program=of,
     )
 

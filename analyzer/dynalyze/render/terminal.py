@@ -52,7 +52,8 @@ def render(
 def _add_next(summary: Summary, report: Report) -> None:
     """How to go on, as a line to copy."""
     if command := fix_command(report):
-        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  {HOW_TO_GO_ON}", "dim")))
+        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command)))
+        summary.indented(HOW_TO_GO_ON, "dim", by=6)
         summary.line()
 
 

@@ -156,6 +156,20 @@ def test_what_was_tried_and_what_stays() -> None:
     assert told["next"] == "dynalyze fix model.py --write -- --batch 4"
 
 
+@pytest.mark.parametrize("proved", [True, False])
+def test_the_verdict_on_a_change_of_somebody_else(proved: bool) -> None:
+    report = fixed_report()
+    assert report.fixed is not None
+    report.fixed.given, report.fixes = True, [report.fixes[0 if proved else 2]]
+    report.fixed.kept = ["f1"] if proved else []
+    told = document(report)
+    assert told["proved"] is proved and "next" not in told
+    if proved:
+        assert told["verdict"] == "Proved: 1 of 2 graph breaks end, and nothing else that was compared changes."
+    else:
+        assert told["verdict"].startswith("Not proved: ‹1›") and INSTRUCTION in told["program"]["quotes"][0]
+
+
 def test_each_card_of_a_graph_break_names_the_command_for_it() -> None:
     report = judged(rich_report())
     report.fix_command = ["fix", "model.py", "--compile", "a b", "--", "--batch", "4"]

@@ -276,11 +276,13 @@ def test_the_verdict_on_a_change_of_somebody_else(proved: bool) -> None:
 def test_how_to_go_on_is_one_line_in_every_output() -> None:
     """The command for all breaks that can be changed, and on the page one for each card."""
     report = rich_report()
+    report.fix_command = []
     assert "dynalyze fix" not in plain(report)
     report.fix_command = ["fix", "my model.py", "--compile", "net", "--", "--batch", "4"]
     whole = "dynalyze fix 'my model.py' --compile net -- --batch 4"
     (line,) = [line for line in plain(report).splitlines() if "dynalyze fix" in line]
-    assert line.startswith(f"Next  {whole}  tries changes")
+    assert line == f"Next  {whole}"
+    assert "tries changes for the graph breaks and proves each" in plain(report)
     assert "dynalyze fix" in markdown.render(report)
     page = entities.unescape(html.render(report))
     assert whole in page
