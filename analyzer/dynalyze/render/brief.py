@@ -133,9 +133,9 @@ def render(report: Report) -> str:
 def brief(report: Report) -> Brief:
     """The same as a record. A list ends where its room is used up; what is left out is counted."""
     fence, quotes, fixed = Fence(report), list[str](), report.fixed
-    notes = trust_notes(report)
-    told = [fence.message(note, quotes) for note in notes[:_MOST_NOTES]]
     said = verdict(report) if fixed is None else words_fixes.verdict(report, fixed)
+    said, notes = fence.sentence(said, quotes), trust_notes(report)
+    told = [fence.message(note, quotes) for note in notes[:_MOST_NOTES]]
     cards = _cards(report)
     findings = _fitting([_finding(report, each, fence) for each in cards], _ROOM_FOR_FINDINGS)
     fixes = _fitting([_fix(each, fence) for each in report.fixes], _ROOM_FOR_FIXES)
@@ -148,7 +148,7 @@ def brief(report: Report) -> Brief:
         SCHEMA_VERSION,
         READING,
         report.outcome.status,
-        fence.sentence(said, quotes),
+        said,
         _environment(report),
         exit_status=report.outcome.exit_status,
         counts=Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles)),
