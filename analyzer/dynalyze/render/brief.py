@@ -6,7 +6,7 @@ Whatever comes from the program stands under a key `program`, and nowhere else: 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -137,10 +137,10 @@ def brief(report: Report) -> Brief:
     said, notes = fence.sentence(said, quotes), trust_notes(report)
     told = [fence.message(note, quotes) for note in notes[:_MOST_NOTES]]
     cards = _cards(report)
-    findings = _fitting([_finding(report, each, fence) for each in cards], _ROOM_FOR_FINDINGS)
-    fixes = _fitting([_fix(each, fence) for each in report.fixes], _ROOM_FOR_FIXES)
+    findings = _fitting((_finding(report, each, fence) for each in cards), _ROOM_FOR_FINDINGS)
+    fixes = _fitting((_fix(each, fence) for each in report.fixes), _ROOM_FOR_FIXES)
     unfixed = fixed.unfixed if fixed is not None and not fixed.given else []
-    stays = _fitting([_stay(each, report) for each in unfixed], _ROOM_FOR_STAYS)
+    stays = _fitting((_stay(each, report) for each in unfixed), _ROOM_FOR_STAYS)
     left = LeftOut(
         len(notes) - len(told), len(cards) - len(findings), len(report.fixes) - len(fixes), len(unfixed) - len(stays)
     )
@@ -174,7 +174,7 @@ def _cards(report: Report) -> list[Finding]:
     return [each for each in cards if stay.intersection(each.evidence)]
 
 
-def _fitting(items: Sequence[Any], room: int) -> list[Any]:
+def _fitting(items: Iterable[Any], room: int) -> list[Any]:
     """The first ones that find room together; a fix without its diff where that alone is too long."""
     kept: list[Any] = []
     for each in items:
