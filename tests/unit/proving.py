@@ -37,8 +37,11 @@ def workload_of(module: types.ModuleType, *, train: bool = False, grad: bool = F
 def proof_of(
     folder: Path, source: str, was: str, becomes: str, *, train: bool = False, grad: bool = False, draws: int = 4,
     settings: dict[str, Any] | None = None, baseline: bool = False,
+    sides: tuple[str, ...] = (),
 ) -> Proof:  # fmt: skip
-    """What is found out about a program in which some text is changed, after a look at its `baseline`."""
+    """What is found out about a program in which some text is changed, after a look at its `baseline`. `sides` are
+    beginnings of lines of the program that calls are to reach.
+    """
     assert was in source or not was, "the text is not there"
     file = folder / "program.py"
     module = module_of(source, file)
@@ -49,7 +52,9 @@ def proof_of(
     assert not problem, problem
     new = source.replace(was, becomes) if was else becomes
     changes = [SourceChange(str(file), source, new)] if new != source else []
-    return prover.prove(changes, settings or {}, draws, 20.0)
+    lines = enumerate(source.splitlines(), 1)
+    wanted = [(str(file), number) for number, line in lines if line.strip().startswith(sides or ("\n",))]
+    return prover.prove(changes, settings or {}, draws, 20.0, wanted)
 
 
 def against(proof: Proof, *, loses: tuple[str, ...] = ()) -> str:
@@ -62,4 +67,5 @@ def against(proof: Proof, *, loses: tuple[str, ...] = ()) -> str:
     if proof.draws.different or proof.draws.unproved:
         return proof.draws.different or proof.draws.unproved
     effects = proof.own["traced"].effects + proof.draws.effects
-    return next((each for each in effects if not each.startswith(tuple(f"not {kind}" for kind in loses))), "")
+    lacking = tuple(kind if kind == "raises" else f"not {kind}" for kind in loses)
+    return next((each for each in effects if not each.startswith(lacking)), "")

@@ -162,6 +162,17 @@ WRONG: dict[str, Change] = {
     "never-taken-nan": change("if torch.isnan(x).any():\n    y = torch.zeros_like(x)\nelse:\n    y = x * 2",
                               "y = x * 2",
                               around="{}\nreturn y"),
+    "never-taken-at-all": change("if x.sum() == 12345:\n    y = x + 1\nelse:\n    y = x * 2",
+                                 "y = torch.where(x.sum() == 12345, x + 2, x * 2)", around="{}\nreturn y",
+                                 sides=("y = x + 1",)),
+    "never-taken-returns": change(
+        "if x.sum() == 12345:\n    return x + 1\nreturn x * 2",
+        "return torch.cond(x.sum() == 12345, lambda x: x + 2, lambda x: x * 2, (x,))", sides=("return x + 1",)),
+    "check-of-the-contrary": change(
+        "if x.sum() == 12345:\n    raise ValueError('odd')",
+        "if torch.compiler.is_compiling():\n    torch._assert_async(x.abs().sum() >= 0, 'odd')\n"
+        "elif x.sum() == 12345:\n    raise ValueError('odd')", around="{}\nreturn x * 2", loses=("raises",),
+        sides=("raise ValueError",)),
     "check-dropped": change("if x.abs().max() > 1000:\n    raise ValueError('large')", "pass",
                             around="{}\nreturn x * 2"),
     "other-message": change("raise ValueError(f'{1} large')", "raise ValueError('large')",
@@ -203,6 +214,18 @@ _IF = "if x.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1\nreturn y"
 RIGHT: dict[str, Change] = {
     "where": change(_IF, _SAME),
     "where-in-training": change(_IF, _SAME, around="x = self.linear(x)\n{}", train=True),
+    "never-taken": change("if x.sum() == 12345:\n    y = x + 1\nelse:\n    y = x * 2",
+                          "y = torch.where(x.sum() == 12345, x + 1, x * 2)", around="{}\nreturn y",
+                          sides=("y = x + 1",)),
+    "never-taken-and-more": change(
+        "if x.dim() == 2 and x.sum() == 12345:\n    y = x + 1\nelse:\n    y = x * 2",
+        "if x.dim() == 2:\n    y = torch.where(x.sum() == 12345, x + 1, x * 2)\nelse:\n    y = x * 2",
+        around="{}\nreturn y", sides=("y = x + 1",)),
+    "check": change(
+        "if x.sum() == 12345:\n    raise ValueError('odd')",
+        "if torch.compiler.is_compiling():\n    torch._assert_async(torch.logical_not(x.sum() == 12345), 'odd')\n"
+        "elif x.sum() == 12345:\n    raise ValueError('odd')", around="{}\nreturn x * 2", loses=("raises",),
+        sides=("raise ValueError",)),
     "cond": change(_IF, "return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))"),
     "item-left-in": change("s = x.max().item()", "s = x.max().detach()", around="{}\nreturn x / s"),
     "print-in-eager": change("print('a', x.shape)",

@@ -13,9 +13,12 @@ import torch
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.nested_values import Copier, leaves, reachable_modules
 
-Kind = Literal["alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]
+Kind = Literal[
+    "alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf", "turned round"
+]  # fmt: skip
 """How values are drawn: `alike` all of them from the range they had; `floats` those of floating tensors alone; `near`
-these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch.
+these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch. The last one draws nothing: it says
+that conditions were turned round (`turning`).
 """
 Circumstance = Literal["", "gradients", "other mode", "smaller batch", "larger batch", "other weights"]
 """What else is another than in the program's own calls: inputs that need gradients, training for evaluation or the
@@ -23,7 +26,7 @@ other way round, the size of the first dimension that all tensors share, paramet
 """
 LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
-SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:]
+SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:-1]
 CIRCUMSTANCES: tuple[Circumstance, ...] = get_args(Circumstance)[1:]
 _MOST_MASK = 2
 _TINY, _LARGE, _NEAR = 1e-4, 1e4, 1e-3

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circum
 from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
+from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, effects_that_differ, in_addition, lines_run, without_numbers
 from dynalyze.capture.torch_private import dynamo
@@ -210,11 +212,55 @@ class Prover:
                     found.kinds.append(kind)
                 else:
                     found.varied.append(circumstance)
+        if not found.different and sides - seen:
+            self._turn(proof, change, sides - seen, seen)
         proof.lines = sorted(seen)
         if found.tried and found.tried == found.raised:
             found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
-        elif change.swap is not None and (unreached := change.swap.unreached(seen)):
+        elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
             found.unproved = f"no call runs {unreached}, which is changed"
+
+    def _turn(
+        self, proof: Proof, change: _Change, sides: set[tuple[str, int]], seen: set[tuple[str, int]]
+    ) -> None:  # fmt: skip
+        """Look at sides that no draw takes with their condition turned round in either code."""
+        for each in change.changes:
+            lines = {line for path, line in sides if path == each.path}
+            why = ""
+            for was, becomes in turned(each, lines) if lines else ():
+                others = [other for other in change.changes if other is not each]
+                before = _Change(Swap([SourceChange(each.path, each.old, was)]), {})
+                after = _Change(Swap([SourceChange(each.path, each.old, becomes), *others]), change.settings)
+                ran, why = self._compared_turned(proof, before, after)
+                if not why:
+                    seen |= ran & sides
+                    proof.draws.kinds.append("turned round")
+                    break
+            if why:
+                proof.draws.unproved = f"with its condition turned round, line {min(lines)} gives something else: {why}"
+
+    def _compared_turned(self, proof: Proof, before: _Change, after: _Change) -> tuple[set[tuple[str, int]], str]:
+        """The lines that ran before, and what differs, if anything."""
+        ran: set[tuple[str, int]] = set()
+        circumstance: Circumstance = "gradients" if "gradients" in proof.draws.varied else ""
+        for workload in (self._workload, DrawnWorkload(self._workload, "near", _SEED, circumstance)):
+            with self._with(before), lines_run(before.new_codes, ran):
+                one = self._pass(workload, self._eager)
+            with self._with(after):
+                eager = self._pass(workload, self._eager)
+                self._compile(workload)
+                traced = self._pass(workload, self._traced)
+            dynamo.forget_compiled()
+            for arm, other in (("eager", eager), ("traced", traced)):
+                found, told = _unlike(arm, one, other)  # type: ignore[arg-type]
+                if arm == "eager" and told:
+                    return ran, told[0]
+                if structural := [each for each in found if each.tensor is None or not _is_inexact(one, each)]:
+                    return ran, structural[0].text
+                if found and (far := self._within_tolerance(workload, one, one, other, found, told)).why:
+                    return ran, far.why
+                proof.draws.effects += [text for text in told if text not in proof.draws.effects]
+        return ran, ""
 
     def _one_draw(
         self, proof: Proof, change: _Change, kind: Kind, circumstance: Circumstance, number: int,
@@ -351,6 +397,15 @@ class _Change:
 
     swap: Swap | None
     settings: dict[str, Any]
+
+    @property
+    def changes(self) -> Sequence[SourceChange]:
+        return self.swap.changes if self.swap is not None else ()
+
+    @property
+    def new_codes(self) -> set[types.CodeType]:
+        """The code that functions have while it is applied."""
+        return self.swap.new_codes if self.swap is not None else set()
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:

@@ -59,7 +59,7 @@ class Swap:
     """
 
     def __init__(self, changes: Sequence[SourceChange]) -> None:
-        self._changes = changes
+        self.changes = changes
         self._functions = [each for change in changes for each in _functions(change)]
         added = [statement for change in changes for statement in _added(change)]
         self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
@@ -77,7 +77,7 @@ class Swap:
     @property
     def put_names(self) -> set[str]:
         """The names that modules and classes get, or have another value of, while the change is applied."""
-        added = ast.Module([each for change in self._changes for each in _added(change)], [])
+        added = ast.Module([each for change in self.changes for each in _added(change)], [])
         return {*compile(added, "<added>", "exec").co_names} | {name for _, name, _ in self._held}
 
     @property
@@ -97,6 +97,11 @@ class Swap:
     def codes(self) -> set[types.CodeType]:
         """The code of the functions as they are without the change."""
         return {each.old for each in self._functions}
+
+    @property
+    def new_codes(self) -> set[types.CodeType]:
+        """The code that they have with it."""
+        return {each.new for each in self._functions}
 
     @property
     def globals(self) -> list[dict[str, Any]]:
@@ -121,7 +126,7 @@ class Swap:
             self._put = []
             for place, name, disabled in self._held:
                 setattr(place, name, disabled)
-            for change in self._changes:
+            for change in self.changes:
                 _show(change.path, change.old)
 
     def apply(self) -> None:
@@ -140,7 +145,7 @@ class Swap:
                 each.function.__code__ = each.new
             except ValueError as error:
                 raise CannotSwap(f"{each.old.co_name} closes over other variables then: {error}") from error
-        for change in self._changes:
+        for change in self.changes:
             _show(change.path, change.new)
 
 

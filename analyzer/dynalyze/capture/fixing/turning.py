@@ -1,0 +1,87 @@
+"""Turns the condition of a branch round in both sources, so that calls take the side that no input leads to.
+
+Where the new source chooses by the same condition (torch.where, torch.cond, an assertion in the graph), both give the
+same with it turned round too, or the side is another one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+from dynalyze.capture.fixing.swap import SourceChange
+
+_CHOOSING = ("where", "cond", "_assert_async")
+_Edit = tuple[ast.expr, str, str]
+"""An expression, and what to write before and after it."""
+
+
+def turned(change: SourceChange, lines: set[int]) -> Iterator[tuple[str, str]]:
+    """Both sources with the condition turned round of the branch to which these lines of the old one lead; several
+    where its parts can be turned one by one. Nothing where it cannot be told which condition of the new one it is.
+    """
+    old, new = ast.parse(change.old), ast.parse(change.new)
+    branches = list(dict.fromkeys(each for each in _branches(old) if lines & {*_sides(old, each)}))
+    before = Counter(ast.dump(each) for each in _choices(old))
+    choices = [each for each in _choices(new) if ast.dump(each) not in before]
+    conditions = {ast.dump(each.args[0]) for each in choices}
+    if len(branches) != 1 or len(conditions) != 1:
+        return
+    test = branches[0].test
+    kept = [each.test for each in _branches(new) if ast.dump(each.test) == ast.dump(test)]
+    for part, same in _parts(test, kept):
+        edits: list[_Edit] = [(each.args[0], f"{_root(each)}.logical_not(", ")") for each in choices]
+        edits += [(each, "(not (", "))") for each in same]
+        yield _written(change.old, [(part, "(not (", "))")]), _written(change.new, edits)
+
+
+def _branches(tree: ast.AST) -> list[ast.If | ast.IfExp]:
+    return [each for each in ast.walk(tree) if isinstance(each, ast.If | ast.IfExp)]
+
+
+def _sides(tree: ast.AST, branch: ast.If | ast.IfExp) -> Iterator[int]:
+    """The first lines of both sides of a branch; without `else` that is the next statement."""
+    if isinstance(branch, ast.IfExp):
+        return
+    yield branch.body[0].lineno
+    if branch.orelse:
+        yield branch.orelse[0].lineno
+        return
+    for node in ast.walk(tree):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list) and branch in block and branch is not block[-1]:
+                yield block[block.index(branch) + 1].lineno
+
+
+def _choices(tree: ast.AST) -> list[ast.Call]:
+    """Calls of torch that choose by their first argument."""
+    return [
+        each for each in ast.walk(tree)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _CHOOSING
+        and isinstance(each.func.value, ast.Name) and each.args
+    ]  # fmt: skip
+
+
+def _root(call: ast.Call) -> str:
+    assert isinstance(call.func, ast.Attribute)
+    return ast.unparse(call.func.value)
+
+
+def _parts(test: ast.expr, kept: list[ast.expr]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    """A condition, and each part of one that is put together; with what is the same in the other source."""
+    yield test, kept
+    if isinstance(test, ast.BoolOp):
+        for number, part in enumerate(test.values):
+            yield part, [each.values[number] for each in kept if isinstance(each, ast.BoolOp)]
+
+
+def _written(source: str, edits: list[_Edit]) -> str:
+    """The source with something around some expressions; all lines keep their numbers."""
+    lines = [line.encode() for line in source.splitlines(keepends=True)]
+    places = [(each.lineno, each.col_offset, before) for each, before, _ in edits]
+    places += [(each.end_lineno or 0, each.end_col_offset or 0, after) for each, _, after in edits]
+    for line, column, text in sorted(places, reverse=True):
+        whole = lines[line - 1]
+        lines[line - 1] = whole[:column] + text.encode() + whole[column:]
+    return b"".join(lines).decode()
