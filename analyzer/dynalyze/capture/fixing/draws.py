@@ -17,8 +17,8 @@ Kind = Literal[
     "alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf", "turned round"
 ]  # fmt: skip
 """How values are drawn: `alike` all of them from the range they had; `floats` those of floating tensors alone; `near`
-these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch. The last one draws nothing: it says
-that conditions were turned round (`turning`).
+these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch.
+The last one draws nothing: it says that conditions were turned round (`turning`).
 """
 Circumstance = Literal["", "gradients", "other mode", "smaller batch", "larger batch", "other weights"]
 """What else is another than in the program's own calls: inputs that need gradients, training for evaluation or the
@@ -224,7 +224,7 @@ def _integers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     low, high = int(values.min()), int(values.max())
     if values.dim() and values.shape[-1] > 1:
         steps = values.long().diff(dim=-1)
-        if low >= 0 and high < _MOST_MASK:
+        if low >= 0 and 0 < high < _MOST_MASK:
             return _mask(values, steps, generator)
         if bool((steps > 0).all()):
             return values

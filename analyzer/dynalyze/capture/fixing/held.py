@@ -60,8 +60,7 @@ class HeldState:
             if isinstance(value, SCALARS) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
-            for step, child in self._hold(path, value, own):
-                waiting.append((f"{path}{step}".lstrip("."), child, False))
+            waiting.extend((name, child, False) for name, child in self._hold(path, value, own))
 
     def changes(self) -> Outline:
         """All that is not what it was, by path."""
@@ -111,11 +110,11 @@ class HeldState:
             self._moving.append(moving)
         elif isinstance(value, torch.nn.Module):
             yield from self._part(path, _Attributes(value, _OF_MODULES))
-            yield "", type(value)
+            yield path, type(value)
         elif isinstance(value, types.MethodType):
-            yield from ((".self", value.__self__), ("", value.__func__))
+            yield from ((path, value.__self__), (path, value.__func__))
         elif isinstance(value, functools.partial):
-            yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+            yield from ((f"{path}.{name}", getattr(value, name)) for name in ("func", "args", "keywords"))
         elif isinstance(value, types.FunctionType):
             yield from self._function(path, value, own)
         elif isinstance(value, types.ModuleType):
@@ -135,29 +134,27 @@ class HeldState:
         if (base is None or base is not type(value)) and _has_attributes(value):
             yield from self._part(path, _Attributes(value))
         if base is not type(value) and hasattr(type(value), "__dict__"):
-            yield "", type(value)
+            yield path, type(value)
 
     def _function(self, path: str, function: types.FunctionType, own: bool) -> Iterator[tuple[str, Any]]:
         if not own and not _is_own(function.__code__.co_filename):
             return
         yield from self._part(path, _Names(vars(function), self.ignored))
-        yield from ((f".{name}", value) for name, value in (function.__kwdefaults__ or {}).items())
-        yield from ((f" default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
+        yield from ((f"{path} default {name}", value) for name, value in (function.__kwdefaults__ or {}).items())
+        yield from ((f"{path} default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
         if function.__closure__:
             yield from self._part(path, _Cells(function.__closure__, function.__code__.co_freevars))
         space = function.__globals__
         if id(space) not in self._seen:
             self._seen[id(space)] = space
-            yield from (
-                (f" global {step[1:]}", value) for step, value in self._part("global", _Names(space, self.ignored))
-            )
+            yield from self._part("global", _Names(space, self.ignored))
 
     def _part(self, path: str, part: _Part) -> Iterator[tuple[str, Any]]:
         part.path = path
         part.then = part.now()
         self._parts.append(part)
         for key, value in part.then.items():
-            yield part.step(key), value
+            yield f"{path}{part.step(key)}".lstrip("."), value
 
 
 class _Part:

@@ -63,7 +63,7 @@ class Passes:
             try:
                 capture.run(target, reference=True)
             except (Exception, SystemExit) as error:
-                found.raised = f"{type(error).__name__}: {one_line(error)}"
+                found.raised = one_line(error)
                 found.raised_types = tuple(each.__name__ for each in type(error).__mro__)
                 capture.note_state("when it raises")
         found.run = capture.so_far

@@ -1,0 +1,125 @@
+"""What calls change is seen by name, wherever it is held, and put back."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dynalyze.capture.fixing.held import HeldState
+from dynalyze.capture.fixing.watching import Effect, effects, effects_that_differ
+from proving import module_of
+
+PROGRAM = """
+import collections
+import torch
+
+COUNT = 0
+ITEMS = collections.OrderedDict(a=1)
+GENERATOR = torch.Generator()
+
+class Box:
+    shared = []
+    def __init__(self):
+        self.n = 0
+
+def note(text, seen=[]):
+    seen.append(text)
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+        self.register_buffer("steps", torch.zeros(2))
+        self.box = Box()
+        self.deep = [{"a": (collections.deque([1]), {1, 2})}]
+        self._private = None
+
+    def forward(self, x):
+        global COUNT
+        note
+        return COUNT, ITEMS, GENERATOR, Box
+"""
+
+
+def everything(module: Any) -> dict[str, Any]:
+    """Ways to change what the model holds, and the name that each is to have."""
+    model = module.model
+    return {
+        "._private": lambda: setattr(model, "_private", 3),
+        ".new": lambda: setattr(model, "new", torch.ones(2)),
+        "box.n": lambda: setattr(model.box, "n", 4),
+        "box.more": lambda: setattr(model.box, "more", []),
+        "class Box.shared": lambda: module.Box.shared.append(1),
+        "class Box.count": lambda: setattr(module.Box, "count", 1),
+        "deep[0].a[0]": lambda: model.deep[0]["a"][0].append(2),
+        "deep[0].a[1]": lambda: model.deep[0]["a"][1].add(3),
+        "deep": lambda: model.deep.clear(),
+        "_buffers.steps": lambda: model.steps.add_(1),
+        "linear._parameters.weight": lambda: model.linear.weight.data.mul_(2),
+        "linear.training": lambda: model.linear.train(),
+        "COUNT": lambda: vars(module).update(COUNT=5),
+        "ITEMS": lambda: module.ITEMS.move_to_end("a") or module.ITEMS.update(b=2),
+        "NEW": lambda: vars(module).update(NEW=5),
+        "GENERATOR": lambda: torch.rand(1, generator=module.GENERATOR),
+        "global.note default 0": lambda: module.note("a"),
+        "global.note.calls": lambda: setattr(module.note, "calls", 1),
+    }
+
+
+def test_every_change_is_told_by_name_and_put_back(tmp_path: Path) -> None:
+    module = module_of(PROGRAM + "\nmodel = Model().eval()\n", tmp_path / "program.py")
+    held = HeldState()
+    held.add("", module.model, own=True)
+    before = held.changes()
+    assert not before.values and not before.tensors
+    for name, change in everything(module).items():
+        change()
+        assert any(name in path for path in held.changes().values), name
+        held.restore()
+        assert not held.changes().values, name
+    assert (module.COUNT, list(module.ITEMS), module.model.box.n, module.Box.shared) == (0, ["a"], 0, [])
+    assert module.model.deep == [{"a": (collections.deque([1]), {1, 2})}]
+    assert not hasattr(module.model, "new") and not hasattr(module.Box, "count") and "NEW" not in vars(module)
+
+
+def test_an_iterator_that_goes_on_is_told() -> None:
+    for iterator in (iter([1, 2, 3]), itertools.count(), (n for n in range(3))):
+        held = HeldState()
+        held.add("", {"it": iterator})
+        next(iterator)
+        assert list(held.changes().values) == ["it"]
+
+
+@pytest.mark.parametrize(
+    "one, other, told",
+    [
+        ([("printed", "a\n")], [("printed", "a\n")], []),
+        ([("printed", "a\n"), ("printed", "b\n")], [("printed", "b\n")], ["not printed any more: 'a'"]),
+        ([], [("logged", "INFO a")], ["logged in addition: 'INFO a'"]),
+        ([("printed", "a\n"), ("printed", "b\n")], [("printed", "b\n"), ("printed", "a\n")],
+         ["the same side effects, in another order"]),
+    ],
+)  # fmt: skip
+def test_side_effects_that_differ_are_told(one: list[Effect], other: list[Effect], told: list[str]) -> None:
+    assert effects_that_differ(one, other) == told
+
+
+def test_a_file_that_is_written_to_is_compared_and_put_back(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    old.write_text("before\n")
+    seen: list[Effect] = []
+    with effects(seen):
+        with old.open("a") as file:
+            file.write("after\n")
+        new.write_text("made")
+        print("one", end=" ")
+        print("two")
+    kinds = [what for what, _ in seen]
+    assert kinds == ["opened", "opened", "printed", "wrote", "wrote"]
+    assert seen[2] == ("printed", "one two\n") and "after" in seen[3][1] and "before" not in seen[3][1]
+    assert old.read_text() == "before\n" and not new.exists()

@@ -1,0 +1,122 @@
+"""Other code for functions that exist: what is exchanged, what is put back, and what is refused."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
+from proving import module_of
+
+PROGRAM = """
+import math
+STEP = 1
+
+def outer(k):
+    def inner(x):
+        return x + k
+    return inner
+
+class Model:
+    factor = 2
+
+    def run(self, x, scale=1):
+        y = x * self.factor
+        return y * scale
+
+twice = lambda x: x * 2
+add = outer(10)
+"""
+
+
+def changed(file: Path, old: str, new: str) -> tuple[Any, SourceChange]:
+    module = module_of(PROGRAM, file)
+    assert old in PROGRAM
+    return module, SourceChange(str(file), PROGRAM, PROGRAM.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "old, new, call, before, after",
+    [
+        ("y = x * self.factor", "y = x + self.factor", lambda m: m.Model().run(5), 10, 7),
+        ("return x + k", "return x - k", lambda m: m.add(1), 11, -9),
+        ("lambda x: x * 2", "lambda x: x * 3", lambda m: m.twice(4), 8, 12),
+        ("import math\n", "import math\nimport operator\n", lambda m: m.twice(4), 8, 8),
+        ("        return y * scale", "        return math.floor(y * scale + 0.5)", lambda m: m.Model().run(5), 10, 10),
+        ("STEP = 1\n", "STEP = 1\n\ndef more(x):\n    return x + STEP\n", lambda m: m.twice(4), 8, 8),
+    ],
+)
+def test_functions_have_the_new_code_inside_and_the_old_after_it(
+    tmp_path: Path, old: str, new: str, call: Any, before: int, after: int
+) -> None:
+    module, change = changed(tmp_path / "program.py", old, new)
+    names = set(vars(module))
+    swap = Swap([change])
+    with swap.applied():
+        assert call(module) == after
+    assert call(module) == before
+    assert set(vars(module)) == names
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("scale=1", "scale=2", "more is changed than the bodies"),
+        ("factor = 2", "factor = 3", "more is changed than the bodies"),
+        ("class Model:", "class Model(dict):", "more is changed than the bodies"),
+        ("add = outer(10)", "add = outer(11)", "more is changed than the bodies"),
+        ("STEP = 1", "STEP = 2", "more is changed than the bodies"),
+        ("def run(self, x, scale=1)", "def run(self, x, other=1)", "more is changed than the bodies"),
+        ("    def run", "    @staticmethod\n    def run", "more is changed than the bodies"),
+        ("add = outer(10)\n", "add = outer(10)\nprint(add)\n", "changes what the file does at its top"),
+        ("add = outer(10)\n", "add = outer(10)\nSTEP += 1\n", "changes what the file does at its top"),
+        ("STEP = 1\n", "STEP = 1\nimport operator as twice\n", "the name twice is something else already"),
+        ("return x + k", "return x", "closes over other variables"),
+        ("def run", "def walk", "more is changed than the bodies"),
+        ("return x + k", "return x +", "no Python"),
+    ],
+)
+def test_a_change_of_more_than_code_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    module, change = changed(tmp_path / "program.py", old, new)
+    with pytest.raises(CannotSwap, match=said), Swap([change]).applied():
+        pass
+    assert (module.add(1), module.twice(4), module.Model().run(5)) == (11, 8, 10)
+
+
+def test_functions_of_one_name_are_told_apart_by_their_code(tmp_path: Path) -> None:
+    source = "def make():\n    a = lambda x: x + 1\n    b = lambda x: x + 2\n    return a, b\na, b = make()\n"
+    module = module_of(source, tmp_path / "program.py")
+    new = source.replace("    a =", "    c = lambda x: x + 3\n    a =")
+    with Swap([SourceChange(str(tmp_path / "program.py"), source, new)]).applied():
+        assert (module.a(0), module.b(0)) == (1, 2)
+
+
+def test_what_no_call_has_run_is_named(tmp_path: Path) -> None:
+    _, change = changed(tmp_path / "program.py", "y = x * self.factor", "y = x + self.factor")
+    line = PROGRAM.splitlines().index("        y = x * self.factor") + 1
+    swap = Swap([change])
+    assert swap.unreached(set()) == f"program.py:{line}"
+    assert swap.unreached({(change.path, line)}) == ""
+
+
+names = st.sampled_from(["x", "k", "2", "3"])
+expressions = st.recursive(names, lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner))
+
+
+@given(one=expressions, other=expressions)
+def test_a_closure_computes_what_its_source_says(
+    one: str, other: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # Both use k, so that both close over it.
+    program = "def make(k):\n    def f(x):\n        return k * 0 + {}\n    return f\nf = make(5)\n"
+    file = tmp_path_factory.mktemp("swap") / "program.py"
+    module = module_of(program.format(one), file)
+    with Swap([SourceChange(str(file), program.format(one), program.format(other))]).applied():
+        assert module.f(7) == eval(other, {"x": 7, "k": 5})
+    assert module.f(7) == eval(one, {"x": 7, "k": 5})
+    assert textwrap.dedent(program)
