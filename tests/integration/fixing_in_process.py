@@ -42,7 +42,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
     """Look for fixes of `f` in a program, called with `inputs`."""
     path = folder / f"program_{len(list(folder.iterdir()))}.py"
     path.write_text(source)
-    module = imported(path)
+    module = _imported(path)
     given: dict[str, Any] = {"torch": torch}
     calls = [Inputs(tuple(eval(inputs, given)), {})]
     workload: Any = CallsWorkload(module.f, calls, phase="forward", grad=training or "requires_grad=True" in inputs)
@@ -63,8 +63,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
     )  # fmt: skip
 
 
-def imported(path: Path) -> types.ModuleType:
-    """A program that was run."""
+def _imported(path: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
