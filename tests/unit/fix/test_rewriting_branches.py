@@ -190,6 +190,32 @@ def test_sides_that_do_more_than_compute_are_left_alone(body: str) -> None:
     assert changed(BRANCH, body) == {}
 
 
+def test_the_rest_of_a_turn_is_a_side_of_what_skips_it() -> None:
+    loop = "for k in range(3):\n    if n > k:  # here\n        continue\n    part = x * k\n    y = y + part\nreturn y"
+    assert changed(BRANCH, loop)["where"] == lines(
+        """
+        for k in range(3):
+            part = x * k
+            y = torch.where((n > k), y, y + part)
+        return y
+        """
+    )
+    found = changed(BRANCH, loop.replace("n > k", "flag and n > k"))["where"]
+    assert found == lines(
+        """
+        for k in range(3):
+            if flag:
+                part = x * k
+                y = torch.where((n > k), y, y + part)
+            else:
+                part = x * k
+                y = y + part
+        return y
+        """
+    )
+    assert changed(BRANCH, loop.replace("y = y + part", "seen.append(part)")) == {}
+
+
 def test_an_update_in_place_stays_one() -> None:
     found = changed(BRANCH, "if (x < 0).any():  # here\n    x += limit\nreturn x")
     assert found == {"where-in-place": "x.copy_(torch.where((x < 0).any(), x + (limit), x))\nreturn x"}
@@ -220,7 +246,9 @@ def test_loops_go_round_in_the_graph() -> None:
         def step(x):
             x = x / 2
             return x.clone(),
-        x, = torch.while_loop(goes_on, step, (x,))
+        started = goes_on(x)
+        x_turned, = torch.while_loop(goes_on, step, (x,))
+        x = torch.where(started, x_turned, x)
         return x
         """
     )
@@ -234,7 +262,10 @@ def test_loops_go_round_in_the_graph() -> None:
             x = x / 2
             size = size + 1
             return size.clone(), x.clone()
-        size, x = torch.while_loop(goes_on, step, (torch.tensor(size), x))
+        started = goes_on(torch.tensor(size), x)
+        size_turned, x_turned = torch.while_loop(goes_on, step, (torch.tensor(size), x))
+        size = torch.where(started, size_turned, size)
+        x = torch.where(started, x_turned, x)
         return x
         """
     )
@@ -248,7 +279,9 @@ def test_loops_go_round_in_the_graph() -> None:
             x = x + i
             i = i + 1
             return i.clone(), x.clone()
-        _, x = torch.while_loop(goes_on, step, (torch.zeros_like(turns), x))
+        started = goes_on(torch.zeros_like(turns), x)
+        _, x_turned = torch.while_loop(goes_on, step, (torch.zeros_like(turns), x))
+        x = torch.where(started, x_turned, x)
         return x
         """
     )

@@ -29,6 +29,7 @@ from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
 from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
+from dynalyze.capture.fixing.patience import Endless, ended_after
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
@@ -41,6 +42,11 @@ _FEWEST_DRAWS, _MOST_REFUSED = 3, 3
 _TOLERANCES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
 _TOLERANCE, _OF_GRADIENTS = 1e-5, 10
 """How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
+
+_LEAST_PATIENCE, _PATIENCE, _PATIENCE_OF_COMPILER = 10.0, 20, 12
+"""Seconds that a pass with drawn inputs may take at least, how often as long as with the program's own, and how much
+longer where it is compiled.
+"""
 
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
@@ -110,14 +116,17 @@ class Prover:
         self._remembering = Remembering()
         self._once: set[Effect] = set()
         self._compiles_itself = False
+        self._patience = _LEAST_PATIENCE
 
     def baseline(self) -> dict[str, Any]:
         """Record what the code as it is compiles, and whether it does the same twice.
 
         `problem` says why nothing can be proved about it.
         """
+        began = time.perf_counter()
         with self._remembering.watched():
             once = self._pass(self._workload, self._eager)
+        self._patience += _PATIENCE * (time.perf_counter() - began)
         again = self._pass(self._workload, self._eager)
         self._once = {*once.effects} - {*again.effects}
         if once.raised:
@@ -270,15 +279,20 @@ class Prover:
         found, ran = proof.draws, set(seen)
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
-            before = self._before(drawn, change, ran)
-        except Unfit:
+            with ended_after(self._patience):
+                before = self._before(drawn, change, ran)
+        except (Unfit, Endless):
             return None
         if circumstance and kind not in SEARCHING and before.raised:
             return before  # What a model refuses it may refuse in another way.
         seen |= ran
-        with self._with(change):
-            arms = self._arms() if change.swap is not None else self._arms()[1:]
-            after = {arm: self._pass(drawn, how) for arm, how in arms}
+        try:
+            with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
+                arms = self._arms() if change.swap is not None else self._arms()[1:]
+                after = {arm: self._pass(drawn, how) for arm, how in arms}
+        except Endless:
+            found.different = f"inputs drawn {kind}: it does not end, as it did before"
+            return before
         judged = {arm: self._judged(arm, drawn, before, each) for arm, each in after.items()}
         if not circumstance and kind not in SEARCHING:
             found.tried += 1

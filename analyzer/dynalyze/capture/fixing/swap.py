@@ -61,7 +61,10 @@ class Swap:
     def __init__(self, changes: Sequence[SourceChange]) -> None:
         self.changes = changes
         self._functions = [each for change in changes for each in _functions(change)]
-        added = [statement for change in changes for statement in _added(change)]
+        # A function that was pickled by value has of the file's imports those alone that its old code uses.
+        added: list[ast.stmt] = []
+        added += [each for change in changes for each in _imports(change) if _bound(each) & self.new_names]
+        added += [statement for change in changes for statement in _added(change)]
         self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]
@@ -77,8 +80,7 @@ class Swap:
     @property
     def put_names(self) -> set[str]:
         """The names that modules and classes get, or have another value of, while the change is applied."""
-        added = ast.Module([each for change in self.changes for each in _added(change)], [])
-        return {*compile(added, "<added>", "exec").co_names} | {name for _, name, _ in self._held}
+        return {*(self._added.co_names if self._added else ())} | {name for _, name, _ in self._held}
 
     @property
     def new_names(self) -> set[str]:
@@ -326,6 +328,16 @@ def _added(change: SourceChange) -> list[ast.stmt]:
             raise CannotSwap(f"line {each.lineno} changes what the file does at its top")
         added.append(each)
     return added
+
+
+def _imports(change: SourceChange) -> list[ast.Import | ast.ImportFrom]:
+    """The imports at the top of the source as it is."""
+    return [each for each in ast.parse(change.old).body if isinstance(each, ast.Import | ast.ImportFrom)]
+
+
+def _bound(statement: ast.Import | ast.ImportFrom) -> set[str]:
+    """The names that an import gives values to; those of `*` are not known."""
+    return {each.asname or each.name.partition(".")[0] for each in statement.names}
 
 
 def _names(statements: list[ast.stmt]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -120,11 +120,15 @@ def _written(site: Site, branch: cst.If, condition: Condition, choice: Choice, n
     if condition.static is None and is_elif:
         return site.with_nodes({branch: cst.Else(cst.IndentedBlock(list(new)))}, top)
     if condition.static is None:
-        return site.with_statement(*new, also=site.following if choice.returns else (), top=top)
+        return site.with_statement(*new, also=site.following if choice.returns or choice.rest else (), top=top)
     (outer,) = statements_of(f"if {condition.static}:\n    pass\n")
     assert isinstance(outer, cst.If)
-    outer = outer.with_changes(body=cst.IndentedBlock(list(new)), orelse=branch.orelse)
-    return site.with_nodes({branch: outer}, top) if is_elif else site.with_statement(outer, top=top)
+    orelse: cst.If | cst.Else | None = branch.orelse
+    also: Sequence[cst.CSTNode] = ()
+    if choice.rest:
+        orelse, also = cst.Else(cst.IndentedBlock(list(site.following))), site.following
+    outer = outer.with_changes(body=cst.IndentedBlock(list(new)), orelse=orelse)
+    return site.with_nodes({branch: outer}, top) if is_elif else site.with_statement(outer, also=also, top=top)
 
 
 @dataclass

@@ -16,12 +16,15 @@ Statements = Sequence[cst.BaseStatement]
 
 @dataclass(frozen=True)
 class Choice:
-    """What the two sides of a branch give the same names; `returns` where they are returned."""
+    """What the two sides of a branch give the same names; `returns` where they are returned. `rest` says that what
+    follows the branch in its block is a part of the sides.
+    """
 
     names: tuple[str, ...]
     when_true: Statements
     when_false: Statements
     returns: bool = False
+    rest: bool = False
 
 
 def after(site: Site, branch: cst.If) -> Statements:
@@ -41,6 +44,8 @@ def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | Non
         return None
     when_true, otherwise = out_of_place(site, when_true), out_of_place(site, otherwise)
     following = out_of_place(site, following)
+    if _skips(site, branch, when_true):
+        return _without_skipping(site, branch, following)
     if returns_in(when_true) or returns_in(otherwise):
         when_true = when_true if ends_in_return(when_true) else [*when_true, *following]
         when_false = otherwise if ends_in_return(otherwise) else [*otherwise, *following]
@@ -56,6 +61,23 @@ def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | Non
     both = set(one) & set(other)
     names = [name for name in (*one, *other) if name in both or used_after(site, name, branch)]
     return Choice(tuple(dict.fromkeys(names)), when_true, otherwise) if names else None
+
+
+def _skips(site: Site, branch: cst.If, statements: Statements) -> bool:
+    """`if ...: continue` in the body of a loop."""
+    only = statements[0] if len(statements) == 1 else None
+    if branch.orelse is not None or not isinstance(only, cst.SimpleStatementLine):
+        return False
+    block = site.parents.get(branch)
+    in_loop = isinstance(block, cst.IndentedBlock) and isinstance(site.parents[block], cst.For | cst.While)
+    return in_loop and len(only.body) == 1 and isinstance(only.body[0], cst.Continue)
+
+
+def _without_skipping(site: Site, branch: cst.If, following: Statements) -> Choice | None:
+    """The rest of a turn as the side where the condition does not hold."""
+    made = assigned_by(following)
+    names = tuple(each for each in made or () if used_after(site, each, branch, *following))
+    return Choice(names, [], following, rest=True) if names else None
 
 
 def otherwise_of(branch: cst.If) -> Statements | None:
@@ -215,9 +237,9 @@ def _returned(statements: Statements) -> cst.BaseExpression | None:
     return last.body[-1].value
 
 
-def used_after(site: Site, name: str, branch: cst.BaseCompoundStatement) -> bool:
+def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:
     """Whether a name is read anywhere but in the branch: after it, or in the next turn of a loop around it."""
-    inside = set(map(id, walk(branch)))
+    inside = {id(node) for each in branch for node in walk(each)}
     return any(
         isinstance(node, cst.Name) and node.value == name and id(node) not in inside and not _is_target(site, node)
         for node in walk(site.function)

@@ -116,9 +116,17 @@ def _written(
     handed = ", ".join(f"{name}.clone()" for name in names)
     comma = "," if len(names) == 1 else ""
     given = ", ".join([*starts.values(), *carried])
-    results = ", ".join(["_" if isinstance(loop, cst.For) else name for name in starts] + carried)
+    goes_in = isinstance(loop, cst.For)
+    turned = ["_" if goes_in and name in starts else fresh_name(f"{name}_turned", taken) for name in names]
+    started, torch = fresh_name("started", taken), torch_name(site)
+    # torch's own gradient of a loop that makes no turn is wrong (seen on 2.13): it is left out then.
+    chosen = "".join(
+        f"{name} = {torch}.where({started}, {after}, {name})\n"
+        for name, after in zip(names, turned, strict=True) if after != "_"
+    )  # fmt: skip
     return (
         f"def {goes_on}({takes}):\n    return {condition}\n"
         f"def {step}({takes}):\n{inside}    return {handed}{comma}\n"
-        f"{results}{comma} = {torch_name(site)}.while_loop({goes_on}, {step}, ({given}{comma}))\n"
+        f"{started} = {goes_on}({given})\n"
+        f"{', '.join(turned)}{comma} = {torch}.while_loop({goes_on}, {step}, ({given}{comma}))\n{chosen}"
     )

@@ -1,0 +1,156 @@
+"""Assignments through a boolean mask: `x[mask] = ...`, and what guards them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.choices import block_of
+from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name, without_read
+from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of, replaced
+from dynalyze.fix.rewriting.purity import UPDATES, elementwise, number, pure, total, total_of_rows
+from dynalyze.fix.sites import Proposal, Site, statements_of, walk
+
+
+@rewriter("masked-assignment", *MASKED, rank=16)
+def assign_under_mask(site: Site) -> Iterator[Proposal]:
+    """`x[mask] = y[mask]`, `x[mask] += w`: `x.copy_(torch.where(mask, ..., x))`."""
+    statement = site.statement
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return
+    only = statement.body[0]
+    target = only.target if isinstance(only, cst.AugAssign) else None
+    if isinstance(only, cst.Assign) and len(only.targets) == 1:
+        target = only.targets[0].target
+    masked = masked_of(site, target) if target is not None else None
+    if masked is None or not isinstance(only, cst.Assign | cst.AugAssign):
+        return
+    value = _whole(site, only.value, masked) or _row_by_row(site, only.value, masked)
+    if value is None:
+        return
+    name = site.code(masked.tensor)
+    if isinstance(only, cst.AugAssign):
+        operator = UPDATES.get(type(only.operator))
+        if operator is None:
+            return
+        value = f"{name} {operator} {value}"
+    new = statements_of(f"{name}.copy_({torch_name(site)}.where({masked.wide(site)}, {value}, {name}))\n")
+    yield Proposal(
+        "", "Choose between the whole tensors in the place of copying through the mask",
+        site.with_statement(*new, top=import_of_torch(site)),
+    )  # fmt: skip
+
+
+@rewriter("mask-as-index", *MASKED, rank=16)
+def index_with_mask(site: Site) -> Iterator[Proposal]:
+    """`x[torch.where(c)] = v`: `x[c] = v`."""
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(site.statement, lambda each: isinstance(each, cst.AssignTarget)):
+        assert isinstance(node, cst.AssignTarget)
+        target = node.target
+        if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+            continue
+        index = target.slice[0].slice
+        call = index.value if isinstance(index, cst.Index) else None
+        if isinstance(call, cst.Call) and called(call) == "where" and len(call.args) == 1:
+            asked = call.args[0].value
+            boolean = is_boolean(site, asked)
+            changes[call] = asked if boolean else cst.parse_expression(f"({site.code(asked)}) != 0")
+    if changes:
+        yield Proposal("", "Index with the condition itself", site.with_nodes({**changes}))
+
+
+@rewriter("unguarded-mask", *MASKED, rank=19)
+def without_guard(site: Site) -> Iterator[Proposal]:
+    """`if mask.any(): x[mask] = ...`: without the condition, since nothing happens where the mask never holds."""
+    statement = site.statement
+    if not isinstance(statement, cst.If) or statement.orelse is not None:
+        return
+    body = block_of(statement.body)
+    mask = _asked_for_any(site, statement.test)
+    if body is None or mask is None or not all(_only_where(site, each, mask) for each in body):
+        return
+    yield Proposal(
+        "", "Assign through the mask always: nothing happens where it holds nowhere", site.with_statement(*body)
+    )
+
+
+def _asked_for_any(site: Site, test: cst.BaseExpression) -> str | None:
+    """`mask` of `mask.any()`, `torch.any(mask)` and `mask.sum() > 0`, as source."""
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        above = isinstance(test.comparisons[0].operator, cst.GreaterThan | cst.NotEqual)
+        if not above or number(test.comparisons[0].comparator) != 0:
+            return None
+        call, wanted = without_read(test.left), "sum"
+    else:
+        call, wanted = without_read(test), "any"
+    if not isinstance(call, cst.Call) or called(call) != wanted or not isinstance(call.func, cst.Attribute):
+        return None
+    mask = call.args[0].value if len(call.args) == 1 else call.func.value
+    return site.code(mask) if len(call.args) < 2 and is_boolean(site, mask) else None
+
+
+def _only_where(site: Site, statement: cst.BaseStatement, mask: str) -> bool:
+    """Whether a statement assigns through the mask and does nothing else, where it holds nowhere."""
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1 or not pure(statement):
+        return False
+    only = statement.body[0]
+    if not isinstance(only, cst.Assign | cst.AugAssign):
+        return False
+    target = only.targets[0].target if isinstance(only, cst.Assign) and len(only.targets) == 1 else None
+    target = only.target if isinstance(only, cst.AugAssign) else target
+    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+        return False
+    index = target.slice[0].slice
+    calls = [called(each) for each in walk(only.value) if isinstance(each, cst.Call)]
+    raising = {"max", "min", "argmax", "argmin", "item", "median", "amax", "amin", "stack", "cat", "quantile"}
+    return isinstance(index, cst.Index) and site.code(index.value) == mask and not raising & set(calls)
+
+
+def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
+    """What is assigned through a mask, for the whole tensor: without the mask; None where it is no such thing."""
+    mask = site.code(masked.mask)
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(value, lambda each: isinstance(each, cst.Subscript)):
+        assert isinstance(node, cst.Subscript)
+        inner = masked_of(site, node)
+        if inner is None or site.code(inner.mask) != mask or inner.dims != masked.dims:
+            return None
+        changes[node] = inner.tensor
+    if not total(replaced(value, {node: cst.Name("x") for node in changes})):
+        return None
+    kept = [each for each in walk(value) if isinstance(each, cst.Name | cst.Attribute) and not _within(each, changes)]
+    for each in kept:
+        found = site.value(each)
+        if found is not None and found.kind == "tensor":
+            # One value for all, or one for each place behind the mask's dimensions.
+            if found.dims is None or found.dims > masked.dims - masked.mask_dims:
+                return None
+        elif found is None and isinstance(each, cst.Name) and looks_like_tensor(site, each):
+            return None
+    if not elementwise(replaced(value, {node: cst.Name("x") for node in changes})):
+        return None
+    code = cst.Module([]).code_for_node(replaced(value, changes))
+    return code if isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call) else f"({code})"
+
+
+def _row_by_row(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
+    """What modules and matrix products make of the rows that a mask chooses, made of all rows. Whether they look at
+    each row by itself shows in the proof.
+    """
+    mask = site.code(masked.mask)
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(value, lambda each: isinstance(each, cst.Subscript)):
+        assert isinstance(node, cst.Subscript)
+        inner = masked_of(site, node)
+        if inner is None or site.code(inner.mask) != mask:
+            return None
+        changes[node] = inner.tensor
+    whole = replaced(value, changes)
+    return f"({site.code(whole)})" if changes and total_of_rows(site, whole) else None
+
+
+def _within(node: cst.CSTNode, outer: dict[cst.CSTNode, cst.CSTNode]) -> bool:
+    return any(node in walk(each) for each in outer)
