@@ -13,16 +13,18 @@ pytestmark = pytest.mark.skipif(
     tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="the cookbook speaks of torch 2.13 and later"
 )
 
-# Without garbage-collection, which takes long: it is what "debugger" is.
+# Without those whose cause is another one's too.
 ENDED = {
-    "backward-hook": "setting", "break-in-context": "eager-only", "break-in-generator": "eager-only",
-    "break-in-loop": "eager-only", "break-in-try": "eager-only", "c-extension": "constant-result",
+    "autograd-grad": "setting", "backward-hook": "setting", "call-stack": "own-name",
+    "native-kernel": "custom-op", "open-file": "file-when-compiled",
+    "break-in-context": "eager-only", "break-in-generator": "eager-only",
+    "c-extension": "constant-result",
     "class-statement": "class-at-top", "context-manager": "eager-only-context", "debugger": "eager-only",
     "deepcopy": "clone", "disabled-function": "not-disabled", "explicit-break": "no-asked-break",
     "hash-digest": "constant-result", "logger": "eager-only", "logger-once": "eager-only",
     "operating-system": "constant-result", "print": "eager-only", "progress-bar": "no-progress-bar",
-    "reconstruction": "eager-only-context", "recurrent-layer": "setting",
-    "warning": "eager-only", "warning-filter": "eager-only-context",
+    "reconstruction": "eager-only-context", "recurrent-layer": "setting", "serialization": "constant-result",
+    "warning": "eager-only",
 }  # fmt: skip
 # The change of these recipes does something else: it draws other numbers, keeps no time, leaves a lock to the caller.
 NOT_EQUAL = ("clock", "lock", "numpy-random", "python-random", "random-seed", "requires-grad", "tensor-text",
@@ -55,3 +57,61 @@ def test_what_would_do_something_else_is_not_kept(recipe_id: str, tmp_path: Path
     found = search(recipe.before, recipe.inputs, tmp_path)
     assert found.proved == []
     assert found.after.breaks == found.before.breaks > 0
+
+
+def test_a_kernel_that_changes_its_input_is_no_operator_without_saying_so(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    source = """
+import ctypes
+import torch
+
+
+def moved(x):
+    out = torch.empty_like(x)
+    ctypes.memmove(out.data_ptr(), x.data_ptr(), x.numel() * x.element_size())
+    ctypes.memset(x.data_ptr(), 0, x.numel() * x.element_size())
+    return out
+
+
+def f(x):
+    return moved(x * 2) + 1
+"""
+    found = search(source, "(torch.ones(3),)", tmp_path)
+    assert [each.status for each in found.attempts if each.rewrite == "custom-op"][:1] == ["rejected"]
+    assert "opcheck" in found.attempts[0].reason
+
+
+def test_one_change_after_the_other_leaves_one_graph(tmp_path: Path) -> None:
+    """What is behind a break shows once that is gone, at the lines that it has then."""
+    from fixing_in_process import search
+
+    source = """
+import time
+import warnings
+
+import torch
+
+
+@torch.compiler.disable
+def part(x):
+    start = time.time()
+    y = torch.relu(x)
+    print("took", time.time() - start > 60)
+    return y
+
+
+def f(x):
+    y = part(x)
+    warnings.warn("slow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = torch.sqrt(y)
+    print(y.mean().item())
+    return y
+"""
+    found = search(source, "(torch.ones(3),)", tmp_path)
+    assert found.after.breaks == 0
+    assert found.after.graphs == 1
+    assert found.text.count("is_compiling()") == 6
+    assert "if not torch.compiler.is_compiling():\n        if not" not in found.text

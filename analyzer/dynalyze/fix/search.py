@@ -139,7 +139,8 @@ class Search:
         known = set(attempt.evidence.effects)
         attempt.evidence.effects = [each for each in attempt.evidence.effects if each not in self.state.effects]
         attempt.proposed = replace(state, effects=self.state.effects | known)
-        attempt.ends = [each for each in self.state.compiled.breaks if self._find(state, each, self.state) is None]
+        ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
+        attempt.ends = [each for each in ended if self._find(state, each) is None]
 
     def _follow(
         self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
@@ -159,7 +160,8 @@ class Search:
         if reason := reason_against(tried, new.loses):
             attempt.reason = reason
             return None
-        for broken in self._new(new, state):
+        while further := self._new(new, state):
+            broken = further[0]
             if self._stands_at(broken, new, there):
                 attempt.reason = f"the graph breaks there in another way: {broken.gb_type}"
                 return None
@@ -167,7 +169,7 @@ class Search:
             if found is None:
                 attempt.reason = f"{_LEADS_ON} {_place(broken.location)} then: {broken.gb_type}"
                 return None
-            new = found
+            new, deepest = found, deepest - 1
         return new
 
     def _end(self, attempt: Attempt, state: State, broken: GraphBreak, deepest: int) -> State | None:
@@ -175,9 +177,9 @@ class Search:
         if deepest <= 0:
             return None
         for kind, proposal in self._proposals(state, broken):
-            inner = Attempt(broken, state, kind)
+            inner = Attempt(broken, state, kind, title=proposal.title)
             if (found := self._follow(inner, state, proposal, broken, deepest)) is not None:
-                attempt.title += f"; then: {proposal.title}"
+                attempt.title += f"; then: {inner.title}"
                 return found
         return None
 

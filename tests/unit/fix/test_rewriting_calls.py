@@ -130,3 +130,81 @@ def test_a_class_of_constants_goes_to_the_top() -> None:
 def test_a_class_that_may_differ_from_call_to_call_stays(inside: str, use: str) -> None:
     source = f"def f(x):\n    class S:  # here\n        {inside}\n    return {use}\n"
     assert rewritten(source, "class-at-top", MADE) == ""
+
+
+def kernel(body: str, **values: Value) -> str:
+    source = f"import ctypes\nimport torch\n\n\ndef g(x, n):\n{body}\n\n\ndef f(x):\n    return g(x, 1)\n"
+    known = {"x": TENSOR, "n": Value("int"), "ctypes__memmove": function("ctypes.CFUNCTYPE.<locals>.CFunctionType"),
+             "lib__fill": function("ctypes.CDLL.__init__.<locals>._FuncPtr"), **values}  # fmt: skip
+    return rewritten(source, "custom-op", "Unsupported method call", **known)
+
+
+def test_a_kernel_that_fills_what_was_made_for_it_is_an_operator_of_torch() -> None:
+    text = kernel("""    out = torch.empty(x.shape[0], n)
+    ctypes.memmove(out.data_ptr(), x.data_ptr(), n)  # here
+    return out""")
+    assert text == lines("""
+        import ctypes
+        import torch
+
+
+        @torch.library.custom_op("program::g", mutates_args=())
+        def _g_op(x: torch.Tensor, n: int) -> torch.Tensor:
+            out = torch.empty(x.shape[0], n)
+            ctypes.memmove(out.data_ptr(), x.data_ptr(), n)
+            return out
+
+
+        @_g_op.register_fake
+        def _g_op_fake(x: torch.Tensor, n: int) -> torch.Tensor:
+            out = torch.empty(x.shape[0], n)
+            return out
+
+
+        def g(x, n):
+            return _g_op(x.detach(), n)
+
+
+        def f(x):
+            return g(x, 1)
+        """)
+
+
+KERNELS = {
+    "what it was given is returned": "    lib.fill(x.data_ptr())  # here\n    return x",
+    "it computes with torch too": (
+        "    out = torch.empty_like(x)\n    lib.fill(out.data_ptr())  # here\n    return out + x"
+    ),
+    "a gradient may go through": (
+        "    out = torch.empty_like(x)\n    y = x * 2\n    lib.fill(out.data_ptr(), y.data_ptr())  # here\n    return y"
+    ),
+    "its answer is used": "    out = torch.empty_like(x)\n    n = lib.fill(out.data_ptr())  # here\n    return out",
+    "it prints": "    out = torch.empty_like(x)\n    print(x)\n    lib.fill(out.data_ptr())  # here\n    return out",
+    "it is one of the user's own": "    out = torch.empty_like(x)\n    fill(out.data_ptr())  # here\n    return out",
+    "it branches": (
+        "    out = torch.empty_like(x)\n    if n:\n        lib.fill(out.data_ptr())  # here\n    return out"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", KERNELS.values(), ids=list(KERNELS))
+def test_a_kernel_whose_fake_nobody_knows_stays(body: str) -> None:
+    assert kernel(body, fill=function("program.fill")) == ""
+
+
+def test_a_function_that_asks_for_its_own_name_has_it() -> None:
+    source = "import inspect\ndef part(x):\n    name = inspect.currentframe().f_code.co_name  # here\n    return name\n"
+    assert "    name = 'part'\n" in rewritten(source, "own-name")
+    caller = source.replace(".f_code", ".f_back.f_code")
+    assert rewritten(caller, "own-name") == ""
+
+
+def test_a_file_is_read_when_it_is_compiled() -> None:
+    opened = {"open": function("_io.open"), "path": STR}
+    body = "    with open(path{mode}) as file:  # here\n        n = {value}\n    return x + n\n"
+    source = f"import torch\ndef f(x, path):\n{body}"
+    text = rewritten(source.format(mode="", value="int(file.read())"), "file-when-compiled", **opened)
+    assert "def _read_now(path):\n    with open(path) as file:\n        return int(file.read())\n" in text
+    assert "    n = _read_now(path)\n    return x + n\n" in text
+    for mode, value in (', "w"', "file.write('x')"), ("", "int(file.read()) + x"), ("", "next(file)"):
+        assert rewritten(source.format(mode=mode, value=value), "file-when-compiled", **opened) == ""

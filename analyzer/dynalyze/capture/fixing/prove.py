@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
 from dynalyze.capture.fixing.held import Remembering
+from dynalyze.capture.fixing.operators import calls_noted
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
 from dynalyze.capture.fixing.patience import Endless, ended_after
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
@@ -177,13 +178,16 @@ class Prover:
         with self._with(change):
             # What happens once for all, as a message that is logged once, happens in the first pass.
             self._remembering.forget()
-            first_after = self._pass(self._workload, self._eager)
+            operators: dict[str, Callable[[], str]] = {}
+            with calls_noted(change.swap.put if change.swap is not None else (), operators):
+                first_after = self._pass(self._workload, self._eager)
+            refused = next(filter(None, (check() for check in operators.values())), "")
             eager = self._pass(self._workload, self._eager)
         again = self._pass(self._workload, self._eager)
         judged = self._judged("eager", self._workload, first, first_after)
         if judged.equality != "different":
             judged = self._judged("eager", self._workload, before, eager, again)
-        proof.own["eager"] = judged
+        proof.own["eager"] = judged = Compared("different", refused) if refused else judged
         if judged.equality == "different":
             return
         with self._with(change):

@@ -96,6 +96,11 @@ class Swap:
         return ""
 
     @property
+    def put(self) -> list[tuple[dict[str, Any], str]]:
+        """The globals that are there while the change is: each with the name there."""
+        return [(space, name) for space, name, _ in self._put]
+
+    @property
     def codes(self) -> set[types.CodeType]:
         """The code of the functions as they are without the change."""
         return {each.old for each in self._functions}

@@ -11,7 +11,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.harmless import function_name
-from dynalyze.fix.sites import Proposal, Site, walk
+from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _ALWAYS = ("zlib.crc32", "zlib.adler32", "binascii.", "_hashlib.", "hashlib.", "_md5.", "_sha1.", "_sha2.", "_sha256.",
            "_sha512.", "_sha3.", "_blake2.", "base64.", "json.dumps", "re.match", "re.fullmatch", "re.search", "re.sub",
@@ -28,6 +28,8 @@ _FOR_NOW = ("genericpath.", "posixpath.exists", "posixpath.lexists", "posixpath.
 """What hangs on the machine, the process or the disk."""
 _BUILT_IN = tuple(f"builtins.{name}" for name in ("str", "len", "int", "float", "bool", "repr", "bytes", "abs", "min",
                                                  "max", "sorted", "tuple", "ord", "chr", "hex", "round"))  # fmt: skip
+_OWN_NAME = ("inspect.currentframe().f_code.co_name", "sys._getframe().f_code.co_name",
+             "sys._getframe(0).f_code.co_name")  # fmt: skip
 _CONSTANTS = ("str", "int", "float", "bool", "bytes", "NoneType")
 
 
@@ -50,13 +52,75 @@ def ask_when_compiled(site: Site) -> Iterator[Proposal]:
         parameters = {text: text.rpartition(".")[2] for text in variables}
         if len(set(parameters.values())) < len(parameters):
             continue
-        helper = _helper(site, name, whole, parameters)
+        helper = _helper(site, name, f"return {_with_parameters(site, whole, parameters)}", parameters)
         once = "as it is then" if for_now else "for each value of its arguments"
         yield Proposal(
             "", f"Ask `{site.code(call.func)}(...)` when it is compiled, once {once}",
             site.with_nodes({whole: new}, import_of_torch(site) + helper),
         )  # fmt: skip
         return
+
+
+@rewriter("own-name", rank=14)
+def name_of_the_function(site: Site) -> Iterator[Proposal]:
+    """`inspect.currentframe().f_code.co_name`: the name itself."""
+    changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    for node in walk(site.statement, lambda each: isinstance(each, cst.Attribute)):
+        in_nested = any(isinstance(each, cst.Lambda | cst.BaseComp) for each in walk(site.statement))
+        if site.code(node) in _OWN_NAME and not in_nested:
+            changes[node] = cst.SimpleString(repr(site.function.name.value))
+    if changes:
+        yield Proposal("", "Write the name of the function down", site.with_nodes(dict(changes)))
+
+
+@rewriter("file-when-compiled", rank=14)
+def read_when_compiled(site: Site) -> Iterator[Proposal]:
+    """`with open(path) as file: x = file.read()`: read by a helper under torch.compiler.assume_constant_result."""
+    node: cst.CSTNode = site.statement
+    while not isinstance(node, cst.With) and node in site.parents:
+        node = site.parents[node]
+    if not isinstance(node, cst.With) or not isinstance(node.body, cst.IndentedBlock) or len(node.body.body) != 1:
+        return
+    line, item = node.body.body[0], node.items[0]
+    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    if not isinstance(only, cst.Assign) or not isinstance(item.item, cst.Call) or len(node.items) != 1:
+        return
+    name = item.asname.name if item.asname is not None else None
+    variables = _variables(site, item.item)
+    if not isinstance(name, cst.Name) or variables is None or not _opens_to_read(site, item.item):
+        return
+    parameters = {text: text.rpartition(".")[2] for text in variables}
+    if not _only_of_file(site, only.value, name.value) or len(set(parameters.values())) < len(parameters):
+        return
+    helper = _unused(site, "_read_now")
+    body = f"with {_with_parameters(site, item, parameters)}:\n        return {site.code(only.value)}"
+    top = import_of_torch(site) + _helper(site, helper, body, parameters)
+    new = only.with_changes(value=cst.parse_expression(f"{helper}({', '.join(variables)})"))
+    changes: Changes = {node: cst.SimpleStatementLine(body=[new], leading_lines=node.leading_lines)}
+    yield Proposal("", "Read the file when it is compiled, once as it is then", site.with_nodes(changes, top))
+
+
+def _opens_to_read(site: Site, call: cst.Call) -> bool:
+    """`open(path)`, `open(path, "r", encoding=...)`."""
+    if site.code(call.func) != "open" or function_name(site, call) not in ("", "_io.open", "io.open", "builtins.open"):
+        return False
+    plain = [each.value for each in call.args if each.keyword is None]
+    named = [each for each in call.args if each.keyword is not None]
+    modes = [*plain[1:2], *(each.value for each in named if each.keyword and each.keyword.value == "mode")]
+    return len(plain) in (1, 2) and all(site.code(each).strip("\"'") in ("r", "rt", "rb") for each in modes)
+
+
+def _only_of_file(site: Site, node: cst.BaseExpression, file: str) -> bool:
+    """Whether an expression is computed from what is read of the file, by functions that have no effect."""
+    known = ("read", "len", "int", "float", "str", "strip", "json.load", "json.loads", "lower", "upper")
+    for each in walk(node):
+        if isinstance(each, cst.Call) and called(each) not in known and site.code(each.func) not in known:
+            return False
+        if isinstance(each, cst.Lambda | cst.BaseComp | cst.NamedExpr):
+            return False
+    labels = {each.attr for each in walk(node) if isinstance(each, cst.Attribute)}
+    names = {each.value for each in walk(node) if isinstance(each, cst.Name) and each not in labels}
+    return file in names and names <= {file, "json", "len", "int", "float", "str"}
 
 
 def _extended(site: Site, call: cst.BaseExpression) -> cst.BaseExpression:
@@ -128,14 +192,18 @@ def _variables(site: Site, node: cst.BaseExpression) -> list[str] | None:
     return list(dict.fromkeys(found))
 
 
-def _helper(site: Site, name: str, node: cst.BaseExpression, parameters: dict[str, str]) -> str:
+def _helper(site: Site, name: str, body: str, parameters: dict[str, str]) -> str:
+    decorator = f"@{torch_name(site)}.compiler.assume_constant_result"
+    return f"\n\n{decorator}\ndef {name}({', '.join(parameters.values())}):\n    {body}\n"
+
+
+def _with_parameters(site: Site, node: cst.CSTNode, parameters: dict[str, str]) -> str:
+    """A node as source, with the names of a helper's parameters in the place of attributes."""
     replaced = {each: cst.Name(parameters[site.code(each)]) for each in walk(node)
                 if isinstance(each, cst.Attribute) and site.code(each) in parameters}  # fmt: skip
-    body = node.visit(_Put(replaced)) if replaced else node
-    assert isinstance(body, cst.CSTNode)
-    takes = ", ".join(parameters.values())
-    decorator = f"@{torch_name(site)}.compiler.assume_constant_result"
-    return f"\n\n{decorator}\ndef {name}({takes}):\n    return {site.code(body)}\n"
+    changed = node.visit(_Put(replaced))
+    assert isinstance(changed, cst.CSTNode)
+    return site.code(changed)
 
 
 class _Put(cst.CSTTransformer):

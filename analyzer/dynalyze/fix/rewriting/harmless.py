@@ -9,7 +9,7 @@ from dynalyze.fix.sites import Site, walk
 
 PROGRESS = ("tqdm.", "rich.progress.", "progressbar.", "alive_progress.", "transformers.utils.logging.tqdm")
 _REPORTING = ("wandb.", "mlflow.", "tensorboardX.", "torch.utils.tensorboard.", "comet_ml.", "neptune.", "clearml.",
-              "aim.")  # fmt: skip
+              "aim.", "matplotlib.", "visdom.")  # fmt: skip
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once",
             "warning_advice", "success", "trace")  # fmt: skip
 _LOGGERS = ("logger", "log", "logging", "_logger", "LOGGER", "LOG", "_LOGGER")
@@ -38,7 +38,8 @@ _READING = frozenset({
 })  # fmt: skip
 _READING_FUNCTIONS = (
     "math.", "time.", "datetime.", "numpy.", "os.getpid", "posix.getpid", "os.environ", "os.getenv", "os.path.",
-    "sys.getsizeof", "inspect.", "traceback.format", "platform.", "socket.gethostname", "torch.",
+    "sys.getsizeof", "inspect.", "traceback.format", "platform.", "socket.gethostname", "psutil.", "resource.",
+    "uuid.", "torch.",
 )  # fmt: skip
 _CHANGING = frozenset({
     "backward", "manual_seed", "seed", "bernoulli", "multinomial", "normal", "rand", "randn", "randint", "randperm",
