@@ -34,7 +34,7 @@ _INSTALLED = tuple(
     for folder in {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 )
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
-_OF_DYNAMO = re.compile(r"__|sub_\w+$")
+_OF_DYNAMO = re.compile(r"__|sub_\w+$|\w*_\d{6,}_c\d")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
 _GONE = object()
 

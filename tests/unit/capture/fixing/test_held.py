@@ -87,6 +87,17 @@ def test_every_change_is_told_by_name_and_put_back(tmp_path: Path) -> None:
     assert not hasattr(module.model, "new") and not hasattr(module.Box, "count") and "NEW" not in vars(module)
 
 
+def test_what_dynamo_puts_among_globals_is_none_of_the_programs_state(tmp_path: Path) -> None:
+    module = module_of(PROGRAM + "\nmodel = Model().eval()\n", tmp_path / "program.py")
+    held = HeldState()
+    held.add("", module.model, own=True)
+    # As torch._dynamo.output_graph install_global_by_id names them; the prefix may be empty.
+    vars(module).update(
+        {"__compiled_fn_1_abc": 1, "_140539909402480_c5": torch, "__import_torch_140539909402480_c0": torch}
+    )
+    assert not held.changes().values
+
+
 def test_an_iterator_that_goes_on_is_told() -> None:
     for iterator in (iter([1, 2, 3]), itertools.count(), (n for n in range(3))):
         held = HeldState()
