@@ -20,6 +20,7 @@ from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.sites import Site, Value, walk
 from dynalyze.report import GraphBreak, Location
 from dynalyze.rules.recipe import Recipe, find_by_id
+from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")
 
@@ -128,12 +129,12 @@ def f(x):
 GRADIENT = "(torch.tensor([[1.0, -2.0, 3.0], [0.5, 1.5, -1.0]], requires_grad=True),)"
 
 
-@pytest.mark.parametrize("source", OTHERS.values(), ids=OTHERS.keys())
-def test_what_programs_do_with_values(source: str, tmp_path: Path) -> None:
-    assert mended(replaced("data-dependent-if", before=f"import torch\n{source}", inputs=GRADIENT), tmp_path)
+@pytest.mark.parametrize("name", mostly_slow(OTHERS))
+def test_what_programs_do_with_values(name: str, tmp_path: Path) -> None:
+    assert mended(replaced("data-dependent-if", before=f"import torch\n{OTHERS[name]}", inputs=GRADIENT), tmp_path)
 
 
-@pytest.mark.parametrize("recipe", cases(MENDED))
+@pytest.mark.parametrize("recipe", mostly_slow(cases(MENDED)))
 def test_a_change_makes_it_one_graph(recipe: Recipe, tmp_path: Path) -> None:
     assert mended(in_lines(recipe), tmp_path)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.rules.recipe import find_by_id
+from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
@@ -31,7 +32,7 @@ NOT_EQUAL = ("clock", "lock", "numpy-random", "python-random", "random-seed", "r
              "torch-generator")  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe_id", ENDED)
+@pytest.mark.parametrize("recipe_id", mostly_slow(ENDED))
 def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path: Path) -> None:
     from fixing_in_process import search
 
@@ -46,7 +47,7 @@ def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path:
     assert found.proved[0].evidence.outputs == "bitwise"
 
 
-@pytest.mark.parametrize("recipe_id", NOT_EQUAL)
+@pytest.mark.parametrize("recipe_id", mostly_slow(NOT_EQUAL))
 def test_what_would_do_something_else_is_not_kept(recipe_id: str, tmp_path: Path) -> None:
     from fixing_in_process import search
 

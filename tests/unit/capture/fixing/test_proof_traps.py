@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from proving import against, proof_of
+from slow_siblings import mostly_slow
 from trap_programs import RIGHT, WRONG, Change
 
 
@@ -15,11 +16,11 @@ def said_of(change: Change, folder: Path) -> str:
     return against(proof, loses=change.loses)
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", mostly_slow(WRONG, every=3))
 def test_a_wrong_change_is_not_proved(name: str, tmp_path: Path) -> None:
     assert said_of(WRONG[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", mostly_slow(RIGHT, every=3))
 def test_a_right_change_is_proved(name: str, tmp_path: Path) -> None:
     assert said_of(RIGHT[name], tmp_path) == ""
