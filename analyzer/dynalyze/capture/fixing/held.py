@@ -14,6 +14,7 @@ import re
 import sys
 import sysconfig
 import types
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ _INSTALLED = tuple(
     for folder in {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 )
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
-_OF_DYNAMO = re.compile(r"__|sub_\w+$|\w*_\d{6,}_c\d")
+_OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
 _GONE = object()
 
@@ -157,7 +158,7 @@ class HeldState:
             yield f"{path}{part.step(key)}".lstrip("."), value
 
 
-class _Part:
+class _Part(ABC):
     """Something with contents that can be exchanged. `then` are those that it had."""
 
     path = ""
@@ -167,14 +168,16 @@ class _Part:
     def __init__(self, owner: Any) -> None:
         self._owner = owner
 
+    @abstractmethod
     def now(self) -> dict[Any, Any]:
-        raise NotImplementedError
+        """Its contents, by name or position."""
 
     def before(self) -> dict[Any, Any]:
         return self.then
 
+    @abstractmethod
     def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        raise NotImplementedError
+        """Exchange what it has `now` for these contents, as far as it can be changed."""
 
     def step(self, key: Any) -> str:
         return f".{key}" if isinstance(key, str) else f"[{key!r:.60}]"

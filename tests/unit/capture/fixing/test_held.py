@@ -96,6 +96,8 @@ def test_what_dynamo_puts_among_globals_is_none_of_the_programs_state(tmp_path: 
         {"__compiled_fn_1_abc": 1, "_140539909402480_c5": torch, "__import_torch_140539909402480_c0": torch}
     )
     assert not held.changes().values
+    vars(module).update(sub_total=1)
+    assert [path.rpartition(".")[2] for path in held.changes().values] == ["sub_total"], "a global of the program's own"
 
 
 def test_an_iterator_that_goes_on_is_told() -> None:
