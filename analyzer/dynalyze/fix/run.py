@@ -36,6 +36,9 @@ SIDE_EFFECTS = frozenset({"printed", "logged", "warned", RAISES})
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
 _NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be proved of it"
+_NOT_REPEATABLE = (
+    "The program's calls do not do the same twice as they are: what differs by itself could not be compared."
+)
 _NONE_ENDED = "no graph break ends by it"
 _NOTHING_FITS = "no change is known that fits it"
 
@@ -128,6 +131,8 @@ class Road:
                 report.capture.notes.append(f"Nothing could be proved: {baseline.problem}.")
                 fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
                 return Fixing(report)
+            if not baseline.repeatable:
+                report.capture.notes.append(_NOT_REPEATABLE)
             return then(pool, prover, baseline)
 
     def _searched(self, pool: WorkerPool, prover: Prover, baseline: Baseline) -> Fixing:
