@@ -27,7 +27,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -129,9 +128,20 @@ def _text(stream: Any) -> str:
     return str(stream.read().decode(errors="replace").replace("\r\n", "\n"))
 
 
-@cache
+_SERVERS: dict[str, tuple[subprocess.Popen[bytes], str]] = {}
+
+
 def server(what: str) -> str:
-    """The address of a server of this test process, which is started for the first that asks."""
+    """The address of a server of this test process, which is started for the first that asks, and again if it died."""
+    process, address = _SERVERS.get(what, (None, ""))
+    if process is None or process.poll() is not None:
+        if process is not None:  # By the kernel, where memory ran out, or by what a test ran.
+            print(f"the server for {what} ended with {process.returncode}", file=sys.stderr)
+        process, address = _SERVERS[what] = _started(what)
+    return address
+
+
+def _started(what: str) -> tuple[subprocess.Popen[bytes], str]:
     folder = tempfile.TemporaryDirectory(prefix="warm-")
     address = str(Path(folder.name) / "socket")
     env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if what == "measuring" else {})}
@@ -147,7 +157,7 @@ def server(what: str) -> str:
         assert process.poll() is None, f"the server for {what} ended"
         assert time.monotonic() < deadline, f"the server for {what} never listened"
         time.sleep(0.02)
-    return address
+    return process, address
 
 
 def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -210,13 +220,12 @@ def stand_for_interpreter() -> NoReturn:
         addresses = []
     seen = _read_at_import(os.environ)
     adopted = {name: value for name, value in seen.items() if name in ADOPTED}
+    argv = sys.argv[2:]
     for address in filter(None, addresses):
         if {**json.loads(Path(address).with_name("environment").read_text()), **adopted} == seen:
-            break
-    else:
-        os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
-    argv = sys.argv[2:]
-    _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "path": argv[0]})  # noqa: PTH109
+            with contextlib.suppress(ConnectionRefusedError):  # It died: whoever asks next for it starts another.
+                _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "path": argv[0]})  # noqa: PTH109
+    os.execv(sys.executable, [sys.executable, *argv])
 
 
 def _be(address: str, request: Mapping[str, Any]) -> NoReturn:
@@ -280,10 +289,16 @@ def serve(address: str, what: str) -> None:
 
 def _fork(listener: socket.socket, selector: selectors.BaseSelector) -> None:
     connection, _ = listener.accept()
-    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+    streams: list[int] = []
     data = b""
-    while not data.endswith(b"\n"):
-        data += connection.recv(1 << 16)
+    with contextlib.suppress(OSError):  # Whoever asked was killed meanwhile.
+        _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+        while not data.endswith(b"\n") and (more := connection.recv(1 << 16)):
+            data += more
+    if not data.endswith(b"\n"):
+        for handle in (*streams, connection.detach()):
+            os.close(handle)
+        return
     pid = os.fork()
     if pid == 0:
         for key in list(selector.get_map().values()):
