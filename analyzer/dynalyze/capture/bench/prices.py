@@ -33,7 +33,7 @@ _FEWEST_ROUNDS, _MOST_ROUNDS, _PATIENCE = 6, 2000, 4.0
 _CALIBRATING_EVERY = 4
 _SHORT_MS = 2.0  # Of a pass: below it, what another kind of pass left in the caches would make a difference.
 _USUAL_STAMP_MS, _MOST_STAMP_MS = 0.0005, 0.005
-_CLEARLY = 3.0
+_CLEARLY, _ENOUGH = 3.0, 8
 _LARGE = 0.25
 _MOST_SEGMENTS = 4000
 
@@ -459,7 +459,7 @@ class _Passes:
         added = sorted(self.added)
         found = statistics.median(added)
         low, high = added[len(added) // 4], added[3 * len(added) // 4]
-        if found < (high - low) / len(added) ** 0.5 * _CLEARLY:
+        if len(added) < _ENOUGH or found < (high - low) / len(added) ** 0.5 * _CLEARLY:
             found = min(found, marks * _USUAL_STAMP_MS)  # Lost in the noise.
         return min(max(0.0, found / marks), _MOST_STAMP_MS)
 

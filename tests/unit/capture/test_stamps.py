@@ -1,0 +1,21 @@
+"""What a stamp is told to cost: only what clearly comes out of enough passes that were stamped twice."""
+
+import pytest
+
+from dynalyze.capture.bench.prices import Segment, Stamps, _Passes, _StepLayout
+
+LAYOUT = [_StepLayout([(("begin", ""), Segment(0, "entry")), *[(("graph", "0/0"), Segment(0, "graph"))] * 10])]
+
+
+@pytest.mark.parametrize(
+    ("added", "stamp_ms"),
+    [
+        ([0.03] * 20, 0.003),
+        ([0.3], 0.0005),  # One reading can be anything.
+        ([0.3, -0.3, 0.1, -0.1, 0.2, -0.2, 0.3, -0.1, 0.4, 0.1], 0.0005),
+        ([-0.2] * 20, 0.0),
+        ([], 0.0),
+    ],
+)
+def test_the_price_of_a_stamp(added: list[float], stamp_ms: float) -> None:
+    assert _Passes([], Stamps(), LAYOUT, added=added).stamp_ms() == pytest.approx(stamp_ms)
