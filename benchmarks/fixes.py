@@ -2,15 +2,20 @@
 
     python benchmarks/fixes.py hf:ReformerModel hf:LongformerModel path/to/train.py
     python benchmarks/fixes.py --list targets.txt --keep reports/
+    python benchmarks/fixes.py --cookbook
 
-Each target is fixed in a process of its own. A distinct break counts once, however many targets meet it: its file, line
-and type. "by source" counts those that changes of source alone end; "in all" those with settings too.
+Each target is fixed in a process of its own; a line of the list is what stands behind `dynalyze fix`. `--cookbook` adds
+the examples of all recipes, as they are before the change that the recipe tells of. A distinct break counts once,
+however many targets meet it: its file, line and type. "by source" counts those that changes of source alone end; "in
+all" those with settings too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,15 +24,17 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from dynalyze.rules.recipe import recipes
+
 SECONDS = 1800
 
 
 def fixed(target: str, keep: Path, seconds: float) -> dict[str, Any]:
     """The report of `dynalyze fix` on a target; with `error` in the place of breaks where there is none."""
-    report = keep / f"{target.replace('/', '_').replace(':', '.')}.json"
+    report = (keep / re.sub(r"[^\w.-]+", "_", target)[-120:]).with_suffix(".json")
     if not report.exists():
-        command = [sys.executable, "-m", "dynalyze", "fix", *target.split(), "--no-bench", "--quiet-target",
-                   "--json", str(report)]  # fmt: skip
+        command = [sys.executable, "-m", "dynalyze", "fix", "--no-bench", "--quiet-target", "--json", str(report),
+                   *shlex.split(target)]  # fmt: skip
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
@@ -36,6 +43,18 @@ def fixed(target: str, keep: Path, seconds: float) -> dict[str, Any]:
             said = done.stderr.strip().splitlines()
             return {"error": said[-1][:160] if said else f"exit {done.returncode}"}
     return dict(json.loads(report.read_text()))
+
+
+def cookbook(folder: Path) -> list[str]:
+    """The examples of the recipes as targets, written into this folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = []
+    for recipe in recipes():
+        if recipe.kind == "cause":
+            file = folder / f"{recipe.id.replace('-', '_')}.py"
+            file.write_text(recipe.before)
+            targets.append(f"{file}:f --input={shlex.quote(recipe.inputs)}")
+    return targets
 
 
 def place_of(found: dict[str, Any]) -> tuple[str, int, str]:
@@ -48,11 +67,14 @@ def main() -> int:
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--list", type=Path, help="a file with a target a line")
     parser.add_argument("--keep", type=Path, help="a folder for the reports; those that are there are not made again")
+    parser.add_argument("--cookbook", action="store_true", help="the examples of all recipes too")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="the most that a target may take")
     options = parser.parse_args()
     targets = [*options.targets, *(options.list.read_text().split("\n") if options.list else [])]
     keep = options.keep or Path(tempfile.mkdtemp())
     keep.mkdir(exist_ok=True)
+    if options.cookbook:
+        targets += cookbook(keep / "cookbook")
     kinds: dict[tuple[str, int, str], set[str]] = defaultdict(set)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     whole, broken = [], []
