@@ -79,7 +79,7 @@ class _InProcess(proof.Prover):
         self._events = folder
         self._folder = ""
         self._draws = draws
-        self.originals = {}
+        self.originals, self._broken = {}, set()
 
     def _started(self) -> dict[str, Any]:
         return self._prover.baseline()

@@ -18,6 +18,7 @@ from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
+from dynalyze.fix.lines import line_before
 from dynalyze.fix.sites import Value
 from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import Counts
@@ -96,7 +97,7 @@ class Prover:
         if answer["problem"]:
             return Baseline.failed(answer["problem"])
         compiled = self._compiled(answer["folder"])
-        self._broken = {f"{Path(each.location.file).name}:{each.location.line}" for each in compiled.breaks}
+        self._note_broken(compiled, {})
         return Baseline(compiled, answer["repeatable"])
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
@@ -124,7 +125,9 @@ class Prover:
             return Tried(proof, problem=proof["problem"] or difference_in(proof) or "nothing was compiled")
         if (missed := _UNREACHED.fullmatch(proof["draws"]["unproved"])) and missed[1] in self._broken:
             proof["draws"]["unproved"] = ""  # Compiled calls break there: they do run it, if eager ones do not.
-        return Tried(proof, self._compiled(proof["folder"]))
+        after = self._compiled(proof["folder"])
+        self._note_broken(after, texts)
+        return Tried(proof, after)
 
     def changes(self, texts: Texts) -> list[dict[str, str]]:
         """What differs from the files as they are, as a process takes it."""
@@ -132,6 +135,13 @@ class Prover:
             {"path": path, "old": self.originals[path], "new": text}
             for path, text in texts.items() if text != self.originals[path]
         ]  # fmt: skip
+
+    def _note_broken(self, compiled: Compiled, texts: Texts) -> None:
+        """Remember where compiled calls break, by the lines of the code as it is."""
+        for each in (broken.location for broken in compiled.breaks):
+            before = self.originals.get(each.file, "")
+            line = line_before(before, texts.get(each.file, before), each.line)
+            self._broken.add(f"{Path(each.file).name}:{line}")
 
     def _ask(self, do: str, **details: Any) -> dict[str, Any]:
         if self._worker is not None and time.monotonic() - self._began > _SHARE_OF_LIFE * self._life:
