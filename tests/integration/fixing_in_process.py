@@ -96,6 +96,6 @@ class _InProcess(proof.Prover):
     def _end(self, error: tuple[Any, ...]) -> None:
         pass
 
-    def _compiled(self, name: str) -> proof.Compiled:
+    def _compiled(self, name: str, texts: proof.Texts | None = None) -> proof.Compiled:
         self._worker = types.SimpleNamespace(folder=self._events)  # type: ignore[assignment]
-        return super()._compiled(name)
+        return super()._compiled(name, texts)

@@ -48,15 +48,18 @@ class Sources:
     where that has not changed since.
 
     With `readable=False` it opens nothing: for logs of other machines and `--no-source`. `changed` names the files that
-    are not what they were, each with whether its text was kept.
+    are not what they were, each with whether its text was kept. `texts` are those of files whose functions ran with
+    other code than they have.
     """
 
-    def __init__(self, run: RunLog | None = None, *, readable: bool = True) -> None:
+    def __init__(
+        self, run: RunLog | None = None, *, readable: bool = True, texts: Mapping[str, str] | None = None
+    ) -> None:
         self._readable = readable
         self._run = run or RunLog()
         self._seen = seen_sources(self._run)
         self.changed: dict[str, bool] = {}
-        self._files: dict[str, list[str]] = {}
+        self._files: dict[str, list[str]] = {file: _lines_of(text) for file, text in (texts or {}).items()}
         self._trees: dict[str, list[ast.stmt]] = {}
 
     def line(self, file: str, number: int) -> str | None:

@@ -125,7 +125,7 @@ class Prover:
             return Tried(proof, problem=proof["problem"] or difference_in(proof) or "nothing was compiled")
         if (missed := _UNREACHED.fullmatch(proof["draws"]["unproved"])) and missed[1] in self._broken:
             proof["draws"]["unproved"] = ""  # Compiled calls break there: they do run it, if eager ones do not.
-        after = self._compiled(proof["folder"])
+        after = self._compiled(proof["folder"], texts)
         self._note_broken(after, texts)
         return Tried(proof, after)
 
@@ -163,10 +163,10 @@ class Prover:
             worker, self._worker = self._worker, None
             worker.__exit__(*error)
 
-    def _compiled(self, name: str) -> Compiled:
+    def _compiled(self, name: str, texts: Texts | None = None) -> Compiled:
         assert self._worker is not None
         run = read_run(self._worker.folder / name)
-        places, sources = Places(self._folder), Sources(run)
+        places, sources = Places(self._folder), Sources(run, texts=texts)
         compiled = compilations(run, places, sources)
         breaks = graph_breaks(run, places, sources, registry(self._folder), compiled)
         again = recompiles(run, compiled, breaks)

@@ -223,14 +223,16 @@ class Search:
     def _find(self, state: State, broken: GraphBreak, of: State | None = None) -> GraphBreak | None:
         """A break, which is one of the state `of` (the baseline's where None), among those of a state."""
         before = self._prover.originals if of is None else of.texts
-        for each in state.compiled.breaks:
-            if _identity(each, before, state.texts) == _identity(broken, before, before):
-                return each
-        return None
+        wanted = _identity(broken, before, before)
+        found = (each for each in state.compiled.breaks if _same(_identity(each, before, state.texts), wanted))
+        return next(found, None)
 
     def _new(self, state: State, before: State) -> list[GraphBreak]:
-        known = {_identity(each, before.texts, before.texts) for each in before.compiled.breaks}
-        return [each for each in state.compiled.breaks if _identity(each, before.texts, state.texts) not in known]
+        known = [_identity(each, before.texts, before.texts) for each in before.compiled.breaks]
+        return [
+            each for each in state.compiled.breaks
+            if not any(_same(_identity(each, before.texts, state.texts), one) for one in known)
+        ]  # fmt: skip
 
     def _stands_at(self, broken: GraphBreak, state: State, there: GraphBreak) -> bool:
         """Whether a break of a state stands on the line of one of the state before."""
@@ -279,6 +281,11 @@ def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -
     if place.file in now:
         line = line_before(before[place.file], now[place.file], place.line)
     return place.file, broken.gb_type, line, place.column
+
+
+def _same(one: Identity, other: Identity) -> bool:
+    """Whether two tell of one break; columns count where both know them."""
+    return one[:3] == other[:3] and (None in (one[3], other[3]) or one[3] == other[3])
 
 
 def reason_against(tried: Tried, loses: frozenset[str]) -> str:

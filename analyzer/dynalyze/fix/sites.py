@@ -195,7 +195,7 @@ class Site:
         """
         kept = {old: self._bracketed(old, new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in changes.items()}  # fmt: skip
-        changed = self.module.visit(_Replacer(kept))
+        changed = self.module.visit(Replacer(kept))
         assert isinstance(changed, cst.Module)
         code = changed.code.removeprefix(_HOLDER) if self._is_held else changed.code
         first, last = self._span
@@ -224,7 +224,7 @@ class Site:
         return replace(self, text=text, line=line)
 
 
-class _Replacer(cst.CSTTransformer):
+class Replacer(cst.CSTTransformer):
     """Replaces nodes by identity."""
 
     def __init__(self, changes: Changes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -31,6 +31,17 @@ class Masked:
         more = self.dims - self.mask_dims
         return code if not more else f"{code}[{', '.join(['...', *['None'] * more])}]"
 
+    def left_out(self, site: Site) -> str:
+        """Where the mask does not hold, with as many dimensions as the tensor has."""
+        mask = self.mask
+        if isinstance(mask, cst.UnaryOperation) and isinstance(mask.operator, cst.BitInvert):
+            return replace(self, mask=mask.expression).wide(site)
+        return f"~{self.wide(site)}"
+
+    def filled(self, site: Site) -> str:
+        """The whole tensor, with 0 where the mask does not hold."""
+        return f"{bracketed(site, self.tensor)}.masked_fill({self.left_out(site)}, 0)"
+
 
 def masked_of(site: Site, node: cst.BaseExpression) -> Masked | None:
     """`x[mask]` or `torch.masked_select(x, mask)`, where the dimensions of both are known."""
@@ -39,7 +50,9 @@ def masked_of(site: Site, node: cst.BaseExpression) -> Masked | None:
         given = [each.value for each in node.args]
         tensor, mask = (node.func.value, given[0]) if len(given) == 1 else (given[0], given[-1])
         whole = True
-    elif isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+    elif isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Index):
+        if not all(_is_whole(each.slice) for each in node.slice[1:]):
+            return None
         tensor, mask, whole = node.value, node.slice[0].slice.value, False
     else:
         return None
@@ -48,7 +61,14 @@ def masked_of(site: Site, node: cst.BaseExpression) -> Masked | None:
     dims, mask_dims = dims_of(site, tensor), dims_of(site, mask)
     if dims is None or mask_dims is None or not 0 < mask_dims <= dims or (whole and dims != mask_dims):
         return None
+    if isinstance(node, cst.Subscript) and len(node.slice) - 1 > dims - mask_dims:
+        return None
     return Masked(tensor, mask, dims, mask_dims)
+
+
+def _is_whole(part: cst.BaseSlice) -> bool:
+    """`:` of `x[mask, :]`."""
+    return isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None
 
 
 def is_boolean(site: Site, node: cst.BaseExpression, deepest: int = 3) -> bool:

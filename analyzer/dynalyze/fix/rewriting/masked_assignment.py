@@ -10,7 +10,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import block_of
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name, without_read
 from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of, replaced
-from dynalyze.fix.rewriting.purity import UPDATES, elementwise, number, pure, total, total_of_rows
+from dynalyze.fix.rewriting.purity import UPDATES, elementwise, number, pure, total
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 
@@ -27,7 +27,7 @@ def assign_under_mask(site: Site) -> Iterator[Proposal]:
     masked = masked_of(site, target) if target is not None else None
     if masked is None or not isinstance(only, cst.Assign | cst.AugAssign):
         return
-    value = _whole(site, only.value, masked) or _row_by_row(site, only.value, masked)
+    value = _whole(site, only.value, masked)
     if value is None:
         return
     name = site.code(masked.tensor)
@@ -134,22 +134,6 @@ def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
         return None
     code = cst.Module([]).code_for_node(replaced(value, changes))
     return code if isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call) else f"({code})"
-
-
-def _row_by_row(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
-    """What modules and matrix products make of the rows that a mask chooses, made of all rows. Whether they look at
-    each row by itself shows in the proof.
-    """
-    mask = site.code(masked.mask)
-    changes: dict[cst.CSTNode, cst.CSTNode] = {}
-    for node in walk(value, lambda each: isinstance(each, cst.Subscript)):
-        assert isinstance(node, cst.Subscript)
-        inner = masked_of(site, node)
-        if inner is None or site.code(inner.mask) != mask:
-            return None
-        changes[node] = inner.tensor
-    whole = replaced(value, changes)
-    return f"({site.code(whole)})" if changes and total_of_rows(site, whole) else None
 
 
 def _within(node: cst.CSTNode, outer: dict[cst.CSTNode, cst.CSTNode]) -> bool:

@@ -150,7 +150,7 @@ def _over_all(site: Site, masked: Masked, name: str, dims: str) -> str | None:
         if not boolean:
             return None
         return f"({code} & {mask}).any({dims})" if name == "any" else f"({code} | ~{mask}).all({dims})"
-    filled = f"{code}.masked_fill(~{mask}, 0)"
+    filled = masked.filled(site)
     if name == "sum":
         return f"{filled}.sum({dims})"
     if known is not None and known.dtype == "float16":

@@ -48,7 +48,8 @@ def total_of_rows(site: Site, node: cst.CSTNode) -> bool:
     """The same with modules, methods of the model and matrix products in it, whatever they cost."""
 
     def allowed(call: cst.Call) -> bool:
-        found = site.value(call.func)
+        # What a list or a dictionary of modules holds is one.
+        found = site.value(call.func.value if isinstance(call.func, cst.Subscript) else call.func)
         module = found is not None and found.kind == "nn.Module"
         of_model = found is not None and found.kind == "function" and not found.name.startswith("torch")
         return called(call) in _TOTAL or module or of_model
@@ -62,11 +63,19 @@ def _total(node: cst.CSTNode, allowed: Callable[[cst.Call], bool], safe: tuple[t
             return False
         if isinstance(each, cst.BinaryOperation) and not _safe(each, safe):
             return False
-        if isinstance(each, cst.Index) and not isinstance(each.value, cst.Name | cst.Ellipsis):
-            return False  # One element that need not be there.
+        if isinstance(each, cst.Subscript) and not _is_there(each):
+            return False
         if isinstance(each, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp):
             return False
     return True
+
+
+def _is_there(node: cst.Subscript) -> bool:
+    """Whether it asks for no single element, which need not be there, but of a shape."""
+    if isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape":
+        return True
+    indices = [each.slice.value for each in node.slice if isinstance(each.slice, cst.Index)]
+    return all(isinstance(each, cst.Name | cst.Ellipsis) for each in indices)
 
 
 def _safe(node: cst.BinaryOperation, safe: tuple[type[cst.CSTNode], ...]) -> bool:

@@ -120,13 +120,18 @@ def _with_rows(site: Site, call: cst.Call, rows: str) -> str | None:
         return f"{code}.masked_fill{'_' * name.endswith('_')}({mask}, {site.code(third)})"
     if name not in ("index_add", "index_add_"):
         return None
-    of_rows: dict[cst.CSTNode, cst.CSTNode] = {}
+    of_rows: dict[cst.CSTNode, cst.CSTNode] = {}  # Rows that are left out must be numbers, whatever they are.
     for node in walk(third, lambda each: isinstance(each, cst.Subscript)):
         assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
         if isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value == rows:
+            dims = dims_of(site, node.value)
+            if not dims:
+                return None
+            filled = cst.parse_expression(Masked(node.value, second, dims, 1).filled(site))
             whole = cst.SubscriptElement(cst.Slice(None, None), comma=node.slice[0].comma)
-            of_rows[node] = node.value if len(node.slice) == 1 else node.with_changes(slice=[whole, *node.slice[1:]])
+            more = [whole, *node.slice[1:]]
+            of_rows[node] = filled if len(more) == 1 else node.with_changes(value=filled, slice=more)
     added = replaced(third, of_rows)
     if not of_rows or rows in names_of(added) or not total_of_rows(site, added):
         return None
