@@ -292,7 +292,9 @@ class _Loop:
             return known and total_of_rows(self.site, only_one.value)
         if _assigned(statement) is None or not isinstance(only_one, cst.Assign):
             return False
-        return total_of_rows(self.site, self._with_changes(only_one.value).visit(_NamesForTexts()))
+        bare = replaced(only_one.value, {old: cst.Name("x") for old in self._changes}).visit(_NamesForTexts())
+        assert isinstance(bare, cst.CSTNode)
+        return total_of_rows(self.site, bare)
 
     def _makes(self, name: str) -> bool:
         return any(name in (_assigned(each) or ([],))[0] for each in walk(self.node.body))
