@@ -75,6 +75,26 @@ ROWS = """rows = torch.where(chosen == number)[0]
 MASK = """mask = chosen == number
             if mask.any():
                 out[mask] = expert(x[mask]) * weight[mask].unsqueeze(-1)"""
+HIT_EXPERTS = (
+    EXPERTS.partition("        for number")[0]
+    + """
+        weight = weight[:, None]
+        sent = torch.nn.functional.one_hot(chosen[:, None], 2).permute(2, 1, 0)
+        hit = torch.greater(sent.sum(dim=(-1, -2)), 0).nonzero()
+        for e in hit:
+            slot, row = torch.where(sent[e].squeeze(0))
+            y = self.experts[e](x[None, row].reshape(-1, x.shape[-1])) * weight[row, slot, None]
+            out.index_add_(0, row, y.to(x.dtype))
+        return out
+
+
+experts = Experts()
+
+
+def f(x):
+    return experts(x)
+"""
+)
 OTHERS = {
     "early-return": """
 def f(x):
@@ -125,6 +145,16 @@ def f(x):
 """,
     "rows-of-experts": EXPERTS.replace("{body}", ROWS),
     "mask-of-experts": EXPERTS.replace("{body}", MASK),
+    "hit-experts": HIT_EXPERTS,
+    "rows-put-back": """
+def f(x):
+    mask = x.sum(-1) > 0
+    y = x * 2
+    y = y.masked_scatter(mask.unsqueeze(-1), torch.nn.functional.softmax(y[mask], -1) + y[mask])
+    t = y[~mask] * 3
+    y[~mask] += t
+    return y
+""",
 }
 GRADIENT = "(torch.tensor([[1.0, -2.0, 3.0], [0.5, 1.5, -1.0]], requires_grad=True),)"
 

@@ -30,6 +30,7 @@ TRAPS = (
     "item-truncated", "double-to-float", "integer-overflow", "input-returned", "view-in-place", "input-in-place",
     "sqrt-of-negatives", "division-by-zero-inference", "dropout-in-both-sides", "other-dtype", "other-shape",
     "other-strides", "never-taken-at-all", "never-taken-nan", "check-dropped",
+    "rows-that-mix", "rows-that-are-counted", "experts-that-mix",
 )  # fmt: skip
 _CHANGES = (
     lambda x: x.abs(), lambda x: -x.abs(), lambda x: x * 0, lambda x: x * 1e4, lambda x: x * float("nan"),

@@ -138,6 +138,28 @@ WRONG: dict[str, Change] = {
     "division-by-zero-inference": change(
         "if x.abs().min() > 0:\n    y = 1 / x\nelse:\n    y = x * 2",
         "y = torch.where(x.abs().min() > 0, 1 / x, x * 2)", around="{}\nreturn y", calls="(torch.randn(3, 4),)"),
+    # Rows that a mask leaves out, computed all the same.
+    "rows-that-mix": change(
+        "y[m] = self.f(y[m])", "y.copy_(torch.where(m[:, None], self.f(y.masked_fill(~m[:, None], 0)), y))",
+        around="y = x * 1\nm = x[:, 0] > x[:, 0].mean()\n{}\nreturn y", init="self.f = Centre()",
+        top="class Centre(torch.nn.Module):\n    def forward(self, x):\n        return x - x.mean(0)"),
+    "rows-that-are-counted": change(
+        "y[m] = self.f(y[m])", "y.copy_(torch.where(m[:, None], self.f(y.masked_fill(~m[:, None], 0)), y))",
+        around="y = x * 1\nm = x[:, 0] > x[:, 0].mean()\n{}\nreturn y", init="self.f = Counting()",
+        top="COUNT = 0\nclass Counting(torch.nn.Module):\n    def forward(self, x):\n"
+            "        global COUNT\n        COUNT += len(x)\n        return x * 2"),
+    "rows-of-nan": change(
+        "y[m] = self.linear(y[m])", "y.copy_(torch.where(m[:, None], self.linear(y), y))", train=True,
+        around="y = x * 1\nm = ~x.isnan().any(-1)\n{}\nreturn y",
+        calls="(torch.tensor([[1.0, 2.0, 3.0, 4.0], [float('nan')] * 4]),)"),
+    "experts-that-mix": change(
+        "y.index_add_(0, row, self.f(x[row]) * w[row, slot, None])",
+        "rows = sent[e].any(1).T; y.add_((self.f(x.masked_fill(~rows, 0)) * w).masked_fill(~rows, 0))",
+        around="w, at = x[:, :2].max(-1, keepdim=True)\nsent = F.one_hot(at, 2).permute(2, 1, 0) > 0\n"
+               "y = torch.zeros_like(x)\nhit = sent.any(-1).any(-1).nonzero()\n"
+               "for e in hit:\n    slot, row = torch.where(sent[e].squeeze(0))\n    {}\nreturn y",
+        init="self.f = Centre()", calls="(torch.randn(8, 4),)",
+        top="class Centre(torch.nn.Module):\n    def forward(self, x):\n        return x - x.mean(0)"),
     # Random numbers.
     "dropout-in-one-side": change(
         "if x.sum() > 0:\n    y = F.dropout(x, 0.5, self.training)\nelse:\n    y = x * 2",

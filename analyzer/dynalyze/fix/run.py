@@ -36,6 +36,8 @@ SIDE_EFFECTS = frozenset({"printed", "logged", "warned", RAISES})
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
 _NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be proved of it"
+_BACKEND = "Backend compiler"
+_OF_A_BACKEND = "the backend raises there, which has no part in the proof: only Dynamo's graphs are compared"
 _NOT_REPEATABLE = (
     "The program's calls do not do the same twice as they are: what differs by itself could not be compared."
 )
@@ -115,7 +117,10 @@ class Road:
             try:
                 return self._within(pool, then)
             except Stopped:
-                self._report.outcome.status, self._report.outcome.message = "interrupted", how_it_ended()
+                message = how_it_ended()
+                self._report.outcome.status, self._report.outcome.message = "interrupted", message
+                assert self._report.fixed is not None
+                self._report.fixed.unfixed = [_unfixed(each, message) for each in self._report.graph_breaks]
                 return Fixing(self._report)
 
     def _within(self, pool: WorkerPool, then: Callable[[WorkerPool, Prover, Baseline], Fixing]) -> Fixing:
@@ -148,7 +153,10 @@ class Road:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
         self._told(attempts, wanted, search)
         if fixed.kept and report.outcome.status != "interrupted":
-            self._concluded(pool, prover, search.state)
+            after = self._concluded(pool, prover, search.state)
+            gone, _ = _moved(report.graph_breaks, after, prover.originals, search.state.texts)
+            names = {each.id for each in gone if each.id not in wanted}
+            fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in names]
         return Fixing(report, prover.originals, search.state.texts)
 
     def _judged(
@@ -196,13 +204,13 @@ class Road:
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
         """The breaks of the baseline that are to end, by the ids that they have in the report."""
-        own = {_at(each): each for each in found}
-        asked = [each for each in self._report.graph_breaks if not self._wish.only or each.id in self._wish.only]
-        there = {each.id: own[_at(each)] for each in asked if _at(each) in own}
+        known = self._report.graph_breaks
+        asked = [each for each in known if not self._wish.only or each.id in self._wish.only]
+        own = {each.id: [one for one in found if _is_same(one, each)] for each in asked}
+        there = {name: ones[0] for name, ones in own.items() if ones}
         # Under fullgraph the run ended with the first break: the others have no id in it.
-        if not self._wish.only and any(each.effect == "error" for each in self._report.graph_breaks):
-            known = {_at(each) for each in self._report.graph_breaks}
-            there |= {f"{each.id}+": each for each in found if _at(each) not in known}
+        if not self._wish.only and any(each.effect == "error" for each in known):
+            there |= {f"{each.id}+": each for each in found if not any(_is_same(each, one) for one in known)}
         return there
 
     def _proved_together(self, search: Search, attempts: list[Attempt]) -> None:
@@ -237,7 +245,8 @@ class Road:
         reasons = {name: each.reason for each in report.fixes for name in each.breaks if each.reason}
         for broken in report.graph_breaks:
             if broken.id not in ended and (not self._wish.only or broken.id in self._wish.only):
-                reason = reasons.get(broken.id) or (_NOTHING_FITS if broken.id in wanted else _NOT_REPLAYED)
+                missed = _NOTHING_FITS if broken.id in wanted else _why_not_replayed(broken)
+                reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
     def _speed(self, pool: WorkerPool, prover: Prover, state: State) -> Speedup | None:
@@ -328,5 +337,12 @@ def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:
     return Unfixed(broken.id, broken.gb_type, broken.location, reason)
 
 
-def _at(broken: GraphBreak) -> tuple[Any, ...]:
-    return broken.location.file, broken.location.line, broken.location.column, broken.gb_type
+def _is_same(one: GraphBreak, other: GraphBreak) -> bool:
+    """Whether a break of one run is that of another one; columns count where both know them."""
+    a, b = one.location, other.location
+    columns = {a.column, b.column}
+    return (a.file, a.line, one.gb_type) == (b.file, b.line, other.gb_type) and (None in columns or len(columns) == 1)
+
+
+def _why_not_replayed(broken: GraphBreak) -> str:
+    return _OF_A_BACKEND if broken.gb_type.startswith(_BACKEND) else _NOT_REPLAYED

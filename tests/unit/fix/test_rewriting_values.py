@@ -91,6 +91,10 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("if mask.any():\n    x[mask] = 0.0", "x[mask] = 0.0"),
         ("if rows.sum().item() > 0:\n    x[rows] += vector", "x[rows] += vector"),
         ("x[rows] += vector", "x.copy_(torch.where(rows[..., None], x + vector, x))"),
+        (
+            "if x.sum() > 0:\n    y[y.sum(dim=1).eq(0)] = 1.0",
+            "y.copy_(torch.where((x.sum() > 0).reshape(()) & y.sum(dim=1).eq(0)[..., None], (1.0), y))",
+        ),
     ],
 )
 def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> None:
@@ -144,11 +148,84 @@ def test_rows_where_something_holds_are_a_mask() -> None:
     used_otherwise = "at, = torch.where(rows)  # here\ny = x.index_fill(0, at, 0.0)\nreturn y, at"
     assert changed(SHAPE, used_otherwise) == {}
     added = changed(SHAPE, "at, = torch.where(rows)  # here\ny.index_add_(0, at, self.f(x[at]) * vector[at, None])")
-    wanted = "at = rows\ny.add_((self.f(x) * vector[:, None]).masked_fill(~at[..., None], 0))"
+    wanted = (
+        "at = rows\ny.add_((self.f(x.masked_fill(~at[..., None], 0)) * vector.masked_fill(~at, 0)[:, None])"
+        ".masked_fill(~at[..., None], 0))"
+    )
     assert added == {"rows-as-mask": wanted}
     guarded = "at = torch.where(rows)[0]  # here\nif len(at) > 0:\n    y.index_add_(0, at, self.f(x[at]))\nreturn y"
-    wanted = "at = rows\ny.add_((self.f(x)).masked_fill(~at[..., None], 0))\nreturn y"
+    wanted = "at = rows\ny.add_((self.f(x.masked_fill(~at[..., None], 0))).masked_fill(~at[..., None], 0))\nreturn y"
     assert changed(SHAPE, guarded) == {"rows-as-mask": wanted}
+
+
+def test_rows_that_a_mask_chooses_and_puts_back_are_all_computed() -> None:
+    body = "t = self.f(x[~rows])  # here\n{}t = self.f(t)\nx[~rows] += t.to(x.dtype)\nreturn x"
+    wanted = (
+        "t = self.f(x.masked_fill(rows[..., None], 0))\nt = self.f(t)\n"
+        "x.copy_(torch.where((~rows)[..., None], x + (t.to(x.dtype)), x))\nreturn x"
+    )
+    assert changed(SHAPE, body.format("")) == {"rows-under-mask": wanted}
+    assert changed(SHAPE, body.format("rows = rows & rows\n")) == {}
+    assert changed(SHAPE, body.format("rows.fill_(True)\n")) == {}
+    assert changed(SHAPE, body.format("seen(t)\n")) == {}
+    assert changed(SHAPE, body.format("size = t.shape[0]\n")) == {}
+    assert changed(SHAPE, body.format("t = torch.sqrt(t)\n")) == {}
+    assert changed(SHAPE, body.format("t = torch.nn.functional.dropout(t)\n")) == {}
+    scattered = "x = x.masked_scatter({}.unsqueeze(-1), self.f(x[rows]))  # here\nreturn x"
+    chosen = "x = torch.where(rows[..., None], self.f(x.masked_fill(~rows[..., None], 0)), x)\nreturn x"
+    assert changed(SHAPE, scattered.format("rows")) == {"rows-under-mask": chosen}
+    assert changed(SHAPE, scattered.format("~rows")) == {}
+    assert changed(SHAPE, "x = x.masked_scatter(rows, self.f(x[rows]))  # here\nreturn x") == {}
+    two = "x[rows], y[rows] = self.f(x[rows])  # here\nreturn x"
+    pair = "x_rows, y_rows = self.f(x.masked_fill(~rows[..., None], 0))\n"
+    copied = "".join(f"{name}.copy_(torch.where(rows[..., None], {name}_rows, {name}))\n" for name in "xy")
+    assert changed(SHAPE, two) == {"rows-under-mask": f"{pair}{copied}return x"}
+
+
+EXPERTS = """
+hit = torch.greater(sent.sum(dim=(-1, -2)), 0).nonzero()  # here
+for e in hit:
+    slot, row = torch.where(sent[e].squeeze(0))
+    z = self.experts[f"expert_{e[0]}"](x[row]) * weights[row, slot, None]
+    y.index_add_(0, row, z.to(x.dtype))
+return y
+"""
+ALL_EXPERTS = """
+hit = torch.greater(sent.sum(dim=(-1, -2)), 0)
+for e in range(hit.shape[0]):
+    sent_ = (sent[e] != 0) & hit[e]
+    rows = sent_.any(0)
+    z = self.experts[f"expert_{e}"](x.masked_fill(~rows[..., None], 0)) * torch.where(sent_.transpose(0, 1), \
+weights.narrow(1, 0, sent_.shape[0]), 0).sum(1)[:, None]
+    y.add_(z.to(x.dtype).masked_fill(~rows[..., None], 0))
+return y
+"""
+
+
+def test_experts_compute_with_all_rows() -> None:
+    found = changed(SHAPE, EXPERTS)
+    assert found == {"experts-under-mask": ALL_EXPERTS.strip("\n")}
+    counted = EXPERTS.replace("  # here", "").replace("e[0]", "e").replace("for e in hit", "for e in range(size)")
+    found = changed(SHAPE, counted.replace("sent[e].squeeze(0))", "sent[e])  # here"))
+    assert "for e in range(size):" in found["experts-under-mask"]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("* weights[row, slot, None]", "+ weights[row, slot, None]"),
+        ("z.to(x.dtype)", "z.relu()"),  # Of a row that is sent in two slots, each is one.
+        ("y.index_add_(0, row, z.to(x.dtype))", "y[row] += z"),
+        ("return y", "return y, z"),
+        ("return y", "return y, hit"),
+        ("    slot, row", "    seen(e)\n    slot, row"),
+        ("    slot, row", "    self.count[e] += 1\n    slot, row"),
+        ("y.index_add_", "size = row.numel()\n    y.index_add_"),
+        ("y.index_add_", "z = torch.log(z)\n    y.index_add_"),
+    ],
+)
+def test_experts_that_do_more_keep_their_rows(was: str, becomes: str) -> None:
+    assert changed(SHAPE, EXPERTS.replace(was, becomes)) == {}
 
 
 @pytest.mark.parametrize(

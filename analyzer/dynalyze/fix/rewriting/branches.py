@@ -11,6 +11,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import Choice, Statements, after, assigned_by, choice_of
 from dynalyze.fix.rewriting.conditions import Condition, import_of_torch, tensor_condition, torch_name
 from dynalyze.fix.rewriting.higher_order import Conds, own
+from dynalyze.fix.rewriting.masked_assignment import assigned_under_mask
 from dynalyze.fix.rewriting.purity import UPDATES, alike, names_of, pure, total
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
@@ -58,20 +59,18 @@ def choose_with_where(site: Site) -> Iterator[Proposal]:
 
 @rewriter("where-in-place", *_BRANCHING, rank=22)
 def update_with_where(site: Site) -> Iterator[Proposal]:
-    """`if c: x += w`: `x.copy_(torch.where(c, x + w, x))`, which changes the same memory."""
+    """`if c: x += w`, `if c: x[mask] = w`: `x.copy_(torch.where(c, x + w, x))`, which changes the same memory."""
     statement = site.statement
     if not isinstance(statement, cst.If) or statement.orelse is not None or len(statement.body.body) != 1:
         return
     condition, line = tensor_condition(site, statement.test), statement.body.body[0]
     only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
-    if condition is None or not isinstance(only, cst.AugAssign) or not total(only.value):
+    if condition is None or not isinstance(only, cst.Assign | cst.AugAssign):
         return
-    found = site.value(only.target)
-    if found is None or found.kind != "tensor" or "float" not in found.dtype or type(only.operator) not in UPDATES:
+    text = _updated(site, condition.tensor, only)
+    if text is None:
         return
-    x = site.code(only.target)
-    torch, changed = torch_name(site), f"{x} {UPDATES[type(only.operator)]} ({site.code(only.value)})"
-    (new,) = statements_of(f"{x}.copy_({torch}.where({condition.tensor}, {changed}, {x}))\n")
+    (new,) = statements_of(text)
     if condition.static is not None:
         (outer,) = statements_of(f"if {condition.static}:\n    pass\n")
         assert isinstance(outer, cst.If)
@@ -80,6 +79,18 @@ def update_with_where(site: Site) -> Iterator[Proposal]:
         "", "Compute the update always and choose with torch.where",
         site.with_statement(new, top=import_of_torch(site)), sides=_sides(site, statement),
     )  # fmt: skip
+
+
+def _updated(site: Site, condition: str, only: cst.Assign | cst.AugAssign) -> str | None:
+    masked = assigned_under_mask(site, only, f"{condition}.reshape(())")
+    if masked is not None or not isinstance(only, cst.AugAssign) or not total(only.value):
+        return masked
+    found = site.value(only.target)
+    if found is None or found.kind != "tensor" or "float" not in found.dtype or type(only.operator) not in UPDATES:
+        return None
+    x = site.code(only.target)
+    changed = f"{x} {UPDATES[type(only.operator)]} ({site.code(only.value)})"
+    return f"{x}.copy_({torch_name(site)}.where({condition}, {changed}, {x}))\n"
 
 
 @rewriter("cond", *_BRANCHING, rank=30)

@@ -84,16 +84,18 @@ class _Sent:
     @classmethod
     def of(cls, site: Site, statement: cst.CSTNode) -> _Sent | None:
         found = _assigned(statement)
-        if found is None or len(found[0]) != _SLOTS or not isinstance(found[1], cst.Call):
+        if found is None or len(found[0]) != _SLOTS:
             return None
-        call = found[1]
+        (slot, row), call = found
+        if not isinstance(call, cst.Call):
+            return None
         plain = [each.value for each in call.args if each.keyword is None]
         if called(call) == "where" and len(call.args) == len(plain) == 1:
-            return cls(statement, *found[0], plain[0])
+            return cls(statement, slot, row, plain[0])
         as_tuple = [each for each in call.args if each.keyword is not None and each.keyword.value == "as_tuple"]
         if called(call) != "nonzero" or len(as_tuple) != 1 or not isinstance(call.func, cst.Attribute):
             return None
-        return cls(statement, *found[0], plain[0] if plain else call.func.value)
+        return cls(statement, slot, row, plain[0] if plain else call.func.value)
 
 
 @dataclass

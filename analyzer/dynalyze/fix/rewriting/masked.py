@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from dynalyze.fix.rewriting.conditions import assigned_values, called, looks_like_tensor
-from dynalyze.fix.rewriting.purity import elementwise, number, total
+from dynalyze.fix.rewriting.purity import elementwise, names_of, number, total
 from dynalyze.fix.sites import Site, walk
 
 MASKED = ("Dynamic shape operator", "Data-dependent", "Data dependent operator", "Unsupported function call")
 """Types of breaks of code that chooses by a mask."""
 _BOOLEAN = ("isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge", "le", "logical_and", "logical_or",
             "logical_not", "bool", "isin", "isclose")  # fmt: skip
+
+
+_REDUCING = ("sum", "mean", "any", "all", "amax", "amin")
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,28 @@ def dims_of(site: Site, node: cst.BaseExpression, deepest: int = 3) -> int | Non
         parts = [node.left, node.right]
     elif isinstance(node, cst.UnaryOperation):
         parts = [node.expression]
-    elif isinstance(node, cst.Call) and elementwise(node) and isinstance(node.func, cst.Attribute):
+    elif isinstance(node, cst.Call) and called(node) in _REDUCING and isinstance(node.func, cst.Attribute):
+        return _dims_left(site, node, deepest)
+    elif (
+        isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+        and (elementwise(node) or called(node) in {*_BOOLEAN} - {"isin"})
+    ):  # fmt: skip
         is_method = looks_like_tensor(site, node.func.value)
         parts = [*([node.func.value] if is_method else []), *(each.value for each in node.args if not each.keyword)]
     known = [dims_of(site, each, deepest) for each in parts]
     return max((each for each in known if each is not None), default=None) if None not in known else None
+
+
+def _dims_left(site: Site, call: cst.Call, deepest: int) -> int | None:
+    """Of `x.sum()`, `x.sum(1)` and `x.sum(dim=(0, 1))`."""
+    dims = dims_of(site, cst.ensure_type(call.func, cst.Attribute).value, deepest)
+    if not call.args:
+        return 0 if dims is not None else None
+    over = call.args[0]
+    if dims is None or len(call.args) > 1 or (over.keyword is not None and over.keyword.value != "dim"):
+        return None
+    places = [each.value for each in over.value.elements] if isinstance(over.value, cst.Tuple) else [over.value]
+    return dims - len(places) if all(isinstance(number(each), int) for each in places) else None
 
 
 class Replace(cst.CSTTransformer):
@@ -131,6 +152,25 @@ def replaced(node: cst.BaseExpression, changes: dict[cst.CSTNode, cst.CSTNode]) 
 
 def times(node: cst.CSTNode, name: str) -> int:
     return sum(1 for each in walk(node) if isinstance(each, cst.Name) and each.value == name)
+
+
+def changed_by(statements: Sequence[cst.CSTNode], names: set[str]) -> bool:
+    """Whether statements assign to one of these names, or change in place what it holds."""
+    for node in (each for statement in statements for each in walk(statement)):
+        if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For):
+            if _assigned_in(node.target) & names:
+                return True
+        elif isinstance(node, cst.Call) and called(node).endswith("_") and names_of(node.func) & names:
+            return True
+    return False
+
+
+def _assigned_in(target: cst.CSTNode) -> set[str]:
+    """The names in a target, without those of indices."""
+    if isinstance(target, cst.Subscript):
+        return _assigned_in(target.value)
+    own = {target.value} if isinstance(target, cst.Name) else set()
+    return own.union(*map(_assigned_in, target.children))
 
 
 def bracketed(site: Site, node: cst.BaseExpression) -> str:

@@ -20,27 +20,33 @@ def assign_under_mask(site: Site) -> Iterator[Proposal]:
     statement = site.statement
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return
-    only = statement.body[0]
+    text = assigned_under_mask(site, statement.body[0])
+    if text is not None:
+        yield Proposal(
+            "", "Choose between the whole tensors in the place of copying through the mask",
+            site.with_statement(*statements_of(text), top=import_of_torch(site)),
+        )  # fmt: skip
+
+
+def assigned_under_mask(site: Site, only: cst.BaseSmallStatement, condition: str = "") -> str | None:
+    """`x[mask] = ...` as a copy of the whole tensor, which keeps what it was where a condition does not hold either."""
     target = only.target if isinstance(only, cst.AugAssign) else None
     if isinstance(only, cst.Assign) and len(only.targets) == 1:
         target = only.targets[0].target
     masked = masked_of(site, target) if target is not None else None
     if masked is None or not isinstance(only, cst.Assign | cst.AugAssign):
-        return
+        return None
     value = _whole(site, only.value, masked)
     if value is None:
-        return
+        return None
     name = site.code(masked.tensor)
     if isinstance(only, cst.AugAssign):
         operator = UPDATES.get(type(only.operator))
         if operator is None:
-            return
+            return None
         value = f"{name} {operator} {value}"
-    new = statements_of(f"{name}.copy_({torch_name(site)}.where({masked.wide(site)}, {value}, {name}))\n")
-    yield Proposal(
-        "", "Choose between the whole tensors in the place of copying through the mask",
-        site.with_statement(*new, top=import_of_torch(site)),
-    )  # fmt: skip
+    chosen = f"{condition} & {masked.wide(site)}" if condition else masked.wide(site)
+    return f"{name}.copy_({torch_name(site)}.where({chosen}, {value}, {name}))\n"
 
 
 @rewriter("mask-as-index", *MASKED, rank=16)

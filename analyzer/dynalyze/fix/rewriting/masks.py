@@ -8,7 +8,7 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, is_first_of, torch_name
-from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, is_boolean, masked_of, times
+from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, changed_by, is_boolean, masked_of, times
 from dynalyze.fix.rewriting.purity import names_of, number
 from dynalyze.fix.rewriting.reads import takes_a_tensor
 from dynalyze.fix.sites import Proposal, Site, walk
@@ -55,7 +55,7 @@ def reduce_variable(site: Site) -> Iterator[Proposal]:
     if not isinstance(only, cst.Assign) or len(only.targets) != 1 or not isinstance(only.targets[0].target, cst.Name):
         return
     name = only.targets[0].target.value
-    if masked_of(site, only.value) is None or _changed_after(site, names_of(only.value)):
+    if masked_of(site, only.value) is None or changed_by(site.following, names_of(only.value)):
         return
     changes: dict[cst.CSTNode, cst.CSTNode | None] = {}
     for after in site.following:
@@ -72,18 +72,6 @@ def reduce_variable(site: Site) -> Iterator[Proposal]:
             "", "Ask the whole tensor and the mask, without choosing by it",
             site.with_nodes({**changes, statement: None}, import_of_torch(site)),
         )  # fmt: skip
-
-
-def _changed_after(site: Site, names: set[str]) -> bool:
-    """Whether the statements after the site assign to one of these names, or change what it holds."""
-    for after in site.following:
-        for node in walk(after):
-            if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For):
-                if names_of(node.target) & names:
-                    return True
-            elif isinstance(node, cst.Call) and called(node).endswith("_") and names_of(node.func) & names:
-                return True
-    return False
 
 
 class _ReplaceName(cst.CSTTransformer):

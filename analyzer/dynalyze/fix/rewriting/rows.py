@@ -132,8 +132,8 @@ def _with_rows(site: Site, call: cst.Call, rows: str) -> str | None:
             whole = cst.SubscriptElement(cst.Slice(None, None), comma=node.slice[0].comma)
             more = [whole, *node.slice[1:]]
             of_rows[node] = filled if len(more) == 1 else node.with_changes(value=filled, slice=more)
-    added = replaced(third, of_rows)
-    if not of_rows or rows in names_of(added) or not total_of_rows(site, added):
+    bare = replaced(third, dict.fromkeys(of_rows, cst.Name("x")))
+    if not of_rows or rows in names_of(bare) or not total_of_rows(site, bare):
         return None
-    text = f"({cst.Module([]).code_for_node(added)}).masked_fill(~{mask}, 0)"
+    text = f"({cst.Module([]).code_for_node(replaced(third, of_rows))}).masked_fill(~{mask}, 0)"
     return f"{code}.add{'_' * name.endswith('_')}({text})"

@@ -11,7 +11,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import targets_of
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
-from dynalyze.fix.rewriting.masked import MASKED, Masked, masked_of, replaced
+from dynalyze.fix.rewriting.masked import MASKED, Masked, changed_by, masked_of, replaced
 from dynalyze.fix.rewriting.purity import UPDATES, fresh_name, names_of, number, pure, total_of_rows
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
@@ -56,8 +56,8 @@ class _Rows:
             new = self._changed(each)
             if new is None:
                 return None
-            first = new[0].with_changes(leading_lines=each.leading_lines)
-            found[each] = [first, *new[1:]]
+            above = each.leading_lines if isinstance(each, cst.SimpleStatementLine) else ()
+            found[each] = [new[0].with_changes(leading_lines=above), *new[1:]]
         if not self._put_back(found) or self._kept_elsewhere(found) or self._mask_changes(found):
             return None
         return found
@@ -159,15 +159,7 @@ class _Rows:
         """Whether the mask is another one between the first of the statements and the last."""
         block = list(self._site.block)
         places = [number for number, each in enumerate(block) if each in found]
-        names = names_of(cst.parse_expression(self._mask))
-        for node in walk(cst.IndentedBlock(block[places[0] : places[-1] + 1])):
-            if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For):
-                target = node.target
-                if not names.isdisjoint(names_of(target) - (names if self._chosen(target) else set())):
-                    return True
-            elif isinstance(node, cst.Call) and called(node).endswith("_") and not names.isdisjoint(names_of(node.func)):
-                return True
-        return False
+        return changed_by(block[places[0] : places[-1] + 1], names_of(cst.parse_expression(self._mask)))
 
 
 def _not_after(site: Site) -> set[int]:
@@ -180,7 +172,8 @@ def _not_after(site: Site) -> set[int]:
         if isinstance(outer, cst.For | cst.While):
             return set()
         if isinstance(outer, cst.If):
-            found |= {id(node) for side in (outer.body, outer.orelse) if side not in (inner, None) for node in walk(side)}
+            others = [side for side in (outer.body, outer.orelse) if side is not None and side is not inner]
+            found |= {id(node) for side in others for node in walk(side)}
         elif isinstance(outer, cst.IndentedBlock):
             before = list(outer.body)[: next(n for n, each in enumerate(outer.body) if each is inner)]
             found |= {id(node) for each in before for node in walk(each)}
