@@ -20,7 +20,7 @@ from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
-from dynalyze.capture.torch_private import dynamo, trace
+from dynalyze.capture.torch_private import cache_keys, dynamo, trace
 from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter, has_event
 
@@ -54,6 +54,7 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
     after_import("torch", torch_loaded, without=own_trace)
     after_import("torch._dynamo.exc", lambda _: _watch_untraced(listener))
+    cache_keys.watch_keys()
     if (run / BYTECODE_FILE).exists():
 
         def emit(_: CodeType, made: CodeType) -> None:

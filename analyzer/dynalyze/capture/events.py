@@ -218,10 +218,37 @@ class SpecializedSeen(CompilerEvent, tag="specialized"):
 
 
 class CacheBypassed(CompilerEvent, tag="cache_bypass"):
-    """A graph that a cache neither looked up nor kept; `cache` is autograd or fx_graph."""
+    """A graph that a cache neither looked up nor kept; `cache` is autograd or fx_graph. `place` is the operation's that
+    it refused, where there is one.
+    """
 
     cache: str = ""
     reason: str = ""
+    place: Frame | None = None
+
+
+class CacheLooked(CompilerEvent, tag="cache"):
+    """A cache was asked: `state` is hit, miss or, of the profile (pgo), stored. `detail` are torch's own words for it.
+
+    `digest` is the key, `components` are its parts: name, digest and value. Those that are settings stand in texts of
+    their own, which `settings` names, see RunLog.read_text. `taken` are the seconds of the compile, `saved` those that
+    a hit saved.
+    """
+
+    cache: str = ""
+    state: str = ""
+    digest: str = ""
+    detail: str = ""
+    components: list[tuple[str, str, str]] = field(default_factory=list)
+    settings: list[str] = field(default_factory=list)
+    taken: Length | None = None
+    saved: Length | None = None
+
+
+class CacheVariables(Event, tag="cache_variables"):
+    """Variables of the environment that components of cache keys have their values from: `NAME=value` by component."""
+
+    values: dict[str, str] = field(default_factory=dict)
 
 
 class GraphSeen(CompilerEvent, tag="graph"):

@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.compile_costs import CompileCosts
 from dynalyze.capture.events import (
     BreakSeen,
+    CacheBypassed,
     CompileEnded,
     CompilerEvent,
     CompileStarted,
     ErrorSeen,
     Event,
+    Frame,
     GraphSeen,
     Lost,
     RecompileSeen,
@@ -33,7 +36,7 @@ from dynalyze.capture.events import (
 from dynalyze.capture.guards import dataset_of, guard_values
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.source_texts import HELD, files_of
-from dynalyze.capture.torch_private import dynamo, trace
+from dynalyze.capture.torch_private import cache_keys, dynamo, trace
 from dynalyze.capture.trace_records import STEP, TraceRecords, cut, hit_limit, refused_recompile
 from dynalyze.capture.writer import EventWriter
 
@@ -71,6 +74,7 @@ class Listener:
         self._writer = writer
         self._busy = threading.local()
         self._records = TraceRecords(dynamo.interned_files())
+        self._records.readers.update(CacheKeys(writer.write_text, self._write).readers)
         self._costs = CompileCosts()
         self._traced: set[tuple[str, str, int]] = set()
         self._files: set[str] = set()
@@ -162,6 +166,9 @@ class Listener:
             _add_error(event)
         elif isinstance(event, RecompileSeen):
             _add_values(event, str(payload or ""))
+        elif isinstance(event, CacheBypassed):
+            refused = cache_keys.refused_frame()
+            event.place = Frame(*refused) if refused is not None else None
         elif isinstance(event, CompileEnded):
             event.own, event.memory = self._costs.of_compile()
         self._write(event)

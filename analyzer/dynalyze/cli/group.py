@@ -31,7 +31,7 @@ from dynalyze.report.held import CommandLine, ErrorText, Word
 from dynalyze.text.errors import DynalyzeError
 from dynalyze.text.visible import say
 
-_COMMANDS = ("explain", "bench", "audit", "fix", "verify", "sweep", "report", "diff", "doctor", "rules", "mcp")
+_COMMANDS = ("explain", "bench", "audit", "fix", "verify", "cache", "sweep", "report", "diff", "doctor", "rules", "mcp")
 _COMPLETION = "_DYNALYZE_COMPLETE"  # Click's variable for what a shell completes.
 
 

@@ -13,6 +13,7 @@ from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import add_compile_seconds, graph_breaks
+from dynalyze.facts.caches import caches
 from dynalyze.facts.candidates import candidates, compiled_in_place, regions
 from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.graphs import graphs, texts_of
@@ -74,7 +75,7 @@ def assemble(
 ) -> Report:  # fmt: skip
     """What events tell, wherever they come from. With `readable=False` no traced file is opened for its hash."""
     compiled = compilations(run, places, sources)
-    add_bypasses(run, compiled)
+    add_bypasses(run, compiled, sources)
     files = traced_files(run, places, readable=readable)
     breaks = graph_breaks(run, places, sources, known, compiled)
     add_compile_seconds(breaks, compiled)
@@ -112,6 +113,7 @@ def assemble(
         settings=settings(run),
         modules=modules(run),
         attention=attention(run.read_text, texts, down, compiled, places),
+        caches=caches(run, compiled),
     )
     report.sources = source_files(report, lines, sources, places)
     for file, kept in sources.changed.items():  # Those that are no longer what was compiled.

@@ -88,7 +88,7 @@ _KINDS: dict[BypassReason, tuple[str, ...]] = {
 _COUNTS: dict[CacheName, str] = {"autograd": "aotautograd_cache_bypass", "fx_graph": "inductor_fx_cache_bypass"}
 
 
-def add_bypasses(run: RunLog, compiled: Iterable[Compilation]) -> None:
+def add_bypasses(run: RunLog, compiled: Iterable[Compilation], sources: Sources | None = None) -> None:
     """Give each compilation what went past a cache, once for each cache and reason, and their number."""
     by_key = {each.key: each for each in compiled}
     for process, event in run.all():
@@ -105,7 +105,9 @@ def add_bypasses(run: RunLog, compiled: Iterable[Compilation]) -> None:
             known.count += 1
             continue
         kinds = (kind for kind, words in _KINDS.items() if any(each in said.lower() for each in words))
-        compilation.cache_bypasses.append(CacheBypass(cache, next(kinds, "other"), said))
+        place = event.place
+        line = sources.location(place.file, place.line, place.name) if sources and place is not None else None
+        compilation.cache_bypasses.append(CacheBypass(cache, next(kinds, "other"), said, location=line))
 
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.

@@ -43,7 +43,8 @@ class Observation:
     `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
-    `settings` Python statements about torch's own settings, that it runs with.
+    `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
+    where it is None.
     """
 
     target: TargetSpec
@@ -60,6 +61,7 @@ class Observation:
     switches: Mapping[str, str] = field(default_factory=dict)
     changes: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
         log, ended = run_child(
             "explain", request_of(observation), folder, _environment(observation), python=observation.python,
             streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
+            working_folder=observation.folder,
         )  # fmt: skip
         report = report_of(log, ended, observation)
         if observation.provenance:
@@ -111,6 +114,7 @@ def run_child(
     streams: Streams,
     timeout: float,
     stop_after: float | None = None,
+    working_folder: str | None = None,
 ) -> tuple[RunLog, Ended]:
     """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. Raises UsageError
     where the interpreter does not start, or the child tells of the user's mistake.
@@ -119,7 +123,7 @@ def run_child(
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
     watch = Watch(folder, stop_after, *progress_line(streams))
     command = [python, str(START), what, str(folder)]
-    ended = run(command, environment, timeout=timeout, streams=streams, watch=watch.poll)
+    ended = run(command, environment, timeout=timeout, streams=streams, watch=watch.poll, folder=working_folder)
     log = read_log(folder)
     if not log.processes and ended.reason == "ended":
         said = streams.last_lines()

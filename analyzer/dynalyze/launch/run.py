@@ -18,12 +18,15 @@ from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 
 _WATCH_SECONDS = 0.2
-# Whatever could make a cold start warm, beside the cache folders, which are new.
-NOTHING_REMEMBERED = {
+NOTHING_REMOTE = {
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
     "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
     "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
     "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE": "0",
+}
+# Whatever could make a cold start warm, beside the cache folders, which are new.
+NOTHING_REMEMBERED = {
+    **NOTHING_REMOTE,
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": "0",
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": "0",
 }
@@ -37,8 +40,10 @@ def run(
     streams: Streams,
     watch: Callable[[], bool] = lambda: False,
     grace: float = 10.0,
+    folder: str | None = None,
 ) -> Ended:
-    """Starts the command and returns when it and everything it started have ended. `env` is the whole environment.
+    """Starts the command and returns when it and everything it started have ended. `env` is the whole environment,
+    `folder` its working directory, ours where it is None.
 
     `watch` is called about five times a second in this thread; True kills the target. One that was interrupted by
     Ctrl-C or another signal to us may end by itself for `grace` seconds and is killed then; a second signal, or the end
@@ -51,7 +56,7 @@ def run(
         with (
             Pump(streams) as pump,
             Interrupts(killing=True) as interrupts,
-            Supervised(argv, env, pump.stdout, pump.stderr) as target,
+            Supervised(argv, env, pump.stdout, pump.stderr, folder=folder) as target,
         ):
             while not target.done:
                 was_there = not target.exited

@@ -28,8 +28,9 @@ class Supervised:
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int, stdin: int | None = None
-    ) -> None:
+        self, argv: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int, stdin: int | None = None,
+        folder: str | None = None,
+    ) -> None:  # fmt: skip
         self.exited = False
         self.exit_status: int | None = None
         self.killed = False
@@ -49,6 +50,7 @@ class Supervised:
                 stderr=stderr,
                 pass_fds=(control, report, *_inherited_descriptors()),
                 start_new_session=True,
+                cwd=folder,
             )
         except BaseException as error:
             os.close(self._control)

@@ -13,6 +13,8 @@ import msgspec
 from dynalyze.capture.wire import CandidateKind
 from dynalyze.capture.wire import CandidateReason as CandidateReason
 from dynalyze.report.audit import AttentionMatrix, Bisection, PolicyVerdict, Warmup
+from dynalyze.report.caches import CacheName as CacheName
+from dynalyze.report.caches import Caches
 from dynalyze.report.code import LineKey as LineKey
 from dynalyze.report.code import Location as Location
 from dynalyze.report.code import Snippet as Snippet
@@ -132,7 +134,6 @@ class BackwardCompile(msgspec.Struct):
     memory: CompileMemory | None = None
 
 
-CacheName = Literal["autograd", "fx_graph"]
 BypassReason = Literal[
     "custom_pass", "autograd_function", "function", "higher_order", "checkpoint", "frozen", "switched_off",
     "not_storable", "version", "other",
@@ -140,12 +141,15 @@ BypassReason = Literal[
 
 
 class CacheBypass(msgspec.Struct):
-    """Graphs of a compile that a cache neither looked up nor kept; `said` are torch's words."""
+    """Graphs of a compile that a cache neither looked up nor kept; `said` are torch's words. `location` is the line of
+    the operation that it refused, where one did it.
+    """
 
     cache: CacheName
     reason: BypassReason
     said: Quote = ""
     count: int = 1
+    location: Location | None = None
 
 
 class Compilation(msgspec.Struct):
@@ -580,6 +584,7 @@ class Report(msgspec.Struct):
     attention: list[AttentionCall] = []
     bisections: list[Bisection] = []
     warmup: Warmup | None = None
+    caches: Caches | None = None
     attention_matrix: AttentionMatrix | None = None
     folder: FilePath = ""
     fixes: list[Fix] = []

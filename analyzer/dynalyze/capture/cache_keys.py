@@ -1,0 +1,79 @@
+"""The keys that torch's compile caches were asked for, taken apart into their components as torch logs them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dynalyze.capture.events import CacheLooked, CacheVariables, Event
+from dynalyze.capture.torch_private import cache_keys
+from dynalyze.capture.trace_records import cut
+
+SETTINGS = ("inductor_config", "inductor_config_comms", "autograd_config", "custom_backend_codegen_configs")
+"""Components that are hundreds of settings each, alike in almost all keys of a process."""
+
+_RECORDS = {
+    "fx_graph_cache_hit": ("fx_graph", "hit"),
+    "fx_graph_cache_miss": ("fx_graph", "miss"),
+    "aotautograd_cache_hit": ("autograd", "hit"),
+    "aotautograd_cache_miss": ("autograd", "miss"),
+    "get_local_code_state": ("pgo", "hit"),
+    "put_local_code_state": ("pgo", "stored"),
+}
+_LINE = re.compile(r"\[(\w+)\] (\w+)(?:\[(.*?)\])?: (.*)", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_DIGEST, _LONGEST = 16, 400
+
+
+class CacheKeys:
+    """Reads the records of the caches. Settings go to a text of their own, once."""
+
+    def __init__(self, write_text: Callable[[str], str], emit: Callable[[Event], None]) -> None:
+        self.readers = dict.fromkeys(_RECORDS, self._read)
+        self._write_text = write_text
+        self._emit = emit
+        self._blocks: dict[str, str] = {}
+        self._told = False
+
+    def _read(self, name: str, content: Any, text: str) -> CacheLooked:
+        cache, state = _RECORDS[name]
+        if cache == "pgo":
+            return CacheLooked(cache=cache, state=state)
+        found = json.loads(text)
+        lines = [str(line) for line in found.get("components") or ()]
+        event = CacheLooked(
+            cache=cache, state=state, digest=str(found.get("key") or ""),
+            detail=str(found.get("cache_status_detailed") or ""), taken=_seconds(found, "time_taken_ns", 1e9),
+            saved=_seconds(found, "time_saved_ns", 1e9) or _seconds(found, "time_saved_ms", 1e3),
+        )  # fmt: skip
+        self._take_apart(event, [*lines, *cache_keys.more_lines(lines)])
+        if not self._told:
+            self._told = True
+            self._emit(CacheVariables(cache_keys.variables_of_settings()))
+        return event
+
+    def _take_apart(self, event: CacheLooked, lines: list[str]) -> None:
+        settings: dict[str, dict[str, str]] = {}
+        for line in lines:
+            if (parts := _LINE.match(line)) is None:
+                continue
+            digest, head, item, value = parts.groups()
+            shown = _ADDRESS.sub("", value)
+            if head in SETTINGS:
+                if item is not None:  # Else it is the bytes of them all.
+                    settings.setdefault(head, {})[item] = shown[:_LONGEST]
+                continue
+            shown = digest if head == "torch_version" else cut(shown)  # A digest of its source, as bytes.
+            event.components.append((head if item is None else f"{head}[{item}]", digest[:_DIGEST], shown))
+        for head, values in settings.items():
+            block = json.dumps({head: values})
+            if block not in self._blocks:
+                self._blocks[block] = self._write_text(block)
+            event.settings.append(self._blocks[block])
+
+
+def _seconds(found: dict[str, Any], name: str, parts: float) -> float | None:
+    value = found.get(name)
+    return round(value / parts, 6) if isinstance(value, int | float) and value >= 0 else None

@@ -1,0 +1,165 @@
+"""`dynalyze cache`: why a start was cold, and where a filled cache can be taken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json
+from dynalyze.cli.options import (
+    compile_options,
+    observation_of,
+    shown_options,
+    target_options,
+    transformers_options,
+    with_model_options,
+)
+from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import say
+
+if TYPE_CHECKING:
+    from dynalyze.launch.observe import Observation
+    from dynalyze.report import Report
+    from dynalyze.report.caches import CacheComparison
+
+_HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors.json"
+_STATUSES = {"timed_out": 4, "failed": 3, "interrupted": 130}
+
+
+@click.command()
+@target_options
+@compile_options
+@transformers_options
+@click.option(
+    "--portable", is_flag=True,
+    help="Start it in other places as well: another HOME, working directory, folder of the program and of the cache, "
+    "and from torch.compiler.save_cache_artifacts.",
+)  # fmt: skip
+@click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
+@click.option(
+    "--fail-on", type=click.Choice(["cold", "none"]), default="none", show_default=True,
+    help="cold: exit 1 where the second start misses something, or a cache does not survive a move.",
+)  # fmt: skip
+@shown_options(" of what is written")
+@click.pass_context
+def cache(context: click.Context, /, **options: Any) -> int:
+    """Say why a start was cold: which component of which cache key is not the same, with both values.
+
+    \b
+    dynalyze cache model.py               run it twice, with a cache folder of its own
+    dynalyze cache model.py --portable    and in other places, with the filled cache
+    dynalyze cache before.json after.json two reports of dynalyze explain
+    dynalyze cache before.json model.py   a report and a run now
+    dynalyze cache OLD NEW                two of vLLM's cache_key_factors.json, or folders that hold one
+
+    Your own cache folder is neither read nor written. TARGET is one of `dynalyze explain`.
+    """
+    from dynalyze.launch.interrupts import Interrupts, first_signal
+
+    first = options["target"]
+    if options["json_file"] not in (None, "-"):
+        check_outputs([("--json", options["json_file"])], first)
+    before = None if first is None or options["module"] else _written(first)
+    with Interrupts():
+        found = _found(context, before)
+    found = _shown(found, options)
+    if not write_json(options["json_file"], _document(found) if options["json_file"] else ""):
+        from dynalyze.render.cache_text import render_caches
+
+        files = [("JSON", options["json_file"])] if options["json_file"] else []
+        print_summary(render_caches(found, files=files))
+    if (number := first_signal()) is not None:
+        return 128 + number
+    ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []
+    if status := max((_STATUSES.get(each, 0) for each in ended), default=0):
+        return status
+    cold = found.cold or any(move.survives is False for move in found.portability)
+    return int(options["fail_on"] == "cold" and cold)
+
+
+def _found(context: click.Context, before: Path | None) -> CacheComparison:
+    from dynalyze.starts import runs
+
+    options, portable = context.params, context.params["portable"]
+    if before is None:
+        observation = _observation(context, options["target"], options["arguments"])
+        return (runs.run_elsewhere if portable else runs.run_twice)(observation, say)
+    if portable:
+        raise UsageError("--portable runs a target; it takes no report")
+    if not options["arguments"]:
+        raise UsageError(f"{options['target']} is one of two: name the other report, or a target")
+    second, *arguments = options["arguments"]
+    after = _written(second)
+    if after is None:
+        return runs.run_now(_report(before), _observation(context, second, tuple(arguments)))
+    factors = [_factors(path) for path in (before, after)]
+    if factors[0] is not None and factors[1] is not None:
+        return _vllm(factors[0], factors[1])
+    return runs.compare_reports(_report(before), _report(after))
+
+
+def _observation(context: click.Context, target: str | None, arguments: tuple[str, ...]) -> Observation:
+    from dynalyze.launch.spec import read_target
+
+    options = context.params
+    read = read_target(target, options["module"], arguments, options["inputs"], options["chosen"])
+    return replace(observation_of(context, with_model_options(context, read)), bundle=False)
+
+
+def _written(name: str) -> Path | None:
+    """A report or vLLM's factors; None for a target."""
+    from dynalyze.comparison.vllm_factors import FILE
+
+    path = Path(name)
+    if path.is_dir() and not name.startswith("hf:"):
+        found = sorted(path.rglob(FILE))
+        return found[0] if found else None
+    return path if path.suffix == ".json" else None
+
+
+def _factors(path: Path) -> dict[str, Any] | None:
+    from dynalyze.comparison.vllm_factors import is_factors
+    from dynalyze.files.read_write import read_input
+
+    try:
+        content = json.loads(read_input(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError):
+        return None
+    return content if is_factors(content) else None
+
+
+def _report(path: Path) -> Report:
+    return read_report(path, hint=_HINT)
+
+
+def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
+    from dynalyze.comparison.vllm_factors import factor_differences
+    from dynalyze.report.caches import CacheComparison
+    from dynalyze.words.caches import vllm_verdict
+
+    differences = factor_differences(before, after)
+    return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)
+
+
+def _shown(found: CacheComparison, options: dict[str, Any]) -> CacheComparison:
+    from dynalyze import privacy
+
+    found = privacy.mask_secrets(found)
+    found = found if options["show_values"] else privacy.hide_values(found)
+    found = privacy.without_source(found) if options["no_source"] else found
+    return privacy.redact(found) if options["redact"] else found
+
+
+def _document(found: CacheComparison) -> str:
+    import msgspec
+
+    from dynalyze.report.caches import SCHEMA_VERSION
+    from dynalyze.text.json_text import json_text
+
+    return json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)})

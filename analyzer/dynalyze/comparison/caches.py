@@ -1,0 +1,323 @@
+"""Two starts of a program: which components of their cache keys are not the same, each told in the user's words."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from dynalyze.facts.graph_text import Assignment, Comment, statements
+from dynalyze.report import Compilation, Location, Report
+from dynalyze.report.caches import CacheDifference, CacheKey, CacheName, Caches, DifferenceKind
+
+_ORDER: tuple[DifferenceKind, ...] = (
+    "torch", "device", "variable", "setting", "path", "order", "tag", "pass", "state", "threads", "inputs", "constant",
+    "kernel", "graph", "arguments", "names", "new", "not_kept", "other",
+)  # fmt: skip
+"""The likelier cause first: what comes later often follows from what stands before it."""
+_MODULES = {
+    "inductor_config": "torch._inductor.config.", "autograd_config": "torch._functorch.config.",
+    "inductor_config_comms": "torch._inductor.config_comms.",
+}  # fmt: skip
+# What the component is about, by its name without the item.
+_KNOWN: dict[str, tuple[DifferenceKind, str]] = {
+    "torch_version": ("torch", "torch's own source code: another version or another build"),
+    "system_info": ("device", "the device, or the versions of its compilers"),
+    "default_cuda_device_index": ("device", "the number of the device"),
+    "cache_key_tag": ("tag", "the tag of the cache, torch.compiler.config.cache_key_tag"),
+    "grad_enabled": ("state", "whether gradients are recorded"),
+    "autocast_state": ("state", "autocast"),
+    "deterministic_algorithms": ("state", "torch.use_deterministic_algorithms"),
+    "deterministic_algorithms_settings": ("state", "torch.use_deterministic_algorithms: on, warn only, fill memory"),
+    "default_dtype": ("state", "the default dtype"),
+    "cuda_matmul_settings": ("state", "the precision of matrix products on the GPU"),
+    "provenance_tracking_level": ("setting", "torch._inductor.config.trace.provenance_tracking_level"),
+    "precompile_enabled": ("setting", "torch._functorch.config.bundled_autograd_cache"),
+    "region_activation_memory_budget": ("setting", "the memory budget of a region"),
+    "cpp_runtime_thread_count": ("threads", "the number of threads"),
+    "user_defined_triton_source": ("kernel", "a Triton kernel of the program, or its constants"),
+    "triton_kernel_source_codes": ("kernel", "the source of Triton kernels of the program"),
+    "fx_kwargs": ("arguments", "how the graph is compiled"),
+    "aot_config": ("names", "the names by which the graph finds its inputs, and which of them are static"),
+    "sac_context_fn_hashes": ("kernel", "the cache_hash of a checkpoint's context_fn"),
+    "var_to_hint_override": ("inputs", "sizes that stand for dynamic dimensions"),
+    "cudagraph_override": ("arguments", "whether CUDA graphs are used"),
+    "cudagraph_annotation": ("arguments", "whether CUDA graphs are used"),
+}
+_FOLLOWING = ("gm", "example_inputs", "fx_kwargs")
+"""Components of Inductor's key that follow from AOTAutograd's: the same graph, one step further down."""
+_PART = re.compile(r"(\w+)=((?:\w[\w.]*)?(?:\([^()]*(?:\([^()]*\))?[^()]*\)|\{[^}]*\})|[^,()]+)")
+_SYMBOL = re.compile(r"torch\.SymInt|\bs\d+\b")
+_TOKEN = re.compile(r"-?\d[\d.e+-]*|\w+|\S")
+_NUMBER = re.compile(r"-?\d[\d.e+-]*\Z|True\Z|False\Z|None\Z|inf\Z")
+_LONGEST = 300
+
+
+@dataclass
+class _Side:
+    """One of the two starts, as far as keys are compared."""
+
+    report: Report
+    caches: Caches = field(init=False)
+    compiled: dict[tuple[int, int, str], Compilation] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.caches = self.report.caches or Caches()
+        self.compiled = {each.key: each for each in self.report.compilations}
+
+    def function(self, key: CacheKey) -> str:
+        found = self.compiled.get((key.process, key.epoch, key.compile_id))
+        return found.name if found is not None else ""
+
+    def components(self, key: CacheKey) -> dict[str, tuple[str, str]]:
+        """Digest and value of each component; settings have their value alone."""
+        found = {each.name: (each.digest, each.value) for each in key.components}
+        for number in key.settings:
+            if number < len(self.caches.settings):
+                block = self.caches.settings[number]
+                found.update({f"{block.of}[{name}]": (str(value), str(value)) for name, value in block.values.items()})
+        return found
+
+    def graph_texts(self, key: CacheKey) -> list[str]:
+        """Dynamo's graphs of this compile, with the lines of the program."""
+        own = (each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id))
+        return [code.text for graph in own for code in graph.code[:1]]
+
+
+def missed(report: Report) -> int:
+    """Graphs that were looked up and not there."""
+    return sum(key.state == "miss" for key in report.caches.keys) if report.caches is not None else 0
+
+
+def differences(before: Report, after: Report, *, shared: bool = False) -> list[CacheDifference]:
+    """What is not the same in the keys of two runs, once for each component and pair of values, likeliest first.
+
+    `shared`: the second had the cache folder of the first, so that a miss with an equal key means that none was kept.
+    """
+    one, other = _Side(before), _Side(after)
+    folded: dict[tuple[str, str | None, str | None], CacheDifference] = {}
+    compared: set[tuple[str, str]] = set()
+    for first, second in _pairs(one, other):
+        told = _differences(one, other, first, second, compared)
+        if shared and first is not None and first.key == second.key and second.state == first.state == "miss":
+            told = _not_kept(other, second, told)
+        for found in told:
+            known = folded.setdefault((found.component, found.before, found.after), found)
+            known.compile_ids += [] if found.compile_id in known.compile_ids else [found.compile_id]
+            known.caches += [] if found.cache in known.caches else [found.cache]
+    return sorted(folded.values(), key=lambda each: _ORDER.index(each.kind))
+
+
+def _pairs(one: _Side, other: _Side) -> Iterator[tuple[CacheKey | None, CacheKey]]:
+    """Each look-up of the second run with the one of the first that it stands for; AOTAutograd's come first."""
+    caches: tuple[CacheName, ...] = ("autograd", "fx_graph")
+    for cache in caches:
+        left = [key for key in one.caches.keys if key.cache == cache]
+        waiting = []
+        for key in (key for key in other.caches.keys if key.cache == cache):
+            if (same := next((each for each in left if each.key and each.key == key.key), None)) is not None:
+                left.remove(same)
+                yield same, key
+            else:
+                waiting.append(key)
+        for key in waiting:
+            alike = [each for each in left if one.function(each) == other.function(key)]
+            alike.sort(key=lambda each: each.compile_id != key.compile_id)
+            if alike:
+                left.remove(alike[0])
+            yield (alike[0] if alike else None), key
+
+
+def _differences(
+    one: _Side, other: _Side, first: CacheKey | None, second: CacheKey, compared: set[tuple[str, str]]
+) -> Iterator[CacheDifference]:
+    place = other.compiled.get((second.process, second.epoch, second.compile_id))
+    where = other.function(second), place.location if place is not None else None
+    if first is None:
+        yield CacheDifference(
+            second.compile_id, second.cache, "key", None, second.key, "new", "the first start compiled no such graph",
+            *where,
+        )  # fmt: skip
+        return
+    if first.key == second.key:
+        if second.state == "miss" and second.detail == "guard_miss":
+            says = "the graph is there, compiled for other sizes: its guards do not hold"
+            yield CacheDifference(second.compile_id, second.cache, "guards", None, None, "inputs", says, *where)
+        return
+    were, are = one.components(first), other.components(second)
+    for name in dict.fromkeys((*were, *are)):
+        before, after = were.get(name), are.get(name)
+        if before == after or (before and after and before[0] == after[0]):
+            continue
+        head, _, item = name.partition("[")
+        of_graph = head in (*_FOLLOWING, "aot_config")
+        if second.cache == "fx_graph" and head in _FOLLOWING and ("graph", second.compile_id) in compared:
+            continue
+        if second.cache == "autograd" and of_graph:
+            compared.add(("graph", second.compile_id))
+        texts = before[1] if before else None, after[1] if after else None
+        kind, says, line = _told(one, other, (first, second), (head, item.rstrip("]")), texts)
+        shown = [None if text is None else text[:_LONGEST] for text in texts]
+        found = CacheDifference(second.compile_id, second.cache, name, shown[0], shown[1], kind, says, *where)
+        found.location = line or found.location
+        yield found
+
+
+def _not_kept(other: _Side, key: CacheKey, found: Iterator[CacheDifference]) -> Iterator[CacheDifference]:
+    """Why a graph is missing that the first start asked for under the same key."""
+    if known := list(found):
+        yield from known
+        return
+    compiled = other.compiled.get((key.process, key.epoch, key.compile_id))
+    records = any(each.name == "grad_enabled" and each.value == "True" for each in key.components)
+    says = "the first start asked for the same graph and kept none"
+    if key.cache == "autograd" and records and compiled is not None and not compiled.backward:
+        says = (
+            f"{says}: it records gradients, and its backward was never compiled; call backward in the start that fills "
+            "the cache, or run it under torch.no_grad()"
+        )
+    place = compiled.location if compiled is not None else None
+    yield CacheDifference(key.compile_id, key.cache, "entry", None, None, "not_kept", says, other.function(key), place)
+
+
+def _told(
+    one: _Side, other: _Side, keys: tuple[CacheKey, CacheKey], name: tuple[str, str],
+    texts: tuple[str | None, str | None],
+) -> tuple[DifferenceKind, str, Location | None]:  # fmt: skip
+    """What kind of difference this is, in words, and the line of the program that it is in, where it is known."""
+    head, item = name
+    before, after = (text or "" for text in texts)
+    component = f"{head}[{item}]" if item else head
+    variables = [str(side.caches.variables.get(component) or "") for side in (one, other)]
+    if head == "gm" and not item:
+        return _of_graph(one, other, keys, before, after)
+    if head == "gm":
+        return "constant", f"a tensor that the graph holds: {item}", None
+    if head == "example_inputs":
+        number = int(item) if item.isdigit() else 0
+        return "inputs", f"{_input(other, keys[1], number)}: {_parts(before, after)}", None
+    if head in _MODULES:
+        kind, says = _of_setting(f"{_MODULES[head]}{item}", before, after)
+    elif head.endswith(("_pass", "_passes")) or head == "_custom_partitioner_fn":
+        kind, says = "pass", f"a custom pass, by its uuid: torch._inductor.config.{head}"
+    else:
+        kind, says = _KNOWN.get(head, ("other", component))
+        says = f"{says} ({item})" if item and head in ("autocast_state", "fx_kwargs", "system_info") else says
+    if variables[0] != variables[1]:
+        shown = " -> ".join(each or f"{_name(variables)} not set" for each in variables)
+        return ("threads" if kind == "threads" else "variable"), f"{says}, set by the environment: {shown}", None
+    return kind, says, None
+
+
+def _name(variables: Iterable[str]) -> str:
+    return next(each for each in variables if each).partition("=")[0]
+
+
+def _of_setting(name: str, before: str, after: str) -> tuple[DifferenceKind, str]:
+    one, other = _literal(before), _literal(after)
+    if isinstance(one, dict) and one == other and list(one) != list(other):
+        return "order", f"{name} holds the same in another order"
+    if isinstance(one, dict) and isinstance(other, dict) and {*map(str, one.items())} == {*map(str, other.items())}:
+        return "order", f"{name} holds the same in another order"
+    if any(text.startswith("/") or "'/" in text for text in (before, after)):
+        return "path", f"{name} names a path"
+    return "setting", name
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _parts(before: str, after: str) -> str:
+    """Which properties of an input differ: `shape (4, 8) -> (8, 8)`."""
+    one, other = dict(_PART.findall(before)), dict(_PART.findall(after))
+    names = [name for name in dict.fromkeys((*one, *other)) if one.get(name) != other.get(name)]
+    if not names:
+        return f"{before[:60]} -> {after[:60]}"
+    if bool(_SYMBOL.search(before)) != bool(_SYMBOL.search(after)):
+        sizes = "dynamic" if _SYMBOL.search(after) else "fixed"
+        return f"its sizes are {sizes} now: marked otherwise, or learnt from earlier calls"
+    # What follows from shape is told by it.
+    if "shape" in names:
+        names = [name for name in names if name not in ("stride", "memory_format", "storage_bytes")]
+    return ", ".join(f"{name} {_plain(one.get(name))} -> {_plain(other.get(name))}" for name in names)
+
+
+def _plain(value: str | None) -> str:
+    return "none" if value is None else re.sub(r"\b(?:torch\.Size|device)\((.*)\)\Z", r"\1", value.strip())
+
+
+def _input(side: _Side, key: CacheKey, number: int) -> str:
+    """What the program calls an input of Dynamo's graph; graphs further down have others."""
+    if key.cache == "autograd":
+        own = [each for each in side.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
+        if len(own) == 1 and number < len(own[0].inputs):
+            found = own[0].inputs[number]
+            return found.source or found.name
+    return f"input {number + 1} of the graph"
+
+
+def _of_graph(
+    one: _Side, other: _Side, keys: tuple[CacheKey, CacheKey], before: str, after: str
+) -> tuple[DifferenceKind, str, Location | None]:
+    """The first line of the program whose operations are not the same; numbers alone make it a constant."""
+    if before == after:
+        return "constant", "something that the graph holds, and that its text does not show", None
+    dynamic = [bool(_SYMBOL.search(text)) for text in (before, after)]
+    if dynamic[0] != dynamic[1]:
+        sizes = "dynamic" if dynamic[1] else "fixed"
+        return "inputs", f"sizes of inputs are {sizes} now: marked otherwise, or learnt from earlier calls", None
+    printed = one.graph_texts(keys[0]), other.graph_texts(keys[1])
+    if keys[1].cache == "autograd" and all(len(texts) == 1 for texts in printed):
+        left, right = (_lines(texts[0]) for texts in printed)
+    else:
+        left, right = (list(_statements_of(text)) for text in (before, after))
+    changed = _first_change(left, right)
+    if changed is None:
+        return "graph", "the graph", None
+    (was, _), (now, place) = changed
+    kind: DifferenceKind = "constant" if was and now and _numbers_alone(was, now) else "graph"
+    what = "a constant in the graph" if kind == "constant" else "the operations of the graph"
+    return kind, f"{what}: {was or 'nothing'} -> {now or 'nothing'}", place
+
+
+_Line = tuple[str, "Location | None"]
+
+
+def _lines(text: str) -> list[_Line]:
+    """Operations of a printed graph, each with the line of the program that it comes from."""
+    found: list[_Line] = []
+    origin = None
+    for each in statements(text):
+        if isinstance(each, Comment):
+            origin = each.origin
+        elif isinstance(each, Assignment):
+            found.append((each.expression, origin))
+    return found
+
+
+def _statements_of(text: str) -> Iterator[_Line]:
+    for line in text.splitlines():
+        if " = " in line:
+            yield line.strip().partition(";  ")[0].partition(" = ")[2], None
+
+
+def _first_change(left: list[_Line], right: list[_Line]) -> tuple[_Line, _Line] | None:
+    matcher = difflib.SequenceMatcher(None, [text for text, _ in left], [text for text, _ in right], autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            was = left[a] if a < b else ("", None)
+            now = right[c] if c < d else ("", left[a][1] if a < b else None)
+            return was, now
+    return None
+
+
+def _numbers_alone(was: str, now: str) -> bool:
+    pairs = list(zip_longest(_TOKEN.findall(was), _TOKEN.findall(now), fillvalue=""))
+    return all(a == b or (_NUMBER.match(a) and _NUMBER.match(b)) for a, b in pairs)

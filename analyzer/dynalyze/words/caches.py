@@ -1,0 +1,132 @@
+"""The sentences on two starts and their caches that the terminal and the JSON share."""
+
+from __future__ import annotations
+
+from dynalyze.report import Report
+from dynalyze.report.caches import CacheComparison, CacheDifference, CacheUse, Move, Start, UsedCache, Way
+from dynalyze.text.amounts import count_of, duration
+
+CACHES: dict[UsedCache, str] = {
+    "autograd": "AOTAutograd", "fx_graph": "FX graph", "kernels": "C++ kernels", "triton": "Triton kernels",
+    "autotune": "autotuning", "pgo": "PGO profile",
+}  # fmt: skip
+WAYS: dict[Way, str] = {
+    "again": "nothing changed",
+    "home": "another HOME",
+    "working_folder": "another working directory",
+    "program": "the program in another folder",
+    "cache_folder": "the cache folder elsewhere",
+    "artifacts": "save_cache_artifacts into an empty cache",
+}
+_SAVED_FOR_NOTHING = (
+    "`torch.compiler.save_cache_artifacts` holds graphs and no C++ kernels: take the folder of TORCHINDUCTOR_CACHE_DIR "
+    "along as well, or in its place."
+)
+_FOLDER_IN_KEY = (
+    "The key of a C++ kernel names where the cache folder is: set TORCHINDUCTOR_CACHE_DIR to the same path there."
+)
+_JOB = "Dynamo keeps its profile (PGO) only where TORCH_COMPILE_JOB_ID is set: it was asked for nothing."
+
+
+def verdict(found: CacheComparison, *, shared: bool) -> str:
+    """Whether the second start was cold, and what that comes from."""
+    after = found.after
+    if found.before is None or after is None:
+        return ""
+    hits, misses, bypasses = looked_up(after)
+    if not hits + misses + bypasses:
+        return "No cache was asked: nothing was compiled with Inductor, or its caches are off."
+    first = next(iter(found.differences), None)
+    if shared:
+        times = f"compiling took {duration(found.before.compile_seconds)}, then {duration(after.compile_seconds)}"
+        if not misses and not bypasses:
+            return f"A second start finds every graph in the caches: {count_of(hits, 'hit')}; {times}."
+        past = f", {count_of(bypasses, 'graph')} went past them" if bypasses else ""
+        return f"A second start compiles again: {count_of(misses, 'miss', 'misses')}{past}; {times}.{_because(first)}"
+    if first is None:
+        if misses:
+            return (
+                f"The keys are the same in both starts, and {count_of(misses, 'look-up')} of the second missed: it did "
+                "not have the cache folder of the first."
+            )
+        return "The keys are the same in both starts: the caches of the first serve the second."
+    parts = count_of(len(found.differences), "component")
+    return f"The caches of the first start do not serve the second: {parts} of the keys differ.{_because(first)}"
+
+
+def _because(first: CacheDifference | None) -> str:
+    return f" First of all: {first.says}" if first is not None else ""
+
+
+def ended(message: str) -> str:
+    """Where there is nothing to compare."""
+    return f"The first start did not come to its end: {message}"
+
+
+def notes(before: Report, after: Report) -> list[str]:
+    """What stands around the two starts and explains the rest, or limits what is known."""
+    found = []
+    for name, label in (("torch", "torch"), ("python", "Python"), ("machine", "the machine")):
+        one, other = before.environment.get(name), after.environment.get(name)
+        if one and other and one != other:
+            found.append(f"Not the same in both starts: {label}, {one} and {other}.")
+    for report, which in ((before, "first"), (after, "second")):
+        if report.caches is None:
+            found.append(f"The report of the {which} start holds no cache keys: record it anew, on torch 2.8 or later.")
+    if after.caches is not None and not any(use.cache == "pgo" for use in after.caches.uses):
+        found.append(_JOB)
+    return found
+
+
+def advice(move: Move) -> str:
+    """What to set, or to take along, so that a filled cache serves there too."""
+    if move.survives or move.start is None:
+        return ""
+    kernels = sum(use.made or 0 for use in move.start.uses if use.cache == "kernels")
+    if kernels and not move.differences:
+        return _SAVED_FOR_NOTHING if move.way == "artifacts" else _FOLDER_IN_KEY
+    if move.differences:
+        return f"Make the same in both places: {move.differences[0].says}"
+    return ""
+
+
+def looked_up(start: Start) -> tuple[int, int, int]:
+    """Hits, misses and bypasses of graphs."""
+    graphs = [use for use in start.uses if use.cache in ("autograd", "fx_graph")]
+    hits, misses, bypasses = (sum(getattr(use, name) or 0 for use in graphs) for name in ("hits", "misses", "bypasses"))
+    return hits, misses, bypasses
+
+
+def use_words(use: CacheUse) -> str:
+    """`2 hits, 1 miss; 3.7 s compiling; 12 s saved`."""
+    counts = ((use.hits, "hit", ""), (use.misses, "miss", "misses"), (use.bypasses, "bypass", "bypasses"))
+    said = [", ".join(count_of(number, one, many) for number, one, many in counts if number)]
+    if use.made is not None and use.hits is None:
+        said.append(f"{use.made:,} made" if use.made else "none made")
+    if use.seconds:
+        said.append(f"{duration(use.seconds)} compiling")
+    if use.saved_seconds:
+        said.append(f"{duration(use.saved_seconds)} saved")
+    return "; ".join(filter(None, said)) or "not asked"
+
+
+def move_words(move: Move) -> str:
+    """What a start elsewhere found of the cache."""
+    if move.start is None or move.survives is None:
+        return f"not known: {move.reason}" if move.reason else "not tried"
+    hits, misses, bypasses = looked_up(move.start)
+    made = [
+        f"{count_of(use.made, CACHES[use.cache][:-1], CACHES[use.cache])} built"
+        for use in move.start.uses
+        if use.cache in ("kernels", "triton") and use.made
+    ]
+    counts = ((hits, "hit", ""), (misses, "miss", "misses"), (bypasses, "bypass", "bypasses"))
+    said = [count_of(number, one, many) for number, one, many in counts if number] + made
+    return f"{', '.join(said) or 'nothing asked'}; {move.start.compile_seconds:.1f} s compiling"
+
+
+def vllm_verdict(found: list[CacheDifference]) -> str:
+    """What two of vLLM's cache folders are named after."""
+    if not found:
+        return "vLLM names both folders after the same factors."
+    return f"vLLM compiles again: {count_of(len(found), 'factor')} of its key differ. First of all: {found[0].says}"
