@@ -95,7 +95,8 @@ def _found(context: click.Context, before: Path | None) -> CacheComparison:
     second, *arguments = options["arguments"]
     after = _written(second)
     if after is None:
-        return runs.run_now(_report(before), _observation(context, second, tuple(arguments)))
+        observation = _observation(context, second, tuple(arguments))
+        return runs.run_now(_report(before), observation)
     factors = [_factors(path) for path in (before, after)]
     if factors[0] is not None and factors[1] is not None:
         return _vllm(factors[0], factors[1])

@@ -14,7 +14,7 @@ from dynalyze.report import Compilation, Location, Report
 from dynalyze.report.caches import CacheDifference, CacheKey, CacheName, Caches, DifferenceKind
 
 _ORDER: tuple[DifferenceKind, ...] = (
-    "torch", "device", "variable", "setting", "path", "order", "tag", "pass", "state", "threads", "inputs", "constant",
+    "torch", "device", "state", "variable", "setting", "path", "order", "tag", "pass", "threads", "inputs", "constant",
     "kernel", "graph", "arguments", "names", "new", "not_kept", "other",
 )  # fmt: skip
 """The likelier cause first: what comes later often follows from what stands before it."""
@@ -274,11 +274,10 @@ def _of_graph(
         sizes = "dynamic" if dynamic[1] else "fixed"
         return "inputs", f"sizes of inputs are {sizes} now: marked otherwise, or learnt from earlier calls", None
     printed = one.graph_texts(keys[0]), other.graph_texts(keys[1])
-    if keys[1].cache == "autograd" and all(len(texts) == 1 for texts in printed):
-        left, right = (_lines(texts[0]) for texts in printed)
-    else:
-        left, right = (list(_statements_of(text)) for text in (before, after))
-    changed = _first_change(left, right)
+    changed = None
+    if keys[1].cache == "autograd" and all(len(texts) == 1 for texts in printed):  # These know lines of the program.
+        changed = _first_change(*(_lines(texts[0]) for texts in printed))
+    changed = changed or _first_change(*(list(_statements_of(text)) for text in (before, after)))
     if changed is None:
         return "graph", "the graph", None
     (was, _), (now, place) = changed

@@ -48,8 +48,8 @@ def _difference(summary: Summary, each: CacheDifference) -> None:
             summary.indented(Text(f"{values[0]} → {values[1]}", style="dim"))
     if each.location is not None and each.kind in ("constant", "graph"):
         summary.place(each.location)
-    ids = ", ".join(each.compile_ids[:8])
-    summary.indented(Text(one_line(f"{concerned} of {ids} {each.function}"), style="dim"))
+    if ids := ", ".join(each.compile_ids[:8]):
+        summary.indented(Text(one_line(f"{concerned} of {ids} {each.function}"), style="dim"))
     summary.line()
 
 
@@ -63,6 +63,8 @@ def _uses(summary: Summary, found: CacheComparison) -> None:
     for name in names:
         cells = ("".join(words.use_words(use) for use in start.uses if use.cache == name) for start in starts)
         table.add_row(words.CACHES[name], *(one_line(cell or "not asked") for cell in cells))
+    if "pgo" not in names:
+        table.add_row(words.CACHES["pgo"], words.NO_PROFILE)
     table.add_row("compiling", *(f"{start.compile_seconds:.1f} s of {start.seconds:.1f} s" for start in starts))
     summary.table(table)
     summary.line()

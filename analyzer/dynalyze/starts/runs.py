@@ -184,7 +184,8 @@ def _files(folder: Path, most: int) -> Iterator[Path]:
 def _run(observation: Observation, cache: Path) -> Report:
     """One start with this cache folder; its report knows what the start added to it."""
     before = _entries(cache)
-    switches = {**observation.switches, **cache_variables(cache), **NOTHING_REMOTE}
+    remote = {name: off for name, off in NOTHING_REMOTE.items() if name in os.environ}
+    switches = {**observation.switches, **cache_variables(cache), **remote}
     with observed(replace(observation, switches=switches)) as seen:
         report = seen.report
     report.folder = report.folder or working_folder()

@@ -25,7 +25,7 @@ _SAVED_FOR_NOTHING = (
 _FOLDER_IN_KEY = (
     "The key of a C++ kernel names where the cache folder is: set TORCHINDUCTOR_CACHE_DIR to the same path there."
 )
-_JOB = "Dynamo keeps its profile (PGO) only where TORCH_COMPILE_JOB_ID is set: it was asked for nothing."
+NO_PROFILE = "not asked: TORCH_COMPILE_JOB_ID is not set"
 
 
 def verdict(found: CacheComparison, *, shared: bool) -> str:
@@ -73,8 +73,6 @@ def notes(before: Report, after: Report) -> list[str]:
     for report, which in ((before, "first"), (after, "second")):
         if report.caches is None:
             found.append(f"The report of the {which} start holds no cache keys: record it anew, on torch 2.8 or later.")
-    if after.caches is not None and not any(use.cache == "pgo" for use in after.caches.uses):
-        found.append(_JOB)
     return found
 
 
