@@ -48,6 +48,7 @@ def starts(tmp_path: Path) -> Path:
     return tmp_path / "starts"
 
 
+@pytest.mark.slow
 def test_a_filled_cache_survives_every_move_and_torch_counts_the_same(tmp_path: Path, starts: Path) -> None:
     ended = dynalyze(
         "cache", tmp_path / "place" / "model.py", "--portable", "--json", "-", cwd=tmp_path, env={"STARTS": str(starts)}
@@ -69,21 +70,15 @@ def test_a_filled_cache_survives_every_move_and_torch_counts_the_same(tmp_path: 
 
 
 def test_a_constant_that_each_start_draws_anew_is_named_with_its_line(tmp_path: Path, starts: Path) -> None:
-    ended = dynalyze(
-        "cache", "place/model.py", "--fail-on", "cold", cwd=tmp_path, env={"STARTS": str(starts), "DRIFTS": "1"}
-    )
+    own = tmp_path / "own"
+    variables = {"STARTS": str(starts), "DRIFTS": "1", "TORCHINDUCTOR_CACHE_DIR": str(own)}
+    ended = dynalyze("cache", "place/model.py", "--fail-on", "cold", cwd=tmp_path, env=variables)
     assert ended.status == 1, ended.stderr[-3000:]
     assert [misses for _, misses in counted(starts)] == [2, 2]
     assert re.search(r"constant +gm", ended.stdout)
     assert "place/model.py:9 in f" in ended.stdout
-
-
-def test_the_cache_folder_of_the_user_is_left_alone(tmp_path: Path, starts: Path) -> None:
-    own = tmp_path / "own"
-    ended = dynalyze("cache", "place/model.py", cwd=tmp_path, env={
-        "STARTS": str(starts), "TORCHINDUCTOR_CACHE_DIR": str(own)
-    })  # fmt: skip
-    assert ended.status == 0 and not (own / "fxgraph").exists() and not (own / "aotautograd").exists()
+    # The user's own cache folder is left alone.
+    assert not (own / "fxgraph").exists() and not (own / "aotautograd").exists()
 
 
 @pytest.mark.parametrize(
