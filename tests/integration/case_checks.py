@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import subprocess
 import sys
 import sysconfig
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 HAVE_COLUMNS = sys.version_info >= (3, 11)
+# Another interpreter for the targets, with a torch of its own: `make matrix`.
+PYTHON = os.environ.get("DYNALYZE_TESTS_PYTHON", "")
 LISTS = [
     "processes",
     "compilations",
@@ -107,7 +113,11 @@ class Expectation:
 
     @classmethod
     def read(cls, path: Path) -> Expectation:
+        """What a file expects of the torch of the targets."""
         document = json.loads(path.read_text())
+        for changed in document.pop("versions", []):
+            if holds_for(changed.pop("torch")):
+                document.update(changed)
         for key in ("breaks", "extras"):
             document[key] = [ExpectedBreak(**entry) for entry in document.get(key, [])]
         unknown = set(document) - {f.name for f in fields(cls)}
@@ -125,6 +135,21 @@ class Outcome:
     stdout: str
     stderr: str
     report: Json | None
+
+
+def holds_for(versions: str) -> bool:
+    """Whether the torch of the targets is one of `>=2.15` or `<2.11`."""
+    sign, than = re.fullmatch(r"(>=|<)(\d+\.\d+)", versions).groups()  # type: ignore[union-attr]
+    at_least = torch_version() >= tuple(map(int, than.split(".")))
+    return at_least if sign == ">=" else not at_least
+
+
+@cache
+def torch_version() -> tuple[int, ...]:
+    """The first two numbers of the targets' torch."""
+    asked = [PYTHON or sys.executable, "-c", "import importlib.metadata as m; print(m.version('torch'))"]
+    version = subprocess.run(asked, capture_output=True, check=True, text=True).stdout
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def differences(expected: Expectation, outcome: Outcome) -> list[str]:
@@ -151,11 +176,18 @@ def differences(expected: Expectation, outcome: Outcome) -> list[str]:
 def resolved(path: str, folder: Path) -> Path:
     """The real path that an expectation's path stands for."""
     root, _, rest = path.partition("/")
-    if root == "<stdlib>":
-        return (Path(sysconfig.get_path("stdlib")) / rest).resolve()
-    if root == "<site-packages>":
-        return (Path(sysconfig.get_path("purelib")) / rest).resolve()
-    return (folder / path).resolve()
+    place = {"<stdlib>": "stdlib", "<site-packages>": "purelib"}.get(root)
+    return (Path(_folders()[place]) / rest if place else folder / path).resolve()
+
+
+@cache
+def _folders() -> dict[str, str]:
+    """Where the interpreter of the targets has its modules."""
+    if not PYTHON:
+        return sysconfig.get_paths()
+    asked = [PYTHON, "-c", "import json, sysconfig; print(json.dumps(sysconfig.get_paths()))"]
+    found: dict[str, str] = json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)
+    return found
 
 
 def runs_through(stack: list[Json], steps: list[str], folder: Path) -> bool:

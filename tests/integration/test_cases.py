@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import warm_starts
-from case_checks import Expectation, ExpectedBreak, Json, Outcome, Place, differences, resolved
+from case_checks import PYTHON, Expectation, ExpectedBreak, Json, Outcome, Place, differences, resolved
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 FILES = sorted(CASES.glob("*/expect*.json"))
@@ -58,10 +58,11 @@ def explain(expected: Expectation, folder: Path) -> Outcome:
     file = folder.parent / "report.json"
     arguments = ["explain", "--no-bench", *expected.target]
     arguments += ["--json", "-" if expected.json_to_stdout else str(file), *expected.options]
+    arguments += ["--python", PYTHON] if PYTHON else []
     if expected.arguments:
         arguments += ["--", *expected.arguments]
     died = any(status is None or status < 0 for status in expected.target_exit_status)
-    if expected.fresh or expected.ends or died or not warm_starts.can_fork({}):
+    if PYTHON or expected.fresh or expected.ends or died or not warm_starts.can_fork({}):
         status, stdout, stderr = started(arguments, expected, folder)
     else:
         status, stdout, stderr = warm_starts.run_dynalyze(arguments, folder, {}, None, expected.wall)

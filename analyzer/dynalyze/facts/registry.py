@@ -1,7 +1,7 @@
 """PyTorch's registry of graph breaks: ids, explanations and hints, without importing torch.
 
-Read from the installed torch where there is one; else from the copy of torch 2.13's in `data/` (BSD-3-Clause,
-see LICENSES/PyTorch.txt).
+Read from the installed torch where there is one; else from the copy in `data/`, which is torch 2.15's and the one id of
+2.13 that it dropped (BSD-3-Clause, see LICENSES/PyTorch.txt).
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ class Registry:
 
     def entry(self, gb_id: str) -> Entry | None:
         return self.entries.get(gb_id.upper())
+
+
+@functools.cache
+def newest() -> Registry:
+    """The registry of the newest torch that we know."""
+    return Registry(_read(_COPY))
 
 
 @functools.cache

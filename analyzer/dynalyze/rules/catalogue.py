@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from dynalyze.facts import registry as pytorch
-from dynalyze.rules.recipe import Recipe, find_by_id, recipes
+from dynalyze.rules.recipe import Recipe, find_by_id, reasons_without_recipe, recipes
 from dynalyze.rules.rule import Rule
 from dynalyze.rules.rule import rules as all_rules
 
@@ -81,6 +81,8 @@ def _break(known: pytorch.Entry, width: int) -> str:
     related = [recipe for recipe in recipes() if known.gb_type in recipe.gb_types]
     if related:
         lines += ["Recipes that may help:", *(_listed(recipe.id, recipe.title, width) for recipe in related), ""]
+    elif reason := reasons_without_recipe().get(known.gb_type.strip()):
+        lines += [_wrapped(f"No recipe: {reason}", width), ""]
     return "\n".join([*lines, pytorch.url(known.gb_id), ""])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from dynalyze.rules.statement_shapes import SHAPES, Statement, read_statement
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
+# The types of graph breaks that no recipe is for, each below the reason.
+WITHOUT_RECIPE = Path(__file__).parent / "without_recipe.md"
 _LONGEST_EXPRESSION = 80
 
 _HEAD = ("gb_types", "kind", "match", "place", "shape", "rank", "requires", "link")
@@ -209,6 +212,23 @@ def _fits(recipe: Recipe, broken: Broken) -> bool:
 def find_by_id(recipe_id: str) -> Recipe | None:
     """The recipe of that id."""
     return next((r for r in recipes() if r.id == recipe_id), None)
+
+
+@lru_cache(maxsize=1)
+def reasons_without_recipe() -> dict[str, str]:
+    """Why no recipe is for a type of graph breaks, by type."""
+    found, reason = {}, ""
+    for line in WITHOUT_RECIPE.read_text(encoding="utf-8").splitlines():
+        reason = line.removeprefix("## ") if line.startswith("## ") else reason
+        if line.startswith("- "):
+            found[line.removeprefix("- ")] = reason
+    return found
+
+
+def unanswered(types: Iterable[str]) -> list[str]:
+    """Those of the types that have neither a recipe nor a reason to have none."""
+    answered = {gb_type.strip() for recipe in recipes() for gb_type in recipe.gb_types} | set(reasons_without_recipe())
+    return sorted({gb_type.strip() for gb_type in types} - answered)
 
 
 def fill(action: str, expression: str | None) -> str:
