@@ -12,7 +12,7 @@ import msgspec
 
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
-from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.settings import merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
@@ -22,6 +22,9 @@ _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
 _MOST_TRIED = 12
 """Proposals tried for one break."""
+
+_MOST_CALLERS = 3
+"""Functions around the one that breaks which may be changed in its place."""
 
 _LIBRARY = re.compile(r"[/\\]python3[.\d]*[/\\](?!site-packages|dist-packages)|[/\\](tqdm|rich|loguru)[/\\]|^<frozen ")
 """Files of Python's own library, and of small ones for people: nothing is changed in these."""
@@ -186,11 +189,13 @@ class Search:
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
         if "setting" in self._kinds:
             yield from (("setting", each) for each in settings_for(broken))
-        for place in _places(broken):
+        places = _places(broken)
+        for place in [*places, *(_callers(broken) if asks_callers(broken.gb_type) else [])]:
             text = self._text(state, place.file)
             if text is not None:
                 site = Site(msgspec.structs.replace(broken, location=place), text, place.line)
-                yield from (("source", each) for each in proposals(replace(site, values=self._look(site, state))))
+                known = replace(site, values=self._look(site, state))
+                yield from (("source", each) for each in proposals(known, outer=place not in places))
 
     def _text(self, state: State, file: str) -> str | None:
         """A file as it is in a state; one that only a change has led to is read when it comes up."""
@@ -326,9 +331,14 @@ def _places(broken: GraphBreak) -> list[Location]:
     """
     if not _LIBRARY.search(broken.location.file):
         return [broken.location]
+    return _callers(broken)[:1]
+
+
+def _callers(broken: GraphBreak) -> list[Location]:
+    """The lines that led to the one that breaks, the nearest first."""
     ats = [place.at for place in broken.stack]
     above = broken.stack[: ats.index(broken.location.at)] if broken.location.at in ats else []
-    return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
+    return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:_MOST_CALLERS]
 
 
 def _place(place: Location) -> str:
@@ -344,6 +354,7 @@ def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
     effects = [text for arm in own.values() for text in arm["effects"]] + draws["effects"]
     return Evidence(
         calls=calls, draws=draws["tried"], raised=draws["raised"], varied=draws["varied"], searched=draws["kinds"],
-        outputs=_worst(proof), gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
+        outputs=_worst(proof), as_compiled=draws["as_compiled"] or any(arm["as_compiled"] for arm in own.values()),
+        gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
         after=tried.after.counts if tried.after else None,
     )  # fmt: skip

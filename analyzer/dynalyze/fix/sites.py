@@ -21,6 +21,7 @@ _HOLDER = "if 1:\n"
 """Makes an indented function a module of its own, whatever its indentation."""
 
 
+_STEP = 4
 _LOOSE = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BooleanOperation, cst.IfExp, cst.Lambda)
 _BINDING = (cst.ComparisonTarget, cst.Attribute, cst.Subscript, cst.Call, cst.Await)
 
@@ -70,18 +71,22 @@ class Site:
 
     @cached_property
     def _span(self) -> tuple[int, int]:
-        """The first and last line of the innermost function that holds the line, its decorators included."""
+        """The first and last line of the function, its decorators included."""
+        return _lines_of(self._node)
+
+    @cached_property
+    def _node(self) -> ast.FunctionDef | ast.AsyncFunctionDef:
+        """The innermost function that holds the line."""
         try:
             tree = ast.parse(self.text)
         except (SyntaxError, ValueError, RecursionError) as error:
             raise NoSite(f"the file is no Python: {error}") from error
-        found: tuple[int, int] | None = None
+        found: ast.FunctionDef | ast.AsyncFunctionDef | None = None
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-                last = node.end_lineno or node.lineno
-                if first <= self.line <= last and (found is None or first >= found[0]):
-                    found = first, last
+                first, last = _lines_of(node)
+                if first <= self.line <= last and (found is None or first >= _lines_of(found)[0]):
+                    found = node
         if found is None:
             raise NoSite("the line is in no function")
         return found
@@ -91,7 +96,14 @@ class Site:
         first, last = self._span
         lines = self.text.splitlines(keepends=True)[first - 1 : last]
         indented = lines[0][:1].isspace()
-        return MetadataWrapper(cst.parse_module((_HOLDER if indented else "") + "".join(lines)), unsafe_skip_copy=True)
+        body = self._node.body[0]
+        step = body.col_offset - self._node.col_offset if body.lineno > self._node.lineno else _STEP
+        module = cst.parse_module((_HOLDER if indented else "") + "".join(lines))
+        if module.default_indent != " " * step:  # What is put in would be indented like the function itself.
+            written = module.visit(_Indented(module.default_indent))
+            assert isinstance(written, cst.Module)
+            module = written.with_changes(default_indent=" " * step)
+        return MetadataWrapper(module, unsafe_skip_copy=True)
 
     @property
     def module(self) -> cst.Module:
@@ -222,6 +234,22 @@ class Site:
     def at(self, text: str, line: int) -> Site:
         """The same break in another text of the file, where it stands on this line."""
         return replace(self, text=text, line=line)
+
+
+def _lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return first, node.end_lineno or node.lineno
+
+
+class _Indented(cst.CSTTransformer):
+    """Writes the indentation of blocks out."""
+
+    def __init__(self, indent: str) -> None:
+        super().__init__()
+        self._indent = indent
+
+    def leave_IndentedBlock(self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock) -> cst.BaseSuite:
+        return updated_node if updated_node.indent is not None else updated_node.with_changes(indent=self._indent)
 
 
 class Replacer(cst.CSTTransformer):

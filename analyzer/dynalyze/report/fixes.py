@@ -36,7 +36,8 @@ class Evidence(msgspec.Struct):
     the same exception before and after; `searched` are the kinds of draws that looked for sides nobody had taken, and
     `varied` the circumstances that were tried as well: another batch, gradients, training or evaluation, other weights.
 
-    `outputs` is the worst of all that was compared. `effects` are side effects that the compiled code does not have in
+    `outputs` is the worst of all that was compared; with `as_compiled` some were held to what the code as it was gives
+    compiled, which is something else than in eager. `effects` are side effects that the compiled code does not have in
     common with the code as it was, for people to judge. `speedup` is the time of compiled calls before by that after.
     """
 
@@ -46,6 +47,7 @@ class Evidence(msgspec.Struct):
     varied: list[Word] = []
     searched: list[Word] = []
     outputs: Equality = ""
+    as_compiled: bool = False
     gradients: bool = False
     effects: list[Quote] = []
     sides: list[Side] = []

@@ -13,6 +13,9 @@ from dynalyze.words.report import command_line
 
 STATUSES: dict[FixStatus, str] = {"proved": "proved", "suggested": "not proved", "rejected": "tried and rejected"}
 _OUTPUTS = {"bitwise": "equal to the bit", "tolerance": "equal within rounding, against fp64", "different": "different"}
+_AS_COMPILED = (
+    "Compiled, the code as it was gives something else than in eager already: with the change that stays as it is."
+)
 _MOST_EFFECTS = 3
 _MOST_NAMED = 12
 
@@ -64,7 +67,7 @@ def proof(evidence: Evidence) -> str:
 
 def caveats(evidence: Evidence) -> list[str]:
     """What people have to judge themselves."""
-    said = []
+    said = [_AS_COMPILED] if evidence.as_compiled else []
     if evidence.effects:
         more = len(evidence.effects) - _MOST_EFFECTS
         named = "; ".join(evidence.effects[:_MOST_EFFECTS])

@@ -49,11 +49,11 @@ class FakeProver:
     ) -> Tried:
         (text,) = texts.values()
         self.draws.append(draws)
-        arm = {"equality": "bitwise", "why": "", "effects": [], "raised": ""}
+        arm = {"equality": "bitwise", "why": "", "effects": [], "raised": "", "as_compiled": False}
         proof: dict[str, Any] = {
             "problem": "", "own": {"eager": dict(arm), "traced": dict(arm)}, "lines": [], "gradients": False,
             "draws": {"tried": draws, "raised": 0, "bitwise": draws, "different": "", "unproved": "", "effects": [],
-                      "varied": [], "kinds": []},
+                      "as_compiled": False, "varied": [], "kinds": []},
         }  # fmt: skip
         self.found(text, proof)
         after = self.breaks(text, settings)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference
@@ -47,11 +48,13 @@ class Passes:
         self.held = HeldState()
         self.held.add("", model, own=True)
         self._state = state
+        self._next_hook = RemovableHandle.next_id
 
     def restore(self) -> None:
         """Bring everything to where it was."""
         self.held.restore()
         self._state.restore()
+        RemovableHandle.next_id = self._next_hook  # Hooks that a first call puts on modules are kept by this number.
 
     def of(self, workload: Workload, target: Callable[..., Any], *, stays_eager: bool) -> Pass:
         """Every call of the workload once; `stays_eager` has nothing compiled, whatever the program says."""

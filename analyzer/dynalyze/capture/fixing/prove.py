@@ -59,22 +59,24 @@ Arm = Literal["eager", "traced"]
 class Compared:
     """One pass of the changed code against the same one of the code as it was; `why` says what differs, if anything.
 
-    `effects` names the side effects that differ, which is for people to judge.
+    `effects` names the side effects that differ, which is for people to judge. `as_compiled`: the code as it was gives
+    something else compiled than in eager already, and the changed code the same as that.
     """
 
     equality: Equality
     why: str = ""
     effects: list[str] = field(default_factory=list)
     raised: str = ""
+    as_compiled: bool = False
 
 
 @dataclass
 class Draws:
     """How many draws were compared, and in how many both raised the same exception; what the first that differed was.
 
-    `varied` are the circumstances in which calls were compared as well, `kinds` the values that were tried to come by
-    other sides of branches; a circumstance or kind that the model refuses is in neither. `unproved` says what was not
-    proved of other inputs, which is no difference.
+    `as_compiled` says of one at least what `Compared` says. `varied` are the circumstances in which calls were compared
+    as well, `kinds` the values that were tried to come by other sides of branches; a circumstance or kind that the
+    model refuses is in neither. `unproved` says what was not proved of other inputs, which is no difference.
     """
 
     tried: int = 0
@@ -82,6 +84,7 @@ class Draws:
     bitwise: int = 0
     different: str = ""
     unproved: str = ""
+    as_compiled: bool = False
     effects: list[str] = field(default_factory=list)
     varied: list[Circumstance] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
@@ -305,6 +308,7 @@ class Prover:
         for arm, each in judged.items():
             known = {without_numbers(text) for text in found.effects}
             found.effects += [text for text in each.effects if without_numbers(text) not in known]
+            found.as_compiled = found.as_compiled or each.as_compiled
             if each.equality == "different" and not found.different:
                 how = f", {circumstance}" if circumstance else ""
                 found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
@@ -371,7 +375,11 @@ class Prover:
             return Compared("different", structural[0], told, after.raised)
         if not found:
             return Compared("bitwise", "", told, after.raised)
-        return self._within_tolerance(workload, before, again or before, after, found, told)
+        judged = self._within_tolerance(workload, before, again or before, after, found, told)
+        wrong = judged.equality == "different" and arm == "traced"
+        if wrong and not _unlike(arm, self._traced_before(workload), after)[0]:
+            return Compared("bitwise", "", told, after.raised, as_compiled=True)
+        return judged
 
     def _within_tolerance(
         self, workload: Workload, before: Pass, again: Pass, after: Pass, found: list[Difference], told: list[str]

@@ -28,6 +28,8 @@ Key = tuple[tuple[str, int], ...]
 """Where a code object stands: names from the module down, each with how many of that name stood before it."""
 
 _NOTHING = object()
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+"""Functions up to Python 3.11, made anew each time by the code around them: no function has their code for long."""
 _ADDED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 
@@ -168,7 +170,10 @@ def _functions(change: SourceChange) -> list[_Swapped]:
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
     # A class that went from a function to the top is made there anew.
     moved = {each.name for each in ast.parse(change.new).body if isinstance(each, ast.ClassDef)}
-    kept = {key: code for key, code in old.items() if key in new or not moved & {name for name, _ in key}}
+    kept = {
+        key: code for key, code in old.items()
+        if key[-1][0] not in _COMPREHENSIONS and (key in new or not moved & {name for name, _ in key})
+    }  # fmt: skip
     pairs = {key: (code, _pair(key, code, old, new)) for key, code in kept.items()}
     by_code: dict[Any, Any] = {}
     # Of a program with hooks in it, or one that a tool rewrote, the bytecode is another one.

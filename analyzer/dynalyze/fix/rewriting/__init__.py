@@ -24,23 +24,25 @@ Rewrite = Callable[[Site], Iterator[Proposal]]
 @dataclass(frozen=True)
 class Rewriter:
     """A function that proposes changes for the breaks of some types; without `gb_types` for all. `rank` orders them:
-    lower ones are tried first.
+    lower ones are tried first. One that is `outer` changes whole functions, and is asked for those too that call the
+    one which breaks.
     """
 
     name: str
     rewrite: Rewrite
     gb_types: tuple[str, ...]
     rank: int
+    outer: bool
 
 
 _REWRITERS: list[Rewriter] = []
 
 
-def rewriter(name: str, *gb_types: str, rank: int = 50) -> Callable[[Rewrite], Rewrite]:
+def rewriter(name: str, *gb_types: str, rank: int = 50, outer: bool = False) -> Callable[[Rewrite], Rewrite]:
     """Make a function a rewriter. `gb_types` are PyTorch's own texts, or beginnings of them."""
 
     def register(rewrite: Rewrite) -> Rewrite:
-        _REWRITERS.append(Rewriter(name, rewrite, gb_types, rank))
+        _REWRITERS.append(Rewriter(name, rewrite, gb_types, rank, outer))
         return rewrite
 
     return register
@@ -54,10 +56,17 @@ def rewriters() -> tuple[Rewriter, ...]:
     return tuple(sorted(_REWRITERS, key=lambda each: (each.rank, each.name)))
 
 
-def proposals(site: Site) -> Iterator[Proposal]:
-    """What the rewriters propose for a break, each new text once."""
+def asks_callers(gb_type: str) -> bool:
+    """Whether a break of this type may be ended by a change of a function that calls the one which breaks."""
+    return any(each.outer and gb_type.startswith(each.gb_types) for each in rewriters())
+
+
+def proposals(site: Site, *, outer: bool = False) -> Iterator[Proposal]:
+    """What the rewriters propose for a break, each new text once; `outer` where the site is one that calls it."""
     seen = {site.text}
     for each in rewriters():
+        if outer and not each.outer:
+            continue
         if each.gb_types and not site.broken.gb_type.startswith(each.gb_types):
             continue
         try:
