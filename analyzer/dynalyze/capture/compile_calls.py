@@ -6,20 +6,19 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.events import CompileCall, Lost, Wrapped
 from dynalyze.capture.hooks import Patch
 from dynalyze.capture.inspecting.module_watch import Inspection
+from dynalyze.capture.installed import is_installed
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.torch_private.dynamo import calling_frames
 
 if TYPE_CHECKING:
     from dynalyze.capture.compiled_recording import CompiledRecording
 
-_INSTALLED = {"site-packages", "dist-packages"}
 Undo = Callable[[], None]
 _Handle = Callable[[Any, Any, dict[str, Any], dict[str, Any]], Any]
 
@@ -71,7 +70,7 @@ class CompileCalls:
         """What code of the program itself wrapped, not an installed library; `called` are the ids of called objects."""
         found = []
         for call, target, wrapper in self.wrapped:
-            if not _INSTALLED & set(Path(call.file).parts):
+            if not is_installed(call.file):
                 call.called, call.bypassed = (each() is not None and id(each()) in called for each in (wrapper, target))
                 found.append(call)
         return found
@@ -91,7 +90,7 @@ class CompileCalls:
         of_torch = owner is not model and home.startswith("torch.") and _name(model).endswith("._call_impl")
         wrapped = Wrapped(kind, name, file, line, generates=generates, in_place_of_torch=of_torch)
         self.wrapped.append((wrapped, _weak(owner), _weak(result)))
-        if kind == "module" or not _INSTALLED & set(Path(file).parts):
+        if kind == "module" or not is_installed(file):
             self._on_call()
 
 

@@ -9,7 +9,6 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-import sysconfig
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,10 +17,12 @@ from typing import Any
 
 from dynalyze.capture.events import Event, SourceSeen, TracedSeen
 from dynalyze.capture.hooks import Patch
+from dynalyze.capture.installed import is_installed
 
 Stamp = tuple[int, int]
 # Of a file that is not what was imported; no file has it.
 _CHANGED = (-1, -1)
+_OURS = str(Path(__file__).parents[1])
 _LARGEST_FILE, _MOST_BYTES = 2 << 20, 64 << 20
 
 
@@ -32,10 +33,6 @@ class SourceTexts:
         self._texts: dict[str, bytes] = {}
         self._stamps: dict[str, Stamp] = {}
         self._bytes = 0
-        self._installed = tuple(
-            os.path.join(folder, "")  # noqa: PTH118 - compared with names of files as code objects have them.
-            for folder in {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), str(Path(__file__).parents[1])}
-        )
 
     def watch(self) -> Callable[[], None]:
         """Hold what is imported from here on; returns what ends it."""
@@ -44,7 +41,7 @@ class SourceTexts:
         def path_stats(loader: Any, path: str) -> Any:
             if patch.active and (stamp := _stamp(file := _absolute(path))) is not None:
                 self._stamps[file] = stamp
-                if not file.startswith(self._installed) and stamp[1] <= _LARGEST_FILE:
+                if not _is_library(file) and stamp[1] <= _LARGEST_FILE:
                     with contextlib.suppress(OSError):
                         self.hold(file, Path(file).read_bytes())
             return patch.original(loader, path)
@@ -64,7 +61,7 @@ class SourceTexts:
         """
         source, stamp = self._texts.get(file), self._stamps.get(file)
         if not stamp:  # It was imported before we watched; where functions of its module are not in it, it has changed.
-            ours = not file.startswith(self._installed)
+            ours = not _is_library(file)
             stamp = _CHANGED if ours and any(_differs(file, code) for code in _codes_of(file)) else _stamp(file)
         if source is not None:
             with contextlib.suppress(SyntaxError, UnicodeDecodeError):
@@ -141,3 +138,7 @@ def _absolute(path: str) -> str:
 
 HELD = SourceTexts()
 """Those of this process."""
+
+
+def _is_library(file: str) -> bool:
+    return is_installed(file) or file.startswith(_OURS)

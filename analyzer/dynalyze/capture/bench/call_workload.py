@@ -19,6 +19,7 @@ import torch
 from torch.utils import _pytree
 
 from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.state_snapshot import identical
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
@@ -94,7 +95,7 @@ class _Call(Step):
         if not self._renew and not self._compared:  # Once: not every kernel raises the version of what it writes to.
             self._compared = True
             before = _tensors(self.frozen.thaw())
-            self._renew = not all(torch.equal(one, two) for one, two in zip(_tensors(inputs), before, strict=True))
+            self._renew = not all(identical(one, two) for one, two in zip(_tensors(inputs), before, strict=True))
         return self._renew
 
 

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from dynalyze.capture import forkserver
 from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE
+from dynalyze.capture.installed import is_installed
 from dynalyze.capture.torch_private import runtime
 
 _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
@@ -83,8 +84,7 @@ def imported_modules() -> list[str]:
 
     def is_needed(name: str, module: Any) -> bool:
         file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
-        installed = isinstance(file, str) and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
-        return installed or name.startswith("dynalyze.capture.")
+        return (isinstance(file, str) and is_installed(file)) or name.startswith("dynalyze.capture.")
 
     return [name for name, module in list(sys.modules.items()) if is_needed(name, module)]
 

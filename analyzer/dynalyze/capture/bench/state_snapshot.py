@@ -84,8 +84,10 @@ def random_position() -> tuple[Any, ...]:
 
 def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors hold the same, NaN at the same places included."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+    if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout):
         return False
+    if one.layout is not torch.strided:
+        one, other = one.to_dense(), other.to_dense()
     return torch.equal(one, other) or (
         one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan())))
     )

@@ -8,11 +8,9 @@ import contextlib
 import functools
 import gc
 import io
-import os
 import random
 import re
 import sys
-import sysconfig
 import types
 from abc import ABC, abstractmethod
 from collections import deque
@@ -24,16 +22,13 @@ import torch
 
 from dynalyze.capture.bench.state_snapshot import identical
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
+from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import container_base, is_plain_object
 
 _MOST = 40_000
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {
     "training", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
 }  # fmt: skip
-_INSTALLED = tuple(
-    os.path.join(folder, "")  # noqa: PTH118 - compared with names of files as code objects have them.
-    for folder in {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
-)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
 _OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
@@ -220,7 +215,9 @@ class _Dict(_Part):
 
 
 class _Names(_Dict):
-    """The names of a module, or the attributes of a function, but for some that are `ignored`."""
+    """The names of a module, or the attributes of a function, but for some that are `ignored` and for modules that are
+    imported by now: Python keeps them, and imports none twice.
+    """
 
     ordered = False
 
@@ -229,8 +226,9 @@ class _Names(_Dict):
         self._ignored = ignored
 
     def now(self) -> dict[Any, Any]:
-        ignored = self._ignored
-        return {k: v for k, v in super().now().items() if k not in ignored and not _OF_DYNAMO.match(k)}
+        names = {k: v for k, v in super().now().items() if k not in self._ignored and not _OF_DYNAMO.match(k)}
+        then: dict[Any, Any] = getattr(self, "then", names)
+        return {k: v for k, v in names.items() if k in then or not isinstance(v, types.ModuleType)}
 
     def before(self) -> dict[Any, Any]:
         return {key: value for key, value in self.then.items() if key not in self._ignored}
@@ -454,4 +452,4 @@ def _has_attributes(value: Any) -> bool:
 
 def _is_own(file: str | None) -> bool:
     """Whether a file is the user's, and no installed one."""
-    return bool(file) and not str(file).startswith(_INSTALLED)
+    return bool(file) and not is_installed(str(file))

@@ -100,6 +100,26 @@ def test_what_dynamo_puts_among_globals_is_none_of_the_programs_state(tmp_path: 
     assert [path.rpartition(".")[2] for path in held.changes().values] == ["sub_total"], "a global of the program's own"
 
 
+def test_a_module_that_is_imported_by_now_is_no_change_of_state(tmp_path: Path) -> None:
+    module = module_of(PROGRAM, tmp_path / "program.py")
+    held = HeldState()
+    held.add("", module.model, own=True)
+    vars(module).update(lazily=collections)
+    assert not held.changes().values
+
+
+def test_a_library_of_an_environment_below_ours_is_not_entered(tmp_path: Path) -> None:
+    """A virtual environment can be layered over another one, where torch is."""
+    folder = tmp_path / "lib" / "site-packages"
+    folder.mkdir(parents=True)
+    library = module_of(PROGRAM, folder / "library.py")
+    held = HeldState()
+    held.add("", {"call": library.note, "kind": library.Box})
+    vars(library).update(COUNT=1)
+    library.Box.shared.append(1)
+    assert not held.changes().values
+
+
 def test_an_iterator_that_goes_on_is_told() -> None:
     for iterator in (iter([1, 2, 3]), itertools.count(), (n for n in range(3))):
         held = HeldState()
