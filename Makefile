@@ -7,7 +7,10 @@ READY := $(VENV)/.ready
 # One more than there are cores: most tests wait for processes of their own to start and end.
 JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
-.PHONY: setup demo test slow check unit chromium screenshot clean
+# The versions of torch that `make matrix` runs the truth cases on; MATRIX_2_15=/path/to/python names an interpreter of one.
+MATRIX ?= 2.8 2.11 2.13 2.15
+
+.PHONY: setup demo test slow matrix check unit chromium screenshot clean
 
 setup: $(READY)
 
@@ -30,6 +33,10 @@ slow: setup chromium
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 	DYNALYZE_TRUTH=all DYNALYZE_KILLS=10 $(BIN)/python -m pytest -k "truth or torch or killed" \
 	  tests/integration/test_sweep_truth.py tests/integration/test_sweep.py
+
+# The truth cases on other versions of torch, one after the other: hours. Not in CI. It writes docs/torch-versions.md.
+matrix: setup
+	nice $(BIN)/python tests/integration/matrix.py $(MATRIX)
 
 check: setup
 	$(BIN)/ruff check .

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-HAVE_COLUMNS = sys.version_info >= (3, 11)
 # Another interpreter for the targets, with a torch of its own: `make matrix`.
 PYTHON = os.environ.get("DYNALYZE_TESTS_PYTHON", "")
 LISTS = [
@@ -71,7 +70,7 @@ class ExpectedBreak:
 
     def fits(self, entry: Json, folder: Path) -> bool:
         here = any(Place.parse(place).fits(entry["location"], folder) for place in self.at)
-        if self.column is not None and HAVE_COLUMNS and entry["location"].get("column") != self.column:
+        if self.column is not None and have_columns() and entry["location"].get("column") != self.column:
             return False
         return here and entry.get("gb_id") in self.id
 
@@ -138,10 +137,17 @@ class Outcome:
 
 
 def holds_for(versions: str) -> bool:
-    """Whether the torch of the targets is one of `>=2.15` or `<2.11`."""
+    """Whether the torch of the targets is one of `>=2.15` or `<2.11`, or `nested`: with nested graph breaks on."""
+    if versions == "nested":
+        return bool(os.environ.get("DYNALYZE_TESTS_NESTED"))
     sign, than = re.fullmatch(r"(>=|<)(\d+\.\d+)", versions).groups()  # type: ignore[union-attr]
     at_least = torch_version() >= tuple(map(int, than.split(".")))
     return at_least if sign == ">=" else not at_least
+
+
+def have_columns() -> bool:
+    """Whether Python and torch tell the column of a break."""
+    return sys.version_info >= (3, 11) and torch_version() >= (2, 13)
 
 
 @cache
