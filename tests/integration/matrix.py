@@ -1,8 +1,8 @@
 """Runs the truth cases on several versions of torch, and writes what came of it into docs/torch-versions.md.
 
-`make matrix`. Each version is an environment of its own in the folder `--environments`, made by uv or pip where it is not
-there; `MATRIX_2_15=/path/to/python` names another interpreter for one. Each is run twice where torch can resume inside of
-nested functions: without nested graph breaks and with them.
+`make matrix`. Each version is an environment of its own in the folder `--environments`, made by uv or pip where it is
+not there; `MATRIX_2_15=/path/to/python` names another interpreter for one. Each is run twice where torch can resume
+inside of nested functions: without nested graph breaks and with them.
 """
 
 from __future__ import annotations
