@@ -177,3 +177,80 @@ def test_another_dtype_or_shape_is_suspicious() -> None:
     assert found.verdict == "suspicious" and "bfloat16" in found.reason
     flat = replacing(torch.sigmoid, lambda x: torch.sigmoid(x).flatten())
     assert "shape" in judged(calls(TwoHeads(), torch.randn(6, 16)), flat).reason
+
+
+def otherwise(eager: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does one thing in eager and another one when it is compiled."""
+
+    def function(*args: Any) -> Any:
+        return compiled(*args) if torch.compiler.is_compiling() else eager(*args)
+
+    return function
+
+
+def grown(values: list[Any], x: torch.Tensor) -> torch.Tensor:
+    values.append(1)
+    return x + 1
+
+
+SQUARE = torch.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("contract", "eager", "compiled", "inputs"),
+    [
+        ("stride", lambda x: x.t() + 1, lambda x: (x.t() + 1).contiguous(), (SQUARE,)),
+        ("memory", lambda x: x[0], lambda x: x[0].clone(), (SQUARE,)),
+        ("memory", lambda x: (x + 1, x * 2), lambda x: (lambda y: (y, y[:]))(x + 1), (SQUARE,)),
+        ("python", lambda x: (x + 1, 2), lambda x: (x + 1, 3), (SQUARE,)),
+        ("python", grown, lambda values, x: x + 1, ([], SQUARE)),
+        ("class", lambda x: [x + 1], lambda x: (x + 1,), (SQUARE,)),
+        ("identity", lambda x: (lambda y: (y, y))(x + 1), lambda x: (x + 1, x + 1), (SQUARE,)),
+        ("dtype", lambda x: x + 1, lambda x: (x + 1).double(), (SQUARE,)),
+    ],
+)  # fmt: skip
+def test_what_compiled_keeps_otherwise_than_eager_is_a_broken_contract(
+    contract: str, eager: Callable[..., Any], compiled: Callable[..., Any], inputs: tuple[Any, ...]
+) -> None:
+    found = judged(calls(otherwise(eager, compiled), *inputs))
+    assert contract in {each.contract for each in found.contracts}
+    assert found.verdict == "suspicious" and found.reason
+
+
+def test_what_eager_refuses_and_compiled_answers_is_a_broken_contract() -> None:
+    def refuses(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("too large")
+
+    found = judged(calls(otherwise(refuses, lambda x: x + 1), SQUARE))
+    assert [(each.contract, each.eager) for each in found.contracts] == [("exception", "ValueError: too large")]
+    assert found.verdict == "suspicious" and "too large" in found.reason
+    both = judged(calls(otherwise(refuses, refuses), SQUARE))
+    assert both.verdict == "not comparable" and not both.contracts
+
+
+def test_a_gradient_that_is_wanted_on_one_side_alone_is_a_broken_contract() -> None:
+    x = torch.ones(3, requires_grad=True)
+    function = otherwise(lambda x: (x * 2, x * 3), lambda x: (x * 2, (x * 3).detach()))
+    found = judged(training(function, x))
+    assert [(each.contract, each.place) for each in found.contracts] == [("requires_grad", "output[1]")]
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled"),
+    [
+        (lambda x: x[:1].t() + 1, lambda x: torch.empty_strided((3, 1), (1, 7)).copy_(x[:1].t() + 1)),
+        (lambda x: (x + 1)[:0], lambda x: torch.empty(0, 3)),
+        (lambda x: (x + 1, object()), lambda x: (x + 1, object())),
+    ],
+)  # fmt: skip
+def test_strides_that_say_nothing_and_objects_that_are_new_each_time_break_no_contract(
+    eager: Callable[..., Any], compiled: Callable[..., Any]
+) -> None:
+    found = judged(calls(otherwise(eager, compiled), SQUARE))
+    assert found.verdict == "equal" and not found.contracts
+
+
+def test_what_eager_does_otherwise_each_time_is_no_contract() -> None:
+    drawn = iter(range(100))
+    found = judged(calls(otherwise(lambda x: (x + 1, next(drawn)), lambda x: (x + 1, -1)), SQUARE))
+    assert found.verdict == "equal" and not found.contracts

@@ -362,8 +362,17 @@ class TensorAccuracy(msgspec.Struct):
     nonfinite: int = 0
 
 
+class BrokenContract(msgspec.Struct):
+    """What eager does and compiled does not, other than values: `contract` is one of capture/bench/contracts.py."""
+
+    contract: Word
+    place: Quote
+    eager: Quote
+    compiled: Quote
+
+
 class Accuracy(msgspec.Struct):
-    """The fp64-anchored test of one configuration; `verdict` is its worst tensor's.
+    """The fp64-anchored test of one configuration; `verdict` is its worst tensor's, suspicious for a broken contract.
 
     `deterministic` is whether eager gave the same twice; `argmax_flips` the share of rows of the logits whose largest
     entry differs between eager and compiled.
@@ -380,4 +389,5 @@ class Accuracy(msgspec.Struct):
     sequence: int | None = None
     tensors: list[TensorAccuracy] = []
     tensors_omitted: int = 0
+    contracts: list[BrokenContract] = []
     shape: dict[Name, int] = {}

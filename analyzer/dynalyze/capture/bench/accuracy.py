@@ -6,7 +6,8 @@
 | benign         | it differs, and is about as near to fp64 as eager is: its error is at most `k` times eager's     |
 | rounding only  | it is further from fp64; rounded where eager rounds, which Inductor can do, it is not any more   |
 | not comparable | other random numbers were drawn, eager differs from itself as much, or memory ran out            |
-| suspicious     | further from fp64 and not by rounding; or another dtype or shape; or NaN that compiling made     |
+| suspicious     | further from fp64 and not by rounding; or another dtype or shape; or NaN that compiling made; or |
+|                | a contract is broken (contracts.py)                                                              |
 
 `k` is 2, or 3 for fp16, bf16 and tensors under 1000 elements. The tolerance is 1e-3, for training 1e-2, relative to
 each value and to the size of the tensor; a tenth of it is added to the error that is allowed. Where there is no fp64,
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynalyze.capture.bench.configure import configured
+from dynalyze.capture.bench.contracts import Broken, broken
 from dynalyze.capture.bench.failures import Failed, kind_of, one_line
 from dynalyze.capture.bench.fp64_reference import CannotCopy, Fp64Reference, size_in_fp64
 from dynalyze.capture.bench.judge import Judged, Runs, judge
@@ -79,7 +81,11 @@ class _Test:
     notes: list[str] = field(default_factory=list)
 
     def compare(self) -> dict[str, Any]:
-        eager, again = self._eager(reference=True), self._eager()
+        try:
+            eager = self._eager(reference=True)
+        except Failed as refused:
+            return self._refused(refused)
+        again = self._eager()
         exact = self._exact(eager)
         compiled = self._compiled()
         tolerance = _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
@@ -88,7 +94,26 @@ class _Test:
         if any(each.verdict == "suspicious" and "cosine" in each.facts for each in tensors):
             runs.emulated = self._emulated()
             tensors = judge(runs) if runs.emulated is not None else tensors
-        return self._answer(runs, tensors)
+        return self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
+
+    def _refused(self, refused: Failed) -> dict[str, Any]:
+        """The answer where eager fails: a broken contract if compiled does not.
+
+        Raises:
+            Failed: compiled fails as well, or eager for want of memory.
+        """
+        if refused.kind != "eager":
+            raise refused
+        try:
+            self._compiled()
+        except Failed as error:
+            raise refused from error
+        fault = Broken("exception", "A call", refused.message.removeprefix("eager fails: "), "gives an answer")
+        return {
+            "verdict": "suspicious",
+            "reason": f"Eager refuses what compiled answers: {fault.eager}.",
+            "contracts": [fault._asdict()],
+        }
 
     def _eager(self, reference: bool = False) -> Run:
         try:
@@ -154,19 +179,23 @@ class _Test:
             self.notes.append(f"Emulating eager's rounding failed: {one_line(error)}.")
             return None
 
-    def _answer(self, runs: Runs, tensors: list[Judged]) -> dict[str, Any]:
-        if not tensors:
+    def _answer(self, runs: Runs, tensors: list[Judged], faults: list[Broken]) -> dict[str, Any]:
+        if not tensors and not faults:
             raise Failed("internal", "the calls return no tensor")
-        worst, notes = tensors[0], []
+        worst, notes = tensors[0] if tensors else Judged("", "output", "equal"), []
         if worst.why:
             alike = sum(each.verdict == worst.verdict for each in tensors)
             what = f"The gradient of {worst.name}" if worst.kind == "gradient" else worst.name
             others = f" ({alike - 1} more are {worst.verdict})" if alike > 1 else ""
             notes.append(f"{what}: {worst.why}{others}.")
+        if untold := [fault for fault in faults if not (worst.why and fault.contract in ("dtype", "shape"))]:
+            others = f" ({len(untold) - 1} more)" if len(untold) > 1 else ""
+            notes.append(f"{str(untold[0])[:1].upper()}{str(untold[0])[1:]}{others}.")
         if not runs.repeatable:
             notes.append("Eager is not deterministic: two runs of it differ.")
         return {
-            "verdict": worst.verdict,
+            "verdict": "suspicious" if faults else worst.verdict,
+            "contracts": [fault._asdict() for fault in faults[:_LISTED]],
             "reason": " ".join(notes + self.notes),
             "anchored": any(each.facts.get("compiled_rmse") is not None for each in tensors),
             "deterministic": runs.repeatable,

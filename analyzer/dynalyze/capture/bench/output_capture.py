@@ -8,6 +8,7 @@ The step goes on with outputs that are cut off from the model.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 import torch
 
+from dynalyze.capture.bench.contracts import Promises
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, to_fp64
 from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
@@ -27,11 +29,12 @@ Key = tuple[int, Kind, str]
 
 @dataclass
 class Run:
-    """The tensors of one pass, and where the random generators stood after each step."""
+    """The tensors of one pass, what it kept beside their values, and where the random generators stood."""
 
     tensors: dict[Key, torch.Tensor] = field(default_factory=dict)
     positions: list[tuple[Any, ...]] = field(default_factory=list)
     draws: bool = False
+    promises: Promises = field(default_factory=Promises)
 
 
 class OutputCapture:
@@ -91,6 +94,9 @@ class OutputCapture:
         inputs = {name: tensor for given in named for name, tensor in named_tensors(given)}
         self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)
+        if not isinstance(self._target, Fp64Reference):
+            tensors = {f"input {name}": tensor for name, tensor in inputs.items()} | dict(named_tensors(outputs))
+            self._run.promises.note(self._call_name(), outputs, (args, kwargs), tensors)
         if not self._train:
             if self._gradients:
                 self._differentiate("", outputs, inputs)
@@ -100,6 +106,10 @@ class OutputCapture:
         self._keep(prefix, outputs)
         self._differentiate(prefix, outputs, inputs)
         return Copier(_cut_off).copy(outputs)
+
+    def _call_name(self) -> str:
+        """What stands before the names of a call's values, where a pass has several calls."""
+        return f"step {self._step}, call {self._call}: " if self._step or self._call else ""
 
     def _keep(self, prefix: str, outputs: Any) -> None:
         for name, tensor in named_tensors(outputs):
@@ -136,14 +146,17 @@ class OutputCapture:
 def named_tensors(outputs: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors of nested outputs with their paths: `logits`, `hidden_states[2]`, `[0].mean`; a single one: `output`.
 
-    Containers and dataclasses are opened. Caches and other objects are not: what is wrong in a cache shows in what is
-    computed from it.
+    Arrays of numbers of NumPy count as tensors. Containers and dataclasses are opened. Caches and other objects are
+    not: what is wrong in a cache shows in what is computed from it.
     """
     seen: set[int] = set()
 
     def walk(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
         if isinstance(value, torch.Tensor):
             yield path or "output", value
+            return
+        if is_array(value):
+            yield path or "output", torch.as_tensor(value)
             return
         base = container_base(value)
         if id(value) in seen or not (base is not None or dataclasses.is_dataclass(value)):
@@ -154,6 +167,12 @@ def named_tensors(outputs: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield from walk(item, (path + step).lstrip("."))
 
     yield from walk(outputs, "")
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of NumPy, which Dynamo traces as a tensor, and of a type that torch has."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and value.dtype.kind in "biufc" and value.dtype.isnative
 
 
 def _parameter_names(model: Callable[..., Any]) -> dict[int, str]:

@@ -17,7 +17,9 @@ _MAX_TEXT = 2000
 
 _VERDICTS: dict[AccuracyVerdict, tuple[str, str, str]] = {
     "suspicious": (
-        "bad", "✕", "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN."
+        "bad", "✕",
+        "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN; or what is no "
+        "number differs, as strides or an exception."
     ),
     "not comparable": ("unknown", "?", "Nothing can be said about these answers."),
     "rounding only": (

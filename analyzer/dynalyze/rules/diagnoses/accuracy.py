@@ -74,7 +74,8 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     severity="error",
     rank=1,
     description="The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
-    "or they have another dtype or shape. The stage of the compiler, the module and the operation are named where "
+    "or they have another dtype or shape; or compiled breaks a contract: strides, shared memory, Python values, an "
+    "exception that eager raises. The stage of the compiler, the module and the operation are named where "
     "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
     "what comes after it rounds more.",
     passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
