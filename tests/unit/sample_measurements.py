@@ -15,6 +15,7 @@ from dynalyze.report.measurements import (
     AccuracyVerdict,
     BreakEven,
     BreakPrice,
+    BrokenContract,
     CallPart,
     Counts,
     GuardGroup,
@@ -300,4 +301,5 @@ def step_memory(first: Location, second: Location) -> StepMemory:
 
 
 def hostile_accuracies(text: str) -> list[Accuracy]:
-    return [Accuracy(text, text, "suspicious", text, tensors=[tensor(text, "suspicious", 1e-3, 1.0, dtype=text)])]
+    wrong, broken = tensor(text, "suspicious", 1e-3, 1.0, dtype=text), BrokenContract(text, text, text, text)
+    return [Accuracy(text, text, "suspicious", text, tensors=[wrong], contracts=[broken])]

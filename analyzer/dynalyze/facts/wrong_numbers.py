@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynalyze.report.audit import Bisection, stage_name
-from dynalyze.report.measurements import Accuracy, TensorAccuracy
+from dynalyze.report.measurements import Accuracy, BrokenContract, TensorAccuracy
 
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
@@ -21,10 +21,15 @@ def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:
 
 
 def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
-    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`."""
+    """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`.
+
+    Where no number is wrong it is the first broken contract: `output has stride (6, 1), while in eager it has (1, 2)`.
+    """
     tensor = wrong_tensor(test)
     what, how = "the output", "is wrong beyond rounding"
-    if found is not None and (found.op or found.module):
+    if tensor is None and test.contracts:
+        what, how = _broken(test.contracts[0])
+    elif found is not None and (found.op or found.module):
         what = _found(found, tensor.dtype if tensor is not None else "")
     elif tensor is not None and tensor.kind == "gradient":
         what = f"{_dtype(tensor.dtype)}gradient of {tensor.name}"
@@ -41,6 +46,12 @@ def wrong_operation(found: Bisection) -> str:
     """The same of an operation that the answers hide."""
     what, stage = _found(found, found.dtype), stage_name(found)
     return f"{what} is wrong beyond rounding, though the answers hide it, stage: {stage}"
+
+
+def _broken(fault: BrokenContract) -> tuple[str, str]:
+    if fault.contract == "exception":
+        return "compiled", f"gives an answer where eager raises {fault.eager}"
+    return fault.place, f"{fault.compiled}, while in eager it {fault.eager}"
 
 
 def _found(found: Bisection, dtype: str) -> str:

@@ -8,7 +8,7 @@ from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
 from dynalyze.report.audit import Bisection, StageRun
-from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, BrokenContract, TensorAccuracy
 from dynalyze.rules.rule import judge
 
 
@@ -53,6 +53,28 @@ def test_without_a_search_no_place_is_made_up() -> None:
     (finding,) = [each for each in judge(_report("suspicious")) if each.rule == "accuracy-suspicious"]
     assert finding.location is None
     assert finding.title == "default, forward: bf16 output logits is wrong beyond rounding"
+
+
+def test_a_broken_contract_is_told_where_no_number_is_wrong() -> None:
+    report = _report("suspicious")
+    equal = TensorAccuracy("logits", "output", "equal")
+    stride = BrokenContract("stride", "output", "has stride (1, 2)", "has stride (3, 1)")
+    report.accuracy = [Accuracy("default", verdict="suspicious", tensors=[equal], contracts=[stride])]
+    (finding,) = [each for each in judge(report) if each.rule == "accuracy-suspicious"]
+    assert finding.title == "default, forward: output has stride (3, 1), while in eager it has stride (1, 2)"
+    (row,) = accuracy_view(report, Anchors()).items
+    assert row.contracts.items == [stride]
+
+
+def test_an_exception_that_compiled_does_not_raise_is_told_with_the_stage() -> None:
+    report = _report("suspicious", _found(op="", module=""))
+    refused = BrokenContract("exception", "A call", "ValueError: too large", "gives an answer")
+    report.accuracy = [Accuracy("default", verdict="suspicious", reason="Eager refuses it.", contracts=[refused])]
+    (finding,) = [each for each in judge(report) if each.rule == "accuracy-suspicious"]
+    assert finding.title == (
+        "default, forward: compiled gives an answer where eager raises ValueError: too large, stage: Inductor"
+    )
+    assert accuracy_view(report, Anchors()).items[0].notes == ["Eager refuses it."]
 
 
 def test_a_module_alone_and_a_wrong_gradient_are_named_as_such() -> None:

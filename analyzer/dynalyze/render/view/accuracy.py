@@ -51,6 +51,7 @@ class AccuracyRow:
         self.meaning = f"{meaning} {_found(item, report)}" if item.verdict == "suspicious" else meaning
         self.verdict = words.answers_title(item.verdict)
         self.notes = _notes(item)
+        self.contracts = first(item.contracts, MAX_TENSORS)
         self.tensors = first(sorted(item.tensors, key=_badness), MAX_TENSORS)
         self.unlisted = count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else ""
         ran = item.configuration, item.phase
@@ -96,7 +97,7 @@ def _badness(tensor: TensorAccuracy) -> tuple[int, float]:
 
 def _notes(item: Accuracy) -> list[str]:
     told = [f"{words.capital(clipped(item.reason, _MAX_TEXT)).rstrip('.')}."] if item.reason else []
-    if not item.anchored and item.verdict != "not comparable":
+    if item.tensors and not item.anchored and item.verdict != "not comparable":
         told.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
     if item.deterministic is False and not item.reason:
         told.append("Eager did not give the same twice.")
