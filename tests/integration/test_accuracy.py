@@ -250,6 +250,44 @@ def test_strides_that_say_nothing_and_objects_that_are_new_each_time_break_no_co
     assert found.verdict == "equal" and not found.contracts
 
 
+class Counting(torch.nn.Module):
+    names: list[str] = []  # noqa: RUF012 - of the class, as users have it.
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where, self.calls, self.seen = where, 0, {"sizes": [0]}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_compiling():
+            if self.where == "Counting.names":
+                self.names.append("x")
+            elif self.where == "calls":
+                self.calls += 1
+            else:
+                self.seen["sizes"].append(1)
+        return x + 1
+
+
+@pytest.mark.parametrize(("where", "place"), [("Counting.names",) * 2, ("calls",) * 2, ("seen",) * 2])
+def test_a_side_effect_that_compiling_loses_is_a_broken_contract(where: str, place: str) -> None:
+    found = judged(calls(Counting(where), SQUARE))
+    assert [(each.contract, each.place) for each in found.contracts] == [("side effect", place)]
+
+
+def test_a_side_effect_of_a_closure_is_one_too_and_one_that_is_kept_is_none() -> None:
+    lost: list[int] = []
+    kept: list[int] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        kept.append(1)
+        if not torch.compiler.is_compiling():
+            lost.append(1)
+        return x + 1
+
+    found = judged(calls(function, SQUARE))
+    assert [(each.contract, each.place) for each in found.contracts] == [("side effect", "lost")]
+
+
 def test_what_eager_does_otherwise_each_time_is_no_contract() -> None:
     drawn = iter(range(100))
     found = judged(calls(otherwise(lambda x: (x + 1, next(drawn)), lambda x: (x + 1, -1)), SQUARE))

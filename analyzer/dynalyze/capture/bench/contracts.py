@@ -8,10 +8,14 @@
 | memory        | which of the tensors that go in and come out share memory                                |
 | identity      | which objects that come out are one                                                      |
 | python        | numbers, texts and containers that come out, and what the arguments hold after the call  |
+| side effect   | what a pass changes in containers and numbers of modules, classes, closures and globals  |
 """
 
 from __future__ import annotations
 
+import contextlib
+import types
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -22,6 +26,9 @@ from dynalyze.capture.nested_values import Signature, sign
 from dynalyze.capture.torch_private import compiled_calls
 
 _LONGEST = 60
+_MOST_SEEN, _MOST_HELD = 2000, 1000
+_PLAIN = (bool, int, float, str)
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 
 class Broken(NamedTuple):
@@ -42,6 +49,7 @@ class Promises:
 
     forms: dict[str, Signature] = field(default_factory=dict)
     shared: dict[str, frozenset[frozenset[str]]] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
 
     def note(self, call: str, outputs: Any, arguments: Any, tensors: Mapping[str, torch.Tensor]) -> None:
         """Once a call has returned; `tensors` are those that went in and came out."""
@@ -61,7 +69,50 @@ def broken(eager: Promises, again: Promises, compiled: Promises) -> list[Broken]
     for call in eager.shared.keys() & compiled.shared.keys():
         if eager.shared[call] == again.shared.get(call):
             found |= dict.fromkeys(_otherwise_shared(eager.shared[call], compiled.shared[call]))
-    return list(found)
+    # What eager changes each time and compiled does not; the other way round it may be the compiler's own.
+    lost = (eager.changed & again.changed) - compiled.changed
+    return [*found, *(Broken("side effect", place, "is changed", "is left as it was") for place in sorted(lost))]
+
+
+def kept_state(model: Any) -> dict[str, Signature]:
+    """The containers, numbers and texts that a run of `model` can reach beside its arguments, by where they are: in
+    attributes of its modules, in its classes, in closures, and in globals that its functions name.
+    """
+    found: dict[str, Signature] = {}
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("", model)]
+    while waiting and len(seen) < _MOST_SEEN:
+        place, value = waiting.pop()
+        if isinstance(value, (list, dict, set, deque)):
+            found[place] = sign(value) if len(value) < _MOST_HELD else ("holds", len(value))
+        elif isinstance(value, _PLAIN):
+            found[place] = sign(value)
+        elif id(value) not in seen:
+            seen.add(id(value))
+            waiting += [(f"{place}.{name}".lstrip("."), item) for name, item in _reached(value)]
+    return found
+
+
+def _reached(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, torch.nn.Module):
+        yield from ((name, item) for name, item in vars(value).items() if name not in _OF_MODULES)
+        yield from value.named_children()
+        yield type(value).__name__, type(value)
+    elif isinstance(value, types.MethodType):
+        yield from ((type(value.__self__).__name__, value.__self__), (value.__name__, value.__func__))
+    elif isinstance(value, types.FunctionType) and not _of_torch(value):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # Not filled yet.
+                yield name, cell.cell_contents
+        named = ((name, value.__globals__.get(name)) for name in value.__code__.co_names)
+        yield from ((name, item) for name, item in named if isinstance(item, (list, dict, set, deque, *_PLAIN)))
+    elif isinstance(value, type) and not _of_torch(value):
+        held = (list, dict, set, deque, types.FunctionType, *_PLAIN)
+        yield from ((name, item) for name, item in vars(value).items() if name[:2] != "__" and isinstance(item, held))
+
+
+def _of_torch(value: Any) -> bool:
+    return str(value.__module__).partition(".")[0] == "torch"
 
 
 def _groups(tensors: Mapping[str, torch.Tensor]) -> Iterator[frozenset[str]]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import torch
 
-from dynalyze.capture.bench.contracts import Promises
+from dynalyze.capture.bench.contracts import Promises, kept_state
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, to_fp64
 from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
@@ -63,6 +63,7 @@ class OutputCapture:
         run = self._run = Run()
         self._target = target
         self._own_names = _parameter_names(target.model) if isinstance(target, Fp64Reference) else {}
+        held = kept_state(self._workload.model)
         for number, step in enumerate(self._workload.steps(self)):
             step.prepare()
             before = random_position()
@@ -78,6 +79,8 @@ class OutputCapture:
                     self._mutated.add(key)
                 if key in self._mutated:
                     run.tensors[key] = _on_host(tensor)
+        now = kept_state(self._workload.model)
+        run.promises.changed = {place for place in held.keys() | now.keys() if held.get(place) != now.get(place)}
         changed = dict(self._state.changed_buffers())
         self._changed |= changed.keys() if reference else set()
         if isinstance(target, Fp64Reference):
