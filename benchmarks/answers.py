@@ -247,20 +247,31 @@ def _size(tensor: Any) -> float:
 
 
 def verdict_of_dynalyze(entry: dict[str, Any]) -> dict[str, Any]:
-    """What the accuracy test of `audit` and `bench` says, asked in the way that they ask."""
+    """What the accuracy test of `audit` and `bench` says, asked stage after stage as the search of an audit does.
+
+    `named` is the first stage with wrong answers.
+    """
+    if hasattr(_module(entry), "use"):
+        return {"verdict": "not asked", "reason": "The fault shows between calls, which no target of one call has."}
+    answer: dict[str, Any] = {}
+    for stage in STAGES[: STAGES.index(entry["stage"]) + 1]:
+        answer = _tested(entry, BACKENDS[stage])
+        if answer["verdict"] == "suspicious":
+            return answer | {"named": stage}
+    return answer
+
+
+def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     sys.path.insert(0, str(ROOT / "analyzer"))
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
     from dynalyze.capture.bench.worker import Session
 
-    module = _module(entry)
-    if hasattr(module, "use"):
-        return {"verdict": "not asked", "reason": "The fault shows between calls, which no target of one call has."}
     source = {
         "kind": "object", "path": str(PROGRAMS / f"issue_{entry['issue']}.py"), "module": None, "name": "build",
         "inputs": [], "arguments": [], "attention": None,
     }  # fmt: skip
     dynamic = "on" if entry.get("dynamic") else "auto"
-    configuration = Configuration("default", backend=BACKENDS[entry["stage"]], dynamic=dynamic)
+    configuration = Configuration("default", backend=backend, dynamic=dynamic)
     request = WorkerRequest(source=source, configuration=configuration, phase=entry.get("phase", "forward"))
     with tempfile.TemporaryDirectory() as folder:
         session = Session(request, Path(folder))
@@ -374,7 +385,8 @@ def main() -> None:
             line = f"{version} {where}: {answer['verdict']}  {'; '.join(answer['differs'])}"
             if ours := answer.get("dynalyze"):
                 found[entry["issue"]] = ours["verdict"]
-                line += f"\n    dynalyze: {ours['verdict']}  {ours.get('reason', ours.get('differs'))}"
+                named = f", {ours['named']}" if "named" in ours else ""
+                line += f"\n    dynalyze: {ours['verdict']}{named}  {ours.get('reason', ours.get('differs'))}"
             print(line[:600], flush=True)
             if options.write:
                 TABLE.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
