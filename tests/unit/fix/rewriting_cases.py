@@ -20,6 +20,7 @@ KNOWN = {
     "mask": Value("tensor", dtype="bool", dims=2), "half": Value("tensor", dtype="float16", dims=2),
     "flag": Value("bool"), "size": Value("int"), "limit": Value("float"), "maybe": Value("NoneType"),
     "x.dtype": Value("dtype"),
+    "wide": Value("tensor", dtype="float32", dims=3),
     "sent": Value("tensor", dtype="int64", dims=3), "weights": TENSOR, "self.experts": Value("nn.Module"),
     "self.f": Value("nn.Module", "torch.nn.Linear"), "scales": Value("list", "Tensor"), "gains": Value("list", "float"),
 }  # fmt: skip

@@ -112,7 +112,6 @@ def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> N
         "x[mask] = y",
         "x[mask] = y[mask].cumsum(0)",
         "x[mask] = 1 / y[mask]",
-        "x[mask] += vector",
         "x[rows] = torch.sqrt(y[rows])",
         "x[rows] = unknown(y[rows])",
     ],
@@ -180,6 +179,24 @@ def test_rows_that_a_mask_chooses_and_puts_back_are_all_computed() -> None:
     pair = "x_rows, y_rows = self.f(x.masked_fill(~rows[..., None], 0))\n"
     copied = "".join(f"{name}.copy_(torch.where(rows[..., None], {name}_rows, {name}))\n" for name in "xy")
     assert changed(SHAPE, two) == {"rows-under-mask": f"{pair}{copied}return x"}
+
+
+def test_rows_from_elsewhere_go_to_their_places_in_compiled_code() -> None:
+    given = "t = wide[mask, :] + y  # here\nwide[mask, :] = t\nreturn wide"
+    head = (
+        "if torch.compiler.is_compiling() and y.shape[0] != 1 and y.shape[1:] == wide.shape[2:]:\n"
+        "    torch._assert_async(mask.sum() == y.shape[0], 'as many rows as the mask chooses')\n"
+    )
+    spread = "torch.zeros_like(wide, dtype=y.dtype).masked_scatter(mask[..., None], y)"
+    kept = "else:\n    t = wide[mask, :] + y\n    wide[mask, :] = t\nreturn wide"
+    put = "    wide.copy_(torch.where(mask[..., None], t, wide))\n"
+    made = f"    t = wide.masked_fill(~mask[..., None], 0) + {spread}\n"
+    assert changed(SHAPE, given) == {"rows-under-mask": head + made + put + kept}
+    updated = changed(SHAPE, "wide[mask] += y  # here\nreturn wide")["rows-under-mask"]
+    assert (
+        f"    wide.copy_(torch.where(mask[..., None], wide + ({spread}), wide))\nelse:\n    wide[mask] += y" in updated
+    )
+    assert changed(SHAPE, given.replace("\nwide", "\nflag = 1\nwide")) == {}
 
 
 EXPERTS = """

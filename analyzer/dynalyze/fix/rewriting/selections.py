@@ -11,7 +11,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import targets_of
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
-from dynalyze.fix.rewriting.masked import MASKED, Masked, changed_by, masked_of, replaced
+from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, changed_by, masked_of, replaced
 from dynalyze.fix.rewriting.purity import UPDATES, fresh_name, names_of, number, pure, total_of_rows
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
@@ -31,21 +31,25 @@ def compute_all_rows(site: Site) -> Iterator[Proposal]:
     chosen = [found for each in walk(statement) if isinstance(each, cst.Subscript) and (found := masked_of(site, each))]
     if len({site.code(each.mask) for each in chosen}) != 1:
         return
-    changes = _Rows(site, chosen[0].mask).changes()
+    rows = _Rows(site, chosen[0].mask)
+    changes = rows.changes()
     if changes:
         yield Proposal(
             "", "Compute with all rows, and choose by the mask where they are put back",
-            site.with_nodes(changes, import_of_torch(site)),
+            site.with_nodes(changes, import_of_torch(site)), loses=("raises",) if rows.given else (),
         )  # fmt: skip
 
 
 class _Rows:
-    """The statements of a block that compute with the rows of one mask. `held` are variables that have such rows."""
+    """The statements of a block that compute with the rows of one mask. `_held` are variables that have such rows,
+    `given` tensors from elsewhere that have one for each row, with what they are computed with.
+    """
 
     def __init__(self, site: Site, mask: cst.BaseExpression) -> None:
         self._site = site
         self._mask = site.code(mask)
         self._held: set[str] = set()
+        self.given: dict[str, Masked] = {}
 
     def changes(self) -> Changes | None:
         """What each of these statements becomes; None where rows get elsewhere, or the mask changes in between."""
@@ -60,7 +64,35 @@ class _Rows:
             found[each] = [new[0].with_changes(leading_lines=above), *new[1:]]
         if not self._put_back(found) or self._kept_elsewhere(found) or self._mask_changes(found):
             return None
-        return found
+        return self._in_graph(found) if self.given else found
+
+    def _in_graph(self, found: Changes) -> Changes | None:
+        """The same in compiled code alone: that there are as many given rows as the mask chooses is known to Python
+        only where it has looked.
+        """
+        block = list(self._site.block)
+        places = [number for number, each in enumerate(block) if each in found]
+        first, *others = block[places[0] : places[-1] + 1]
+        if 1 + len(others) != len(found) or not isinstance(first, cst.SimpleStatementLine):
+            return None
+        torch, asked, checks = torch_name(self._site), [], []
+        for name, into in self.given.items():
+            # One row would be taken for all.
+            asked.append(f"{name}.shape[0] != 1 and {name}.shape[1:] == "
+                         f"{self._site.code(into.tensor)}.shape[{into.mask_dims}:]")  # fmt: skip
+            counted = f"{bracketed(self._site, into.mask)}.sum() == {name}.shape[0]"
+            checks.append(f"    {torch}._assert_async({counted}, 'as many rows as the mask chooses')\n")
+        (branch,) = statements_of(
+            f"if {torch}.compiler.is_compiling() and {' and '.join(asked)}:\n{''.join(checks)}else:\n    pass\n"
+        )
+        assert isinstance(branch, cst.If) and isinstance(branch.orelse, cst.Else)
+        new = [each for old in (first, *others) for each in found[old] or () if isinstance(each, cst.BaseStatement)]
+        branch = branch.with_changes(
+            body=cst.IndentedBlock([*branch.body.body, *new]), leading_lines=first.leading_lines,
+            orelse=branch.orelse.with_changes(
+                body=cst.IndentedBlock([first.with_changes(leading_lines=[]), *others])),
+        )  # fmt: skip
+        return {first: branch, **dict.fromkeys(others)}
 
     def _concerns(self, node: cst.CSTNode) -> bool:
         return bool(self._chosen(node)) or not self._held.isdisjoint(names_of(node))
@@ -97,8 +129,8 @@ class _Rows:
 
     def _updated(self, only: cst.AugAssign) -> list[cst.BaseStatement] | None:
         """`x[mask] += f(...)`."""
-        masked, value = self._chosen(only.target).get(only.target), self._of_all(only.value)
-        operator = UPDATES.get(type(only.operator))
+        masked, operator = self._chosen(only.target).get(only.target), UPDATES.get(type(only.operator))
+        value = None if masked is None else self._of_all(only.value, masked)
         if masked is None or value is None or operator is None:
             return None
         return self._copied([masked], [f"{self._site.code(masked.tensor)} {operator} ({value})"])
@@ -129,18 +161,41 @@ class _Rows:
         index = cst.SubscriptElement(cst.Index(cst.parse_expression(self._mask)))
         return masked_of(self._site, cst.Subscript(tensor, [index]))
 
-    def _of_all(self, value: cst.BaseExpression) -> str | None:
-        """An expression of rows that the mask chooses as one of all rows; None where it is no such thing."""
-        if not self._concerns(value) or not pure(value):
+    def _of_all(self, value: cst.BaseExpression, into: Masked | None = None) -> str | None:
+        """An expression of rows that the mask chooses, or of those that go `into` it, as one of all rows; None where it
+        is no such thing.
+        """
+        chosen = self._chosen(value)
+        into = next(iter(chosen.values()), into)
+        given = self._rows_given(value, into) if into is not None else []
+        if not (self._concerns(value) or given) or not pure(value):
             return None
         calls = [called(each) for each in walk(value) if isinstance(each, cst.Call)]
         if not {*_COUNTING, "masked_scatter"}.isdisjoint(calls) or _asks_for_shape(self._site, value):
             return None
-        rows: dict[cst.CSTNode, cst.CSTNode] = {
-            node: cst.parse_expression(each.filled(self._site)) for node, each in self._chosen(value).items()
-        }
-        whole = replaced(value, rows)
-        return self._site.code(whole) if total_of_rows(self._site, whole) else None
+        rows = {node: cst.parse_expression(each.filled(self._site)) for node, each in chosen.items()}
+        if into is not None:
+            rows |= {each: self._spread(each, into) for each in given}
+        if not total_of_rows(self._site, replaced(value, dict.fromkeys(rows, cst.Name("x")))):
+            return None
+        return self._site.code(replaced(value, {**rows}))
+
+    def _rows_given(self, value: cst.BaseExpression, into: Masked) -> list[cst.CSTNode]:
+        """The tensors in an expression, chosen by nothing, that have as many dimensions as what the mask chooses."""
+        asked = [each for each in walk(value) if isinstance(each, cst.Attribute)
+                 and each.attr.value in ("dtype", "device", "shape")]  # fmt: skip
+        inside = {id(each) for node in [*self._chosen(value), *asked] for each in walk(node)}
+        found = [each for each in walk(value) if isinstance(each, cst.Name) and id(each) not in inside]
+        known = [(each, self._site.value(each)) for each in found if each.value not in self._held]
+        dims = into.dims - into.mask_dims + 1
+        return [each for each, value in known if value is not None and value.kind == "tensor" and value.dims == dims]
+
+    def _spread(self, name: cst.CSTNode, into: Masked) -> cst.BaseExpression:
+        """Given rows, each at the place of the row that it is for."""
+        code, tensor = self._site.code(name), self._site.code(into.tensor)
+        self.given[code] = into
+        zeros = f"{torch_name(self._site)}.zeros_like({tensor}, dtype={code}.dtype)"
+        return cst.parse_expression(f"{zeros}.masked_scatter({into.wide(self._site)}, {code})")
 
     def _put_back(self, found: Changes) -> bool:
         """Whether any of the statements does more than to make rows."""
