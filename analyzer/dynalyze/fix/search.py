@@ -13,6 +13,7 @@ import msgspec
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
+from dynalyze.fix.rewriting.conditions import returns_behind
 from dynalyze.fix.settings import merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
@@ -190,12 +191,24 @@ class Search:
         if "setting" in self._kinds:
             yield from (("setting", each) for each in settings_for(broken))
         places = _places(broken)
-        for place in [*places, *(_callers(broken) if asks_callers(broken.gb_type) else [])]:
-            text = self._text(state, place.file)
-            if text is not None:
-                site = Site(msgspec.structs.replace(broken, location=place), text, place.line)
-                known = replace(site, values=self._look(site, state))
-                yield from (("source", each) for each in proposals(known, outer=place not in places))
+        others: list[Location] = []
+        for place in places:
+            if (site := self._site(state, broken, place)) is not None:
+                yield from (("source", each) for each in proposals(site))
+                others += [msgspec.structs.replace(place, line=line, column=None) for line in returns_behind(site)]
+        if asks_callers(broken.gb_type):
+            others += [place for place in _callers(broken) if place not in places]
+            for place in others:
+                if (site := self._site(state, broken, place)) is not None:
+                    yield from (("source", each) for each in proposals(site, outer=True))
+
+    def _site(self, state: State, broken: GraphBreak, place: Location) -> Site | None:
+        """A break as one at this place, with what names were there; None where its file cannot be read."""
+        text = self._text(state, place.file)
+        if text is None:
+            return None
+        site = Site(msgspec.structs.replace(broken, location=place), text, place.line)
+        return replace(site, values=self._look(site, state))
 
     def _text(self, state: State, file: str) -> str | None:
         """A file as it is in a state; one that only a change has led to is read when it comes up."""

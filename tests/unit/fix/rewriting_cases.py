@@ -26,14 +26,14 @@ KNOWN = {
 }  # fmt: skip
 
 
-def changed(gb_type: str, body: str) -> dict[str, str]:
+def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN) -> dict[str, str]:
     """What each rewriter makes of a function's body, whose break is on the line that ends in `# here`."""
     lines = indent(dedent(body).strip("\n"), "    ").splitlines()
     (line,) = [number for number, each in enumerate(lines, 3) if each.endswith("# here")]
     head = "import torch\ndef f():\n"
     text = head + "\n".join(each.removesuffix("  # here") for each in lines) + "\n"
     place = Location("model.py", line, None, "f")
-    site = Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text, line, KNOWN)
+    site = Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text, line, known)
     found: dict[str, str] = {}
     for each in proposals(site):
         compile(each.source, "model.py", "exec")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import rewriting_cases
 from rewriting_cases import BRANCH, ITEM, SHAPE, changed
+
+from dynalyze.fix.sites import Value
 
 
 @pytest.mark.parametrize(
@@ -277,6 +280,24 @@ def test_a_number_in_a_tensor_of_numbers_is_known() -> None:
     assert "known-number" not in changed(ITEM, f"{made}sizes.add_(1)\ny = self.f(x, sizes[0])  # here")
     rebound = f"{made}self.width = 9\ny = self.f(x, sizes[0])  # here"
     assert "known-number" not in changed(ITEM, rebound)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("np.lcm(size, 6)", "math.lcm(size, 6)"),
+        ("int(np.ceil(x.shape[0] / 4)) * 4", "int(math.ceil(x.shape[0] / 4)) * 4"),
+        ("x.view(-1, np.prod(x.shape[1:]))", "x.view(-1, math.prod(x.shape[1:]))"),
+        ("np.ceil(size / 4)", None),  # numpy's is a float.
+        ("np.lcm(counts, 6)", None),
+        ("int(np.round(limit, 2))", None),
+    ],
+)
+def test_numpy_on_numbers_is_left_to_python(was: str, becomes: str | None) -> None:
+    known = {**rewriting_cases.KNOWN, "np": Value("module", "numpy"), "x.shape": Value("Size")}
+    found = changed(ITEM, f"y = {was}  # here", known)
+    assert ("python-for-numpy" in found) is (becomes is not None)
+    assert becomes is None or found["python-for-numpy"].endswith(f"y = {becomes}")
 
 
 def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:

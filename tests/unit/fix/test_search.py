@@ -142,6 +142,50 @@ def test_what_a_break_hid_has_to_end_too(file: Path) -> None:
     assert "; then: " in attempts[0].title and ".item()" not in search.state.texts[str(file)]
 
 
+ELSEWHERE = """\
+import numpy as np
+
+
+def least(a, b):
+    return np.lcm(a, b)
+
+
+def forward(x, a, b):
+    n = least(a, b)
+    if x.shape[0] % n:
+        return inner(x, [sizes[0]])
+    return x
+
+
+def calling(x):
+    sizes = torch.IntTensor([8])
+    return forward(x, sizes[0], 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "was", "becomes"),
+    [(10, "np.lcm(a, b)", "math.lcm(a, b)"), (9, "forward(x, sizes[0], 3)", "forward(x, 8, 3)")],
+)
+def test_a_break_may_end_where_its_number_comes_from(file: Path, line: int, was: str, becomes: str) -> None:
+    """In a function that returns it, and where its function is called."""
+    file.write_text(ELSEWHERE)
+    outer = Location(str(file), 17, None, "calling")
+
+    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
+        found = broken(file, line, ITEM)
+        found.stack = [outer, found.location]
+        return [found] if was in text else []
+
+    prover = FakeProver(breaks)
+    known = {"np": Value("module", "numpy"), "a": Value("int"), "b": Value("int"), "torch": Value("module", "torch")}
+    prover.values = lambda places: dict.fromkeys(places, known)  # type: ignore[method-assign]
+    start = breaks(ELSEWHERE, {})
+    search = Search(prover, Baseline(Compiled(start, Counts(1))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    assert [each.status for each in search.run(start)][-1] == "proved"
+    assert becomes in search.state.texts[str(file)]
+
+
 def test_what_was_different_in_draws_is_refused(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
 

@@ -24,8 +24,8 @@ Rewrite = Callable[[Site], Iterator[Proposal]]
 @dataclass(frozen=True)
 class Rewriter:
     """A function that proposes changes for the breaks of some types; without `gb_types` for all. `rank` orders them:
-    lower ones are tried first. One that is `outer` changes whole functions, and is asked for those too that call the
-    one which breaks.
+    lower ones are tried first. One that is `outer` is asked for more lines than that which breaks: those that call its
+    function, and those on which functions of the file return what it reads.
     """
 
     name: str
@@ -62,7 +62,7 @@ def asks_callers(gb_type: str) -> bool:
 
 
 def proposals(site: Site, *, outer: bool = False) -> Iterator[Proposal]:
-    """What the rewriters propose for a break, each new text once; `outer` where the site is one that calls it."""
+    """What the rewriters propose for a break, each new text once; `outer` where the site is another line."""
     seen = {site.text}
     for each in rewriters():
         if outer and not each.outer:

@@ -16,6 +16,8 @@ from dynalyze.fix.rewriting.purity import UPDATES, fresh_name, names_of, number,
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _SCATTERED = ("Attempted to call function marked as skipped",)
+_Statements = dict[cst.BaseStatement, list[cst.BaseStatement]]
+"""What becomes of statements."""
 _COUNTING = ("numel", "size", "len", "item", "tolist")
 """What asks how many rows were chosen, or for the values of one alone."""
 
@@ -53,7 +55,7 @@ class _Rows:
 
     def changes(self) -> Changes | None:
         """What each of these statements becomes; None where rows get elsewhere, or the mask changes in between."""
-        found: Changes = {}
+        found: _Statements = {}
         for each in self._site.block:
             if not self._concerns(each):
                 continue
@@ -64,9 +66,13 @@ class _Rows:
             found[each] = [new[0].with_changes(leading_lines=above), *new[1:]]
         if not self._put_back(found) or self._kept_elsewhere(found) or self._mask_changes(found):
             return None
-        return self._in_graph(found) if self.given else found
+        if self.given:
+            return self._in_graph(found)
+        changes: Changes = {}
+        changes.update(found.items())
+        return changes
 
-    def _in_graph(self, found: Changes) -> Changes | None:
+    def _in_graph(self, found: _Statements) -> Changes | None:
         """The same in compiled code alone: that there are as many given rows as the mask chooses is known to Python
         only where it has looked.
         """
@@ -86,7 +92,7 @@ class _Rows:
             f"if {torch}.compiler.is_compiling() and {' and '.join(asked)}:\n{''.join(checks)}else:\n    pass\n"
         )
         assert isinstance(branch, cst.If) and isinstance(branch.orelse, cst.Else)
-        new = [each for old in (first, *others) for each in found[old] or () if isinstance(each, cst.BaseStatement)]
+        new = [each for old in (first, *others) for each in found[old]]
         branch = branch.with_changes(
             body=cst.IndentedBlock([*branch.body.body, *new]), leading_lines=first.leading_lines,
             orelse=branch.orelse.with_changes(
@@ -197,12 +203,12 @@ class _Rows:
         zeros = f"{torch_name(self._site)}.zeros_like({tensor}, dtype={code}.dtype)"
         return cst.parse_expression(f"{zeros}.masked_scatter({into.wide(self._site)}, {code})")
 
-    def _put_back(self, found: Changes) -> bool:
+    def _put_back(self, found: _Statements) -> bool:
         """Whether any of the statements does more than to make rows."""
         return any(not isinstance(each, cst.SimpleStatementLine) or not isinstance(each.body[0], cst.Assign)
                    or not self._held.issuperset(targets_of(each.body[0]) or ("",)) for each in found)  # fmt: skip
 
-    def _kept_elsewhere(self, found: Changes) -> bool:
+    def _kept_elsewhere(self, found: _Statements) -> bool:
         """Whether rows are read, or their variables assigned, in statements that may run after these."""
         inside = {id(node) for each in found for node in walk(each)} | _not_after(self._site)
         everywhere = walk(self._site.function, lambda node: isinstance(node, cst.Name))
@@ -210,7 +216,7 @@ class _Rows:
             isinstance(each, cst.Name) and each.value in self._held and id(each) not in inside for each in everywhere
         )
 
-    def _mask_changes(self, found: Changes) -> bool:
+    def _mask_changes(self, found: _Statements) -> bool:
         """Whether the mask is another one between the first of the statements and the last."""
         block = list(self._site.block)
         places = [number for number, each in enumerate(block) if each in found]

@@ -80,7 +80,7 @@ def count_distinct(site: Site) -> Iterator[Proposal]:
         )  # fmt: skip
 
 
-@rewriter("known-number", *_READ, rank=11)
+@rewriter("known-number", *_READ, rank=11, outer=True)
 def number_of_constant(site: Site) -> Iterator[Proposal]:
     """`sizes[0]` of `sizes = torch.IntTensor([width])`: `width`, which was a number before."""
     changes = _changes(site, _known_number)
