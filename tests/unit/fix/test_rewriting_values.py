@@ -225,6 +225,13 @@ return y
 def test_experts_compute_with_all_rows() -> None:
     found = changed(SHAPE, EXPERTS)
     assert found == {"experts-under-mask": ALL_EXPERTS.strip("\n")}
+    # Of a mask that has a row more than there are experts.
+    weights = EXPERTS.replace('self.experts[f"expert_{e[0]}"](x[row])', "self.f(x[row], wide[e])")
+    weights = weights.replace("    slot", "    e = e[0]\n    slot").replace(".squeeze(0)", "")
+    bounded = changed(SHAPE, weights)["experts-that-are-there"]
+    assert "    experts = min(hit.shape[0], wide.shape[0])\n" in bounded
+    assert "    torch._assert_async(~hit[experts:].any(), " in bounded and "    for e in range(experts):" in bounded
+    assert "else:\n    for e in hit.nonzero():\n        e = e[0]\n" in bounded
     counted = EXPERTS.replace("  # here", "").replace("e[0]", "e").replace("for e in hit", "for e in range(size)")
     found = changed(SHAPE, counted.replace("sent[e].squeeze(0))", "sent[e])  # here"))
     assert "for e in range(size):" in found["experts-under-mask"]

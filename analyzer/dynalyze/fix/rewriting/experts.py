@@ -4,7 +4,7 @@ where a row is not sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -36,17 +36,37 @@ def compute_all_experts(site: Site) -> Iterator[Proposal]:
     of = site.values.get("self")
     if of is not None and of.kind == "nn.Module":
         # Experts that draw random numbers, as dropout does, draw others for other rows.
-        (branch,) = statements_of("if self.training:\n    pass\nelse:\n    pass\n")
-        assert isinstance(branch, cst.If) and isinstance(branch.orelse, cst.Else)
-        branch = branch.with_changes(
-            body=cst.IndentedBlock([loop.as_it_was()]),
-            orelse=branch.orelse.with_changes(body=cst.IndentedBlock([changed.with_changes(leading_lines=[])])),
-            leading_lines=loop.node.leading_lines,
-        )
+        branch = _either(loop, "self.training", [loop.as_it_was()], [changed])
         yield Proposal(
             "experts-in-evaluation", f"{title}; training keeps the loop over the rows",
             site.with_nodes({**loop.hits(), loop.node: branch}, top),
         )  # fmt: skip
+    torch, count = torch_name(site), loop.count()
+    if count is not None:
+        # Where more can be hit than there are, as by rows that are sent to nobody.
+        experts = fresh_name("experts", names_of(site.function))
+        check = statements_of(
+            f"{experts} = {count}\n"
+            f"{torch}._assert_async(~{loop.hit}[{experts}:].any(), 'an expert that is not there')\n"
+        )
+        bounded = changed.with_changes(iter=cst.parse_expression(f"range({experts})"))
+        branch = _either(loop, f"{torch}.compiler.is_compiling()", [*check, bounded], [loop.as_it_was()])
+        yield Proposal(
+            "experts-that-are-there", f"{title}, in compiled code",
+            site.with_nodes({**loop.hits(), loop.node: branch}, top), loses=("raises",),
+        )  # fmt: skip
+
+
+def _either(
+    loop: _Loop, test: str, when_true: Sequence[cst.BaseStatement], when_false: Sequence[cst.BaseStatement]
+) -> cst.BaseStatement:
+    (branch,) = statements_of(f"if {test}:\n    pass\nelse:\n    pass\n")
+    assert isinstance(branch, cst.If) and isinstance(branch.orelse, cst.Else)
+    bare = [[each.with_changes(leading_lines=[]) for each in side] for side in (when_true, when_false)]
+    orelse = branch.orelse.with_changes(body=cst.IndentedBlock(bare[1]))
+    return branch.with_changes(
+        body=cst.IndentedBlock(bare[0]), orelse=orelse, leading_lines=loop.node.leading_lines
+    )  # fmt: skip
 
 
 def _loop(site: Site) -> _Loop | None:
@@ -113,7 +133,7 @@ class _Loop:
         names = [each for node in walk(self.node.body) for each in (_assigned(node) or ([], None))[0]]
         if any(used_after(self.site, each, self.node) for each in names):
             return None
-        hit = self._hit()
+        hit = self.hit
         if isinstance(self.node.iter, cst.Name) and hit is None:
             return None
         taken = names_of(self.site.function)
@@ -139,11 +159,34 @@ class _Loop:
         return {} if found is None else {found[0]: found[1]}
 
     def as_it_was(self) -> cst.For:
-        hit = self._hit()
+        hit = self.hit
         over = self.node.iter if hit is None else cst.parse_expression(f"{hit}.nonzero()")
-        return self.node.with_changes(iter=over, leading_lines=[])
+        return self.node.with_changes(iter=over)
 
-    def _hit(self) -> str | None:
+    def count(self) -> str | None:
+        """How many experts there are, by the tensors that are indexed with their numbers; None where there are none."""
+        if self.hit is None or not isinstance(self.node.target, cst.Name):
+            return None
+        made = {name for node in walk(self.node.body) for name in (_assigned(node) or ([],))[0]}
+        number_of = self.node.target.value
+        indexed = [found for each in walk(self.node.body) if isinstance(each, cst.Name) and each.value == number_of
+                   and (found := _indexed_by(self.site, each)) is not None]  # fmt: skip
+        sent = walk(self.sent.condition)
+        held = [each.value for each in indexed if each not in sent and self._variables(each.value).isdisjoint(made)]
+        tensors = dict.fromkeys(self.site.code(each) for each in held if not self._is_module(each))
+        sizes = [f"{each}.shape[0]" for each in (self.hit, *tensors)]
+        return f"min({', '.join(sizes)})" if tensors else None
+
+    def _variables(self, node: cst.CSTNode) -> set[str]:
+        attributes = {id(each.attr) for each in walk(node) if isinstance(each, cst.Attribute)}
+        return {each.value for each in walk(node) if isinstance(each, cst.Name) and id(each) not in attributes}
+
+    def _is_module(self, node: cst.BaseExpression) -> bool:
+        held = self.site.value(node)
+        return held is not None and held.kind == "nn.Module"
+
+    @property
+    def hit(self) -> str | None:
         return None if self._found() is None else self.site.code(self.node.iter)
 
     def _found(self) -> tuple[cst.CSTNode, cst.BaseExpression] | None:
@@ -194,8 +237,7 @@ class _Loop:
         if isinstance(attribute, cst.Attribute) and isinstance(call, cst.Call) and called(call) == "squeeze":
             self._changes[call] = around
             return [number(each.value) for each in call.args] == [0]
-        held = self.site.value(around.value)
-        return held is not None and held.kind == "nn.Module"
+        return self._is_module(around.value)
 
     def _replace_rows(self, chosen: str, rows: str) -> None:
         """The places that choose by rows and slots, and the sums that rows are added to, with masks."""
