@@ -245,6 +245,7 @@ def test_experts_compute_with_all_rows() -> None:
         ("y.index_add_(0, row, z.to(x.dtype))", "y[row] += z"),
         ("return y", "return y, z"),
         ("return y", "return y, hit"),
+        ("return y", "return y, e"),
         ("    slot, row", "    seen(e)\n    slot, row"),
         ("    slot, row", "    self.count[e] += 1\n    slot, row"),
         ("y.index_add_", "size = row.numel()\n    y.index_add_"),

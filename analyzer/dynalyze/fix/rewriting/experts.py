@@ -138,7 +138,9 @@ class _Loop:
             return None
         taken = names_of(self.site.function)
         chosen, rows = fresh_name("sent", taken), fresh_name("rows", taken)
-        if hit is not None and not self._count_up():
+        if hit is not None and (
+            used_after(self.site, self.site.code(self.node.target), self.node) or not self._count_up()
+        ):
             return None
         self._replace_rows(chosen, rows)
         if not all(map(self._only_adds, self.node.body.body)) or self._left():
