@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from dynalyze.fix.sites import Site, walk
+from dynalyze.fix.sites import NoSite, Site, walk
 
 _TO_NUMBER = ("item", "tolist")
 _BOOL = "bool"
@@ -228,7 +228,10 @@ def assigned_values(site: Site, name: str) -> list[cst.BaseExpression]:
 
 def returns_behind(site: Site) -> list[int]:
     """The lines on which functions of the same file return what the statement reads from variables."""
-    names = {each.value for each in walk(site.statement) if isinstance(each, cst.Name)}
+    try:
+        names = {each.value for each in walk(site.statement) if isinstance(each, cst.Name)}
+    except NoSite:
+        return []
     made = [value for name in sorted(names) for value in assigned_values(site, name)]
     called_here = {called(each) for each in made if isinstance(each, cst.Call) and isinstance(each.func, cst.Name)}
     functions = [each for each in ast.parse(site.text).body
