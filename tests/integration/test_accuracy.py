@@ -193,6 +193,11 @@ def grown(values: list[Any], x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
+class Cache:
+    def __init__(self, kept: torch.Tensor) -> None:
+        self.kept = kept
+
+
 SQUARE = torch.arange(6.0).reshape(2, 3)
 
 
@@ -241,6 +246,7 @@ def test_a_gradient_that_is_wanted_on_one_side_alone_is_a_broken_contract() -> N
         (lambda x: x[:1].t() + 1, lambda x: torch.empty_strided((3, 1), (1, 7)).copy_(x[:1].t() + 1)),
         (lambda x: (x + 1)[:0], lambda x: torch.empty(0, 3)),
         (lambda x: (x + 1, object()), lambda x: (x + 1, object())),
+        (lambda x: (x + 1, Cache(x.t() * 2)), lambda x: (x + 1, Cache((x.t() * 2).contiguous()))),
     ],
 )  # fmt: skip
 def test_strides_that_say_nothing_and_objects_that_are_new_each_time_break_no_contract(

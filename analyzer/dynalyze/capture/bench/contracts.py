@@ -4,7 +4,8 @@
 |---------------|------------------------------------------------------------------------------------------|
 | exception     | what eager refuses, compiled refuses                                                     |
 | class         | the class of everything that comes out, tensors and Python values alike                  |
-| dtype, shape, device, stride, requires_grad | those of every tensor; the stride of one element alone says nothing |
+| dtype, shape, device, requires_grad | those of every tensor                                              |
+| stride        | those of what a call returns, in containers or not; that of one element says nothing     |
 | memory        | which of the tensors that go in and come out share memory                                |
 | identity      | which objects that come out are one                                                      |
 | python        | numbers, texts and containers that come out, and what the arguments hold after the call  |
@@ -49,14 +50,23 @@ class Promises:
 
     forms: dict[str, Signature] = field(default_factory=dict)
     shared: dict[str, frozenset[frozenset[str]]] = field(default_factory=dict)
+    strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
 
-    def note(self, call: str, outputs: Any, arguments: Any, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Once a call has returned; `tensors` are those that went in and came out."""
+    def note(
+        self,
+        call: str,
+        outputs: Any,
+        arguments: Any,
+        given: Mapping[str, torch.Tensor],
+        made: Mapping[str, torch.Tensor],
+    ) -> None:
+        """Once a call has returned; `given` and `made` are the tensors that went in and came out, by name."""
         with compiled_calls.unobserved():
             self.forms[f"{call}output"] = sign(outputs)
             self.forms[f"{call}arguments"] = sign(arguments)
-            self.shared[call] = frozenset(_groups(tensors))
+            self.shared[call] = frozenset(_groups({**given, **made}))
+            self.strides |= {f"{call}{name}": _steps(tensor) for name, tensor in made.items()}
 
 
 def broken(eager: Promises, again: Promises, compiled: Promises) -> list[Broken]:
@@ -69,6 +79,10 @@ def broken(eager: Promises, again: Promises, compiled: Promises) -> list[Broken]
     for call in eager.shared.keys() & compiled.shared.keys():
         if eager.shared[call] == again.shared.get(call):
             found |= dict.fromkeys(_otherwise_shared(eager.shared[call], compiled.shared[call]))
+    for place in eager.strides.keys() & compiled.strides.keys():
+        mine, theirs = eager.strides[place], compiled.strides[place]
+        if len(mine) == len(theirs) and mine != theirs and mine == again.strides.get(place):
+            found[Broken("stride", place, f"has stride {mine}", f"has stride {theirs}")] = None
     # What eager changes each time and compiled does not; the other way round it may be the compiler's own.
     lost = (eager.changed & again.changed) - compiled.changed
     return [*found, *(Broken("side effect", place, "is changed", "is left as it was") for place in sorted(lost))]
@@ -115,13 +129,29 @@ def _of_torch(value: Any) -> bool:
     return str(value.__module__).partition(".")[0] == "torch"
 
 
+def _steps(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The strides of the dimensions that have more than one element; none of a tensor that is empty or not strided."""
+    if (
+        type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+        or tensor.layout is not torch.strided
+        or not tensor.numel()
+    ):
+        return ()
+    return tuple(step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1)
+
+
 def _groups(tensors: Mapping[str, torch.Tensor]) -> Iterator[frozenset[str]]:
     """The names of tensors that lie in one storage, where there are several."""
     storages: dict[int, list[str]] = {}
     for name, tensor in tensors.items():
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and tensor.numel():
+        if _is_plain(tensor):
             storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
     return (frozenset(names) for address, names in storages.items() if address and len(names) > 1)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+    return plain and tensor.numel() > 0
 
 
 def _otherwise_shared(eager: Iterable[frozenset[str]], compiled: Iterable[frozenset[str]]) -> Iterator[Broken]:
@@ -162,11 +192,10 @@ def _unlike(one: Signature, two: Signature, place: str) -> Iterator[Broken]:
 
 
 def _unlike_tensors(one: Signature, two: Signature, place: str) -> Iterator[Broken]:
-    names = ("class", "shape", "stride", "dtype", "device", "requires_grad")
+    # Strides are held of what a call gives by itself alone: in a cache, or another object, Inductor chooses them.
+    names = ("class", "shape", "", "dtype", "device", "requires_grad")
     for name, mine, other in zip(names, one[1:], two[1:], strict=True):
-        # Other shapes have other strides, and of no element none tells anything.
-        silent = name == "stride" and (one[2] != two[2] or 0 in one[2])
-        if mine != other and not silent:
+        if name and mine != other:
             yield Broken(name, place, f"has {name} {_short(mine)}", f"has {name} {_short(other)}")
 
 

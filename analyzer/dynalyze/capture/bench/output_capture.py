@@ -98,8 +98,8 @@ class OutputCapture:
         self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)
         if not isinstance(self._target, Fp64Reference):
-            tensors = {f"input {name}": tensor for name, tensor in inputs.items()} | dict(named_tensors(outputs))
-            self._run.promises.note(self._call_name(), outputs, (args, kwargs), tensors)
+            given = {f"input {name}": tensor for name, tensor in inputs.items()}
+            self._run.promises.note(self._call_name(), outputs, (args, kwargs), given, dict(named_tensors(outputs)))
         if not self._train:
             if self._gradients:
                 self._differentiate("", outputs, inputs)
