@@ -118,6 +118,21 @@ def test_compiles_while_timing_count_from_the_mark() -> None:
     torch._dynamo.reset()
 
 
+def test_code_with_a_constant_that_has_no_hash_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo makes such code of frames that go on with a dict after a graph break."""
+    heard: list[Any] = []
+    monkeypatch.setattr(dynamo, "watch_bytecode", heard.append)
+    compiles = Compiles()
+    compiles.listen()
+    code = compile(f"{runtime.GRAPH_PREFIX}_1()", "made.py", "exec").replace(co_consts=({"a": 1},))
+    with pytest.raises(TypeError):
+        hash(code)
+    for _ in range(2):
+        heard[0](code, code)
+    assert compiles.runs_a_graph(code)
+    assert compiles.counts()["compiled_frames"] == 1 and compiles.counts()["recompiles"] == 1
+
+
 def test_a_torch_without_the_hooks_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torch._dynamo.convert_frame", "torch._dynamo.utils", "torch._inductor.config"):
         monkeypatch.setitem(sys.modules, name, type(sys)(name))

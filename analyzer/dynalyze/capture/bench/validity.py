@@ -19,18 +19,23 @@ from dynalyze.capture.torch_private import dynamo, runtime
 
 @dataclass
 class Compiles:
-    """Everything that compiles in this process, counted from the moment when Dynamo is imported."""
+    """Everything that compiles in this process, counted from the moment when Dynamo is imported.
 
-    made: Counter[CodeType] = field(default_factory=Counter)
-    with_graph: set[CodeType] = field(default_factory=set)
+    Code is known by its identity: a constant of code that Dynamo made may be a dict, and such code has no hash.
+    """
+
+    made: Counter[int] = field(default_factory=Counter)
+    with_graph: dict[int, CodeType] = field(default_factory=dict)
     started: int = 0
+    _originals: dict[int, CodeType] = field(default_factory=dict)
     _at_mark: tuple[int, ...] = ()
 
     def listen(self) -> None:
         def made(original: CodeType, code: CodeType) -> None:
-            self.made[original] += 1
+            self._originals[id(original)] = original
+            self.made[id(original)] += 1
             if runtime.calls_a_graph(code):
-                self.with_graph.add(code)
+                self.with_graph[id(code)] = code
 
         def start() -> None:
             self.started += 1
@@ -40,6 +45,10 @@ class Compiles:
             runtime.watch_compiles(start)
 
         after_import("torch._dynamo.convert_frame", attach)
+
+    def runs_a_graph(self, code: CodeType) -> bool:
+        """Whether this very code calls a compiled graph."""
+        return id(code) in self.with_graph
 
     @property
     def activity(self) -> tuple[int, ...]:
@@ -83,7 +92,7 @@ def look(steps: Sequence[Step], compiles: Compiles) -> Evidence:
     with runtime.counted_replays() as replays:
         for step in steps:
             step.prepare()
-            in_eager += not codes_run(step.run, compiles.with_graph.__contains__)
+            in_eager += not codes_run(step.run, compiles.runs_a_graph)
     return Evidence(len(steps), in_eager, replays[0])
 
 
