@@ -57,8 +57,9 @@ def f(x, y):
     return scale(h) + y @ torch.tensor(table)[:, None]
 
 
-def named_otherwise(z, y):
-    return scale(z.relu()) + y @ torch.tensor(table)[:, None]
+if plant == "name":
+    def f(z, y):
+        return scale(z.relu()) + y @ torch.tensor(table)[:, None]
 
 
 torch._inductor.config.post_grad_custom_post_pass = Pass()
@@ -98,8 +99,8 @@ elif plant == "requires_grad":
 elif plant == "marked":
     torch._dynamo.mark_dynamic(x, 0)
     torch._dynamo.mark_dynamic(y, 0)
-function = torch.compile(named_otherwise if plant == "name" else f)
-with torch.set_grad_enabled(plant in ("grad", "requires_grad")), torch.autocast("cpu", enabled=plant == "autocast"):
+function = torch.compile(f)
+with torch.set_grad_enabled(plant != "grad"), torch.autocast("cpu", enabled=plant == "autocast"):
     out = function(x, y.double() if plant == "default_dtype" else y)
 if out.requires_grad:
     out.sum().backward()
@@ -138,7 +139,7 @@ PLANTS = (
     Plant("grad", ("state",), "grad_enabled"),
     Plant("torch", ("torch",), "torch_version"),
     Plant("device", ("device",), "system_info"),
-    Plant("shape", ("inputs",), "example_inputs", "shape 6, 4"),
+    Plant("shape", ("inputs",), "example_inputs", "shape [6, 4]"),
     Plant("stride", ("inputs",), "example_inputs", "stride"),
     Plant("requires_grad", ("inputs",), "example_inputs", "requires_grad"),
     Plant("marked", ("inputs",), "", "dynamic"),

@@ -24,6 +24,8 @@ _RECORDS = {
 }
 _LINE = re.compile(r"\[(\w+)\] (\w+)(?:\[(.*?)\])?: (.*)", re.DOTALL)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# What almost every input has; there are thousands of inputs.
+_PLAIN = re.compile(r", (?:storage_offset=0|storage_bytes=None|(?:is|dense|has)_\w+=(?:False|None)|\w+=None)(?=[,)])")
 _DIGEST, _LONGEST = 16, 400
 
 
@@ -66,6 +68,7 @@ class CacheKeys:
                     settings.setdefault(head, {})[item] = shown[:_LONGEST]
                 continue
             shown = digest if head == "torch_version" else cut(shown)  # A digest of its source, as bytes.
+            shown = _PLAIN.sub("", shown) if head == "example_inputs" else shown
             event.components.append((head if item is None else f"{head}[{item}]", digest[:_DIGEST], shown))
         for head, values in settings.items():
             block = json.dumps({head: values})

@@ -125,10 +125,15 @@ def _pairs(one: _Side, other: _Side) -> Iterator[tuple[CacheKey | None, CacheKey
                 waiting.append(key)
         for key in waiting:
             alike = [each for each in left if one.function(each) == other.function(key)]
+            alike = alike or [each for each in left if _graph_of(each) == _graph_of(key) != ""]
             alike.sort(key=lambda each: each.compile_id != key.compile_id)
             if alike:
                 left.remove(alike[0])
             yield (alike[0] if alike else None), key
+
+
+def _graph_of(key: CacheKey) -> str:
+    return next((each.digest for each in key.components if each.name == "gm"), "")
 
 
 def _differences(
@@ -148,7 +153,10 @@ def _differences(
             yield CacheDifference(second.compile_id, second.cache, "guards", None, None, "inputs", says, *where)
         return
     were, are = one.components(first), other.components(second)
-    for name in dict.fromkeys((*were, *are)):
+    names = dict.fromkeys((*were, *are))
+    if any(were.get(name) != are.get(name) for name in ("system_info[device]", "system_info[version]")):
+        names.pop("system_info[hash]", None)  # A hash of these two.
+    for name in names:
         before, after = were.get(name), are.get(name)
         if before == after or (before and after and before[0] == after[0]):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 from dynalyze.capture.events import CacheLooked, CacheVariables
@@ -10,6 +11,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.report import Compilation
 from dynalyze.report.caches import CacheKey, CacheName, Caches, CacheUse, KeyComponent, SettingBlock
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NAMES: dict[str, CacheName] = {"autograd": "autograd", "fx_graph": "fx_graph"}
 
 
@@ -57,7 +59,8 @@ def _use(cache: CacheName, keys: Iterable[CacheKey], compiled: Iterable[Compilat
     hits = [key for key in own if key.state == "hit"]
     misses = [key for key in own if key.state == "miss"]
     use = CacheUse(cache, len(hits), len(misses), sum(each.count for each in past))
-    use.reasons = list(dict.fromkeys(" ".join(each.said.split()) for each in past if each.said))
+    said = (_ADDRESS.sub("", " ".join(each.said.split())) for each in past if each.said)
+    use.reasons = list(dict.fromkeys(said))
     for each in past:
         if each.location is not None and each.location not in use.places:
             use.places.append(each.location)

@@ -33,9 +33,15 @@ def _save():
             file.write(made[0])
 atexit.register(_save)
 """
+# When the first compile begins: while torch's modules are still being imported it would know no kind of artifact.
 _LOAD = """
-with open({file!r}, "rb") as _file:
-    torch.compiler.load_cache_artifacts(_file.read())
+from torch._dynamo.callback import on_compile_start
+_waiting = [{file!r}]
+def _load(*_):
+    if _waiting:
+        with open(_waiting.pop(), "rb") as file:
+            torch.compiler.load_cache_artifacts(file.read())
+on_compile_start(_load)
 """
 # Of the folder of a program: what is copied, and what is left where it is.
 _MOST_FILES, _LARGEST_FILE = 5000, 1 << 20

@@ -41,8 +41,9 @@ def verdict(found: CacheComparison, *, shared: bool) -> str:
         times = f"compiling took {duration(found.before.compile_seconds)}, then {duration(after.compile_seconds)}"
         if not misses and not bypasses:
             return f"A second start finds every graph in the caches: {count_of(hits, 'hit')}; {times}."
-        past = f", {count_of(bypasses, 'graph')} went past them" if bypasses else ""
-        return f"A second start compiles again: {count_of(misses, 'miss', 'misses')}{past}; {times}.{_because(first)}"
+        past = [f"{count_of(bypasses, 'graph')} went past the caches"] if bypasses else []
+        missed = [count_of(misses, "miss", "misses")] if misses else []
+        return f"A second start compiles again: {', '.join(missed + past)}; {times}.{_because(first)}"
     if first is None:
         if misses:
             return (

@@ -28,7 +28,7 @@ _FOLLOWS = {"inductor_config[trace.provenance_tracking_level]": "provenance_trac
 _OF_THREADS = ("cpp_runtime_thread_count", ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{3,}\Z")
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
-_MOST_VALUES, _LONGEST = 64, 500
+_MOST_VALUES, _LONGEST, _MOST_WAITING = 64, 500, 64
 
 # Further lines about a graph that is about to be looked up, by the line that torch has for it.
 _more: dict[str, list[str]] = {}
@@ -99,6 +99,8 @@ def _watch_lines(codecache: ModuleType) -> None:
     def debug_lines(self: Any, details: Any) -> Any:
         lines = patch.original(self, details)
         with contextlib.suppress(Exception):
+            if len(_more) > _MOST_WAITING:  # Nobody logs them.
+                _more.clear()
             graph = next(line for line in lines if line.partition("] ")[2].startswith("gm: "))
             _more[graph] = [*_constants(self, details.gm), *_autograd_settings(details)]
         return lines

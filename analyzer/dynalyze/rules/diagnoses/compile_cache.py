@@ -138,7 +138,7 @@ def _action(second: SecondStart) -> str:
     if second.misses:
         return (
             "Look for what differs from one process to the next: an object in the graph that is made anew, a constant "
-            "drawn at random, a path or a setting that the program changes. Run with TORCH_LOGS=+inductor to see keys."
+            "drawn at random, a path or a setting that the program changes. `dynalyze cache` names it."
         )
     return (
         "Turn the caches on: `torch._inductor.config.fx_graph_cache = True`, and no TORCHINDUCTOR_FORCE_DISABLE_CACHES."
