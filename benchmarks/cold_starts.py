@@ -2,11 +2,11 @@
 
     .venv/bin/python benchmarks/cold_starts.py                 every plant, each against the same first start
     .venv/bin/python benchmarks/cold_starts.py --only threads,tag
-    .venv/bin/python benchmarks/cold_starts.py --moves         `--portable` against torch's counters in the processes
+    .venv/bin/python benchmarks/cold_starts.py --moves         `--portable` against the same moves made by hand
 
 Each plant changes one thing that torch's own key has a component for. Right is: the first difference is of the kind and
-the component that were planted, and one with nothing planted has no difference. A move is told truly where it survives
-exactly if torch counts no miss in that process and no C++ kernel is built there.
+the component that were planted, and one with nothing planted has no difference. A move is told truly where hits, misses
+and kernels are those of a plain process moved by hand, and it survives exactly if that misses and builds none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 PROGRAM = """
 import sys
@@ -184,26 +186,86 @@ def plants(folder: Path, only: list[str]) -> int:
     return int(right < len(chosen) or bool(again))
 
 
+WRAPPER = """
+import atexit, runpy, sys, torch
+how, file = sys.argv[1:3]
+if how == "save":
+    atexit.register(lambda: open(file, "wb").write(torch.compiler.save_cache_artifacts()[0]))
+elif how == "load":
+    torch.compiler.load_cache_artifacts(open(file, "rb").read())
+sys.argv = sys.argv[3:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+Counted = tuple[int, int, int]
+"""Hits and misses by torch's counters, and C++ kernels that were built."""
+
+
+def plain_starts(program: Path, folder: Path) -> dict[str, Counted]:
+    """The same moves by hand, without dynalyze: what torch counts in a plain process."""
+    cache, kept, elsewhere, empty = (folder / name for name in ("cache", "kept", "elsewhere", "empty"))
+    home, work, copy, artifacts = folder / "home", folder / "work", folder / "copy", folder / "artifacts.bin"
+    for each in (home, work, copy):
+        each.mkdir()
+    shutil.copy(program, copy)
+
+    def start(how: str = "", where: Path = cache, what: Path = program, **options: Any) -> Counted:
+        variables = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(where), **options.pop("variables", {})}
+        command = [sys.executable, "-c", WRAPPER, how, str(artifacts), str(what), "moves"]
+        before = len(list(where.glob("*/*.main.so")))
+        ran = subprocess.run(command, env=variables, check=True, capture_output=True, text=True, **options)
+        return (*counts_of(ran.stdout)[0], len(list(where.glob("*/*.main.so"))) - before)
+
+    def filled(where: Path = cache) -> None:
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(kept, where)
+
+    found = {"first": start("save")}
+    cache.rename(kept)
+    variables = {"HF_HOME": str(Path.home()), "PYTHONUSERBASE": str(Path.home() / ".local"), "HOME": str(home)}
+    for way, options in (
+        ("again", {}), ("home", {"variables": variables}), ("working_folder", {"cwd": work}),
+        ("program", {"what": copy / program.name}),
+    ):  # fmt: skip
+        filled()
+        found[way] = start(**options)
+    filled(elsewhere)
+    found["cache_folder"] = start(where=elsewhere)
+    found["artifacts"] = start("load", where=empty)
+    return found
+
+
+def counts_of(said: str) -> list[tuple[int, int]]:
+    """Hits and misses of both caches, of each process that printed its counters."""
+    found = []
+    for line in re.findall(r"COUNTS (.*)", said):
+        counts = ast.literal_eval(line)
+        told = [
+            counts["aot_autograd"].get(f"autograd_cache_{end}", 0) + counts["inductor"].get(f"fxgraph_cache_{end}", 0)
+            for end in ("hit", "miss")
+        ]
+        found.append((told[0], told[1]))
+    return found
+
+
 def moves(folder: Path) -> int:
-    """Torch's counters are printed by each process itself, in the order in which they ran."""
+    """The table against plain processes that were moved by hand."""
     program = folder / "place" / "program.py"
     program.parent.mkdir()
     program.write_text(PROGRAM, encoding="utf-8")
     command = [sys.executable, "-m", "dynalyze", "cache", str(program), "--portable", "--json", "-", "--", "moves"]
     ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
-    counted = [ast.literal_eval(line) for line in re.findall(r"COUNTS (.*)", ran.stderr)][1:]
-    table, wrong = json.loads(ran.stdout)["portability"], 0
-    for move, counts in zip(table, counted, strict=True):
-        misses = counts["aot_autograd"].get("autograd_cache_miss", 0) + counts["inductor"].get("fxgraph_cache_miss", 0)
-        hits = counts["aot_autograd"].get("autograd_cache_hit", 0) + counts["inductor"].get("fxgraph_cache_hit", 0)
+    by_hand, wrong = plain_starts(program, folder), 0
+    for move, counted in zip(json.loads(ran.stdout)["portability"], counts_of(ran.stderr)[1:], strict=True):
         uses = {use["cache"]: use for use in move["start"]["uses"]}
-        kernels = uses["kernels"]["made"]
-        told = [sum(uses[name][what] or 0 for name in ("autograd", "fx_graph")) for what in ("hits", "misses")]
-        true = told == [hits, misses] and move["survives"] == (misses == 0 and kernels == 0)
+        hits, misses = (sum(uses[name][what] or 0 for name in ("autograd", "fx_graph")) for what in ("hits", "misses"))
+        told, plain = (hits, misses, uses["kernels"]["made"]), by_hand[move["way"]]
+        true = told == plain and told[:2] == counted and move["survives"] == (plain[1:] == (0, 0))
         wrong += not true
         head = f"{'true' if true else 'FALSE'}  {move['way']:15} survives {move['survives']!s:5}"
-        counts_told = f"torch: {hits} hits, {misses} misses; kernels built: {kernels}"
-        print(f"{head} {counts_told}; {move['start']['compile_seconds']:.1f} s; {move['advice']}")
+        seconds = f"{move['start']['compile_seconds']:.1f} s"
+        print(
+            f"{head} told {told}, torch {plain} (hits, misses, kernels built); {seconds}; {move['advice']}", flush=True
+        )
     return int(wrong > 0)
 
 
