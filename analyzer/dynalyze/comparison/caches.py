@@ -206,7 +206,7 @@ def _told(
         return "constant", f"a tensor that the graph holds: {item}", None
     if head == "example_inputs":
         number = int(item) if item.isdigit() else 0
-        return "inputs", f"{_input(other, keys[1], number)}: {_parts(before, after)}", None
+        return "inputs", f"an input: {_input(other, keys[1], number)}, {_parts(before, after)}", None
     if head in _MODULES:
         kind, says = _of_setting(f"{_MODULES[head]}{item}", before, after)
     elif head.endswith(("_pass", "_passes")) or head == "_custom_partitioner_fn":
@@ -268,7 +268,7 @@ def _input(side: _Side, key: CacheKey, number: int) -> str:
         if len(own) == 1 and number < len(own[0].inputs):
             found = own[0].inputs[number]
             return found.source or found.name
-    return f"input {number + 1} of the graph"
+    return f"number {number + 1} of the graph"
 
 
 def _of_graph(

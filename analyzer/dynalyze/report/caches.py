@@ -23,7 +23,7 @@ Way = Literal["again", "home", "working_folder", "program", "cache_folder", "art
 class KeyComponent(msgspec.Struct):
     """A part of a cache key, under torch's own name. Values may be cut short: `digest` tells two apart."""
 
-    name: Word
+    name: Name
     digest: Word
     value: Quote = ""
 
@@ -88,7 +88,7 @@ class CacheDifference(msgspec.Struct):
 
     compile_id: Word
     cache: UsedCache
-    component: Word
+    component: Name
     before: Quote | None
     after: Quote | None
     kind: DifferenceKind

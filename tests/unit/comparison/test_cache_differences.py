@@ -107,11 +107,14 @@ def test_a_tensor_that_the_text_of_a_graph_does_not_show() -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        (("Size([4, 8])", "Size([6, 8])"), "x: shape [4, 8] -> [6, 8]"),
-        (("stride=(8, 1)", "stride=(1, 4)"), "x: stride (8, 1) -> (1, 4)"),
-        (("requires_grad=False", "requires_grad=True"), "x: requires_grad False -> True"),
-        (("float32", "bfloat16"), "x: dtype torch.float32 -> torch.bfloat16"),
-        (("device(type='cpu')", "device(type='cuda', index=0)"), "x: device type='cpu' -> type='cuda', index=0"),
+        (("Size([4, 8])", "Size([6, 8])"), "an input: x, shape [4, 8] -> [6, 8]"),
+        (("stride=(8, 1)", "stride=(1, 4)"), "an input: x, stride (8, 1) -> (1, 4)"),
+        (("requires_grad=False", "requires_grad=True"), "an input: x, requires_grad False -> True"),
+        (("float32", "bfloat16"), "an input: x, dtype torch.float32 -> torch.bfloat16"),
+        (
+            ("device(type='cpu')", "device(type='cuda', index=0)"),
+            "an input: x, device type='cpu' -> type='cuda', index=0",
+        ),
         (("Size([4, 8])", "Size([s77, 8])"), "its sizes are dynamic now"),
     ],
 )
@@ -236,5 +239,11 @@ def test_the_terminal_tells_differences_uses_and_moves() -> None:
 
 
 def test_without_source_nothing_of_the_program_is_left() -> None:
+    inputs = compared()
+    changed = start({"example_inputs[0]": INPUT.replace("[4, 8]", "[6, 8]")}, key="l")
+    changed.graphs[0].inputs[0].source = before_colon = "canary_input"
+    inputs.differences = differences(start(), changed)
+    assert before_colon in render_caches(inputs, width=200)
+    assert before_colon not in render_caches(without_source(inputs), width=200)
     told = render_caches(without_source(redact(compared())), width=200)
     assert "relu" not in told and "secret_name" not in told and "AOTAutograd" in told
