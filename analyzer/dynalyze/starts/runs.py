@@ -64,8 +64,8 @@ def run_twice(observation: Observation, say: Progress) -> CacheComparison:
     with TemporaryFolder() as folder:
         say("first start, with an empty cache")
         cold = _run(observation, folder / "cache")
-        if cold.outcome.status in ("interrupted", "timed_out", "failed"):
-            return CacheComparison(_start(cold), None, words.ended(cold.outcome.message))
+        if (why_not := _not_to_compare(cold)) is not None:
+            return why_not
         say("second start, with the caches of the first")
         return _compared(cold, _run(observation, folder / "cache"), shared=True)
 
@@ -78,8 +78,8 @@ def run_elsewhere(observation: Observation, say: Progress) -> CacheComparison:
         place = _Place(folder)
         say("first start, with an empty cache")
         cold = _run(replace(observation, settings=_SAVE.format(file=str(place.artifacts))), place.cache)
-        if cold.outcome.status in ("interrupted", "timed_out", "failed"):
-            return CacheComparison(_start(cold), None, words.ended(cold.outcome.message))
+        if (why_not := _not_to_compare(cold)) is not None:
+            return why_not
         place.cache.rename(place.kept)
         second: Report | None = None
         moves = []
@@ -215,6 +215,13 @@ def _compared(before: Report, after: Report, *, shared: bool) -> CacheComparison
     found.cold = missed(after) > 0
     found.verdict, found.notes = words.verdict(found, shared=shared), words.notes(before, after)
     return found
+
+
+def _not_to_compare(cold: Report) -> CacheComparison | None:
+    """The end of a first start that fills no cache; None for one that does."""
+    if cold.outcome.status in ("interrupted", "timed_out", "failed"):
+        return CacheComparison(_start(cold), None, words.ended(cold.outcome.message))
+    return None if cold.compilations else CacheComparison(_start(cold), None, words.NOTHING_ASKED)
 
 
 def _move(way: Way, before: Report, after: Report, unmoved: Report) -> Move:

@@ -25,6 +25,7 @@ _SAVED_FOR_NOTHING = (
 _FOLDER_IN_KEY = (
     "The key of a C++ kernel names where the cache folder is: set TORCHINDUCTOR_CACHE_DIR to the same path there."
 )
+NOTHING_ASKED = "No cache was asked: nothing was compiled with Inductor, or its caches are off."
 NO_PROFILE = "not asked: TORCH_COMPILE_JOB_ID is not set"
 
 
@@ -35,7 +36,7 @@ def verdict(found: CacheComparison, *, shared: bool) -> str:
         return ""
     hits, misses, bypasses = looked_up(after)
     if not hits + misses + bypasses:
-        return "No cache was asked: nothing was compiled with Inductor, or its caches are off."
+        return NOTHING_ASKED
     first = next(iter(found.differences), None)
     if shared:
         times = f"compiling took {duration(found.before.compile_seconds)}, then {duration(after.compile_seconds)}"
