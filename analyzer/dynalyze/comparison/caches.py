@@ -37,6 +37,9 @@ _KNOWN: dict[str, tuple[DifferenceKind, str]] = {
     "provenance_tracking_level": ("setting", "torch._inductor.config.trace.provenance_tracking_level"),
     "precompile_enabled": ("setting", "torch._functorch.config.bundled_autograd_cache"),
     "region_activation_memory_budget": ("setting", "the memory budget of a region"),
+    "region_activation_memory_budget_annotations": ("setting", "the memory budgets of regions"),
+    "nested_inductor_config_patches": ("setting", "settings that parts of the program are compiled with"),
+    "compile_on_one_rank": ("setting", "whether one rank compiles for all"),
     "cpp_runtime_thread_count": ("threads", "the number of threads"),
     "user_defined_triton_source": ("kernel", "a Triton kernel of the program, or its constants"),
     "triton_kernel_source_codes": ("kernel", "the source of Triton kernels of the program"),
@@ -53,6 +56,7 @@ _PART = re.compile(r"(\w+)=((?:\w[\w.]*)?(?:\([^()]*(?:\([^()]*\))?[^()]*\)|\{[^
 _SYMBOL = re.compile(r"torch\.SymInt|\bs\d+\b")
 _TOKEN = re.compile(r"-?\d[\d.e+-]*|\w+|\S")
 _NUMBER = re.compile(r"-?\d[\d.e+-]*\Z|True\Z|False\Z|None\Z|inf\Z")
+_INPUT = re.compile(r"\b[Ll]_\w+")
 _LONGEST = 300
 
 
@@ -287,7 +291,7 @@ def _of_graph(
         changed = _first_change(*(_lines(texts[0]) for texts in printed))
     changed = changed or _first_change(*(list(_statements_of(text)) for text in (before, after)))
     if changed is None:
-        return "graph", "the graph", None
+        return "names", "what the inputs of the graph are called in the program", None
     (was, _), (now, place) = changed
     kind: DifferenceKind = "constant" if was and now and _numbers_alone(was, now) else "graph"
     what = "a constant in the graph" if kind == "constant" else "the operations of the graph"
@@ -316,13 +320,22 @@ def _statements_of(text: str) -> Iterator[_Line]:
 
 
 def _first_change(left: list[_Line], right: list[_Line]) -> tuple[_Line, _Line] | None:
-    matcher = difflib.SequenceMatcher(None, [text for text, _ in left], [text for text, _ in right], autojunk=False)
+    matcher = difflib.SequenceMatcher(None, _numbered(left), _numbered(right), autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag != "equal":
             was = left[a] if a < b else ("", None)
             now = right[c] if c < d else ("", left[a][1] if a < b else None)
             return was, now
     return None
+
+
+def _numbered(lines: list[_Line]) -> list[str]:
+    """The lines with names of inputs as numbers, so that what the program calls them makes no difference."""
+    numbers: dict[str, str] = {}
+    return [
+        _INPUT.sub(lambda found: numbers.setdefault(found[0].lower(), f"input{len(numbers)}"), text)
+        for text, _ in lines
+    ]
 
 
 def _numbers_alone(was: str, now: str) -> bool:

@@ -94,6 +94,11 @@ def test_another_operation_is_no_constant() -> None:
     assert found.location is not None and found.location.line == 7
 
 
+def test_an_input_of_another_name_is_no_other_graph() -> None:
+    after = start({"gm": f"{GRAPH}# z"}, key="l", printed=PRINTED.replace("L_x_", "L_z_").replace("l_x_", "l_z_"))
+    assert only(start(), after).kind == "names"
+
+
 def test_a_tensor_that_the_text_of_a_graph_does_not_show() -> None:
     before, after = start(), start(key="l")
     for report, value in ((before, "[1.0]"), (after, "[2.0]")):
