@@ -56,7 +56,8 @@ _PART = re.compile(r"(\w+)=((?:\w[\w.]*)?(?:\([^()]*(?:\([^()]*\))?[^()]*\)|\{[^
 _SYMBOL = re.compile(r"torch\.SymInt|\bs\d+\b")
 _TOKEN = re.compile(r"-?\d[\d.e+-]*|\w+|\S")
 _NUMBER = re.compile(r"-?\d[\d.e+-]*\Z|True\Z|False\Z|None\Z|inf\Z")
-_INPUT = re.compile(r"\b[Ll]_\w+")
+_VARIABLE = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+_OF_INPUTS = ("L_", "l_", "p_", "primals_", "arg")
 _LONGEST = 300
 
 
@@ -289,53 +290,68 @@ def _of_graph(
     changed = None
     if keys[1].cache == "autograd" and all(len(texts) == 1 for texts in printed):  # These know lines of the program.
         changed = _first_change(*(_lines(texts[0]) for texts in printed))
-    changed = changed or _first_change(*(list(_statements_of(text)) for text in (before, after)))
+    changed = changed or _first_change(_key_lines(before), _key_lines(after))
     if changed is None:
-        return "names", "what the inputs of the graph are called in the program", None
-    (was, _), (now, place) = changed
+        return "names", "what the program calls inputs and variables of the graph", None
+    was, now, place = changed
     kind: DifferenceKind = "constant" if was and now and _numbers_alone(was, now) else "graph"
     what = "a constant in the graph" if kind == "constant" else "the operations of the graph"
     return kind, f"{what}: {was or 'nothing'} -> {now or 'nothing'}", place
 
 
-_Line = tuple[str, "Location | None"]
+@dataclass
+class _Lines:
+    """The operations of a printed graph, each with its line of the program; `plain` are the same with names as numbers,
+    so that what the program calls its inputs and variables makes no difference.
+    """
+
+    told: list[str] = field(default_factory=list)
+    places: list[Location | None] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
+    _numbers: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, expression: str, place: Location | None) -> None:
+        """One line: what is computed, and the name that it is given."""
+        self.told.append(expression)
+        self.places.append(place)
+        self.plain.append(_VARIABLE.sub(self._number, expression))
+        self._numbers[name] = f"v{len(self.told)}"
+
+    def _number(self, found: re.Match[str]) -> str:
+        name = found[0]
+        if name.startswith(_OF_INPUTS):
+            self._numbers.setdefault(name, f"input{len(self._numbers)}")
+        return self._numbers.get(name, name)
 
 
-def _lines(text: str) -> list[_Line]:
-    """Operations of a printed graph, each with the line of the program that it comes from."""
-    found: list[_Line] = []
-    origin = None
+def _lines(text: str) -> _Lines:
+    """Of a graph that Dynamo printed."""
+    found, origin = _Lines(), None
     for each in statements(text):
         if isinstance(each, Comment):
             origin = each.origin
         elif isinstance(each, Assignment):
-            found.append((each.expression, origin))
+            found.add(each.name, each.expression, origin)
     return found
 
 
-def _statements_of(text: str) -> Iterator[_Line]:
+def _key_lines(text: str) -> _Lines:
+    """Of a graph as a key has it."""
+    found = _Lines()
     for line in text.splitlines():
-        if " = " in line:
-            yield line.strip().partition(";  ")[0].partition(" = ")[2], None
+        name, is_one, expression = line.strip().partition(";  ")[0].partition(" = ")
+        if is_one:
+            found.add(name, expression, None)
+    return found
 
 
-def _first_change(left: list[_Line], right: list[_Line]) -> tuple[_Line, _Line] | None:
-    matcher = difflib.SequenceMatcher(None, _numbered(left), _numbered(right), autojunk=False)
+def _first_change(left: _Lines, right: _Lines) -> tuple[str, str, Location | None] | None:
+    matcher = difflib.SequenceMatcher(None, left.plain, right.plain, autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag != "equal":
-            was = left[a] if a < b else ("", None)
-            now = right[c] if c < d else ("", left[a][1] if a < b else None)
-            return was, now
+            was, now = left.told[a] if a < b else "", right.told[c] if c < d else ""
+            return was, now, right.places[c] if c < d else left.places[a]
     return None
-
-
-def _numbered(lines: list[_Line]) -> list[str]:
-    """The lines with names of inputs as numbers, so that what the program calls them makes no difference."""
-    numbers: dict[str, str] = {}
-    return [
-        _INPUT.sub(lambda found: numbers.setdefault(found[0].lower(), f"input{len(numbers)}"), text)
-        for text, _ in lines
-    ]
 
 
 def _numbers_alone(was: str, now: str) -> bool:
