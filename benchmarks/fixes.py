@@ -6,8 +6,10 @@
 
 Each target is fixed in a process of its own; a line of the list is what stands behind `dynalyze fix`. `--cookbook` adds
 the examples of all recipes, as they are before the change that the recipe tells of. A distinct break counts once,
-however many targets meet it: its file, line and type. "by source" counts those that changes of source alone end; "in
-all" those with settings too.
+however many targets meet it, by the text of its statement and its type: transformers copies the code of one model into
+the files of many. "by source" counts those that changes of source alone end, "with settings" those with settings of
+Dynamo too, and "with regions" those too that end because submodules are compiled in the place of the whole: less of the
+program is compiled then.
 """
 
 from __future__ import annotations
@@ -57,9 +59,19 @@ def cookbook(folder: Path) -> list[str]:
     return targets
 
 
-def place_of(found: dict[str, Any]) -> tuple[str, int, str]:
+HOW = ("source", "setting", "regions", "stays")
+"""How a break may end, the least change first."""
+
+
+def cause_of(found: dict[str, Any]) -> tuple[str, str]:
+    """What makes a break the same as another: its statement, else its place, and its type."""
     where = found["location"]
-    return where["file"], where["line"], found["gb_type"]
+    code = " ".join((where.get("code") or "").split())
+    return code or f"{where['file']}:{where['line']}", found["gb_type"]
+
+
+def kind_of(fix: dict[str, Any]) -> str:
+    return "regions" if fix.get("instead") else str(fix["kind"])
 
 
 def main() -> int:
@@ -75,9 +87,9 @@ def main() -> int:
     keep.mkdir(exist_ok=True)
     if options.cookbook:
         targets += cookbook(keep / "cookbook")
-    kinds: dict[tuple[str, int, str], set[str]] = defaultdict(set)
+    kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
-    whole, broken = [], []
+    whole, less, broken = [], [], []
     for target in filter(None, map(str.strip, targets)):
         began = time.monotonic()
         report = fixed(target, keep, options.seconds)
@@ -88,19 +100,21 @@ def main() -> int:
             print(f"{target}: no graph break", flush=True)
             continue
         broken.append(target)
-        ends = {name: each["kind"] for each in report["fixes"] if each["status"] == "proved" for name in each["breaks"]}
+        proved = [each for each in report["fixes"] if each["status"] == "proved"]
+        ends = {name: kind_of(each) for each in proved for name in each["breaks"]}
         for each in report["graph_breaks"]:
-            kinds[place_of(each)].add(ends.get(each["id"], "stays"))
+            kinds[cause_of(each)].add(ends.get(each["id"], "stays"))
         told = report["fixed"]
         for each in told["unfixed"]:
             reasons[each["gb_type"]][each["reason"].partition(":")[0][:90]] += 1
         after = told["after"] or told["before"]
         if not after["breaks"]:
-            whole.append(target)
+            (less if "regions" in ends.values() else whole).append(target)
         print(f"{target}: {told['before']['breaks']} -> {after['breaks']} breaks, "
               f"{Counter(ends.values())}, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
     table(kinds)
     print(f"\n{len(whole)} of {len(broken)} targets end without a break: {', '.join(whole)}")
+    print(f"{len(less)} more where less is compiled: {', '.join(less)}")
     for gb_type, counted in reasons.items():
         print(f"\n{gb_type}")
         for reason, count in counted.most_common(5):
@@ -108,23 +122,20 @@ def main() -> int:
     return 0
 
 
-def table(kinds: dict[tuple[str, int, str], set[str]]) -> None:
-    """Distinct breaks by type: how many there are, how many end by source, and in all. One counts as ended where it is
-    in every target that meets it.
+def table(kinds: dict[tuple[str, str], set[str]]) -> None:
+    """Distinct breaks by type: how many there are, how many end by source, with settings of Dynamo, and with regions.
+    One counts as the most that it takes in any target that meets it.
     """
     rows: dict[str, Counter[str]] = defaultdict(Counter)
-    for (_, _, gb_type), found in kinds.items():
-        how = "stays" if "stays" in found else "setting" if "setting" in found else "source"
-        rows[gb_type][how] += 1
+    for (_, gb_type), found in kinds.items():
+        rows[gb_type][max(found, key=HOW.index)] += 1
     total = sum(rows.values(), Counter[str]())
-    print("\n| cause | distinct breaks | by source | in all |\n|---|---|---|---|")
+    print("\n| cause | distinct breaks | by source | with settings | with regions |\n|---|---|---|---|---|")
     ordered = sorted(rows.items(), key=lambda row: -row[1].total())
     for name, row in [*ordered, ("all", total)]:
-        count = row.total() or 1
-        both = row["source"] + row["setting"]
-        print(
-            f"| {name} | {row.total()} | {row['source']} ({row['source'] / count:.0%}) | {both} ({both / count:.0%}) |"
-        )
+        so_far = [sum(row[how] for how in HOW[:end]) for end in (1, 2, 3)]
+        shares = " | ".join(f"{ended} ({ended / (row.total() or 1):.0%})" for ended in so_far)
+        print(f"| {name} | {row.total()} | {shares} |")
 
 
 if __name__ == "__main__":

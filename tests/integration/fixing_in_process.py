@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import types
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.fixing import prove
 from dynalyze.capture.fixing.swap import SourceChange
 from dynalyze.capture.inputs import Inputs
+from dynalyze.capture.regions import Instead
 from dynalyze.fix import proof
 from dynalyze.fix.search import Attempt, Search
 from dynalyze.report import GraphBreak
@@ -32,6 +33,7 @@ class Searched:
     settings: dict[str, object] = field(default_factory=dict)
     problem: str = ""
     breaks: list[GraphBreak] = field(default_factory=list)
+    instead: Instead = field(default_factory=Instead)
 
     @property
     def proved(self) -> list[Attempt]:
@@ -59,7 +61,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
     text = looked.state.texts.get(str(path), source)
     return Searched(
         attempts, baseline.compiled.counts, looked.state.compiled.counts, text, looked.state.settings, "",
-        baseline.compiled.breaks,
+        baseline.compiled.breaks, looked.state.instead,
     )  # fmt: skip
 
 
@@ -89,9 +91,13 @@ class _InProcess(proof.Prover):
             places = {(each["file"], each["line"]): each["expressions"] for each in details["places"]}
             return {"places": self._prover.values(places)}
         changes = [SourceChange(**each) for each in details["changes"]]
+        if do == "regions":
+            return asdict(self._prover.regions(changes, details["settings"]))
         sides = [(file, line) for file, line in details["sides"]]
         draws = min(self._draws, details["draws"])
-        return prove.as_answer(self._prover.prove(changes, details["settings"], draws, details["seconds"], sides))
+        return prove.as_answer(self._prover.prove(
+            changes, details["settings"], draws, details["seconds"], sides, details["regions"]
+        ))  # fmt: skip
 
     def _end(self, error: tuple[Any, ...]) -> None:
         pass

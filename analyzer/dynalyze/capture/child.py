@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, events, objects, overlay, program
+from dynalyze.capture import environment, events, objects, overlay, program, regions
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
@@ -46,6 +46,8 @@ def main(run: Path) -> int:
     overlay.put_over(request.get("changes", {}))
     if settings := request.get("settings"):
         after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
+    if instead := request.get("regions"):
+        after_import("torch", lambda torch: regions.compile_in_place_of_wholes(torch, instead))
     session.listen()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -55,6 +55,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     """
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
+    from dynalyze.words.fixes import patch_head
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
@@ -84,7 +85,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
             check_writable(found.originals, found.texts)
         status = outputs.publish(report)
         if options["patch"] is not None:
-            write_whole(Path(options["patch"]), report.fixed.patch)
+            write_whole(Path(options["patch"]), patch_head(report) + report.fixed.patch)
         if options["override"] is not None:
             write_whole(Path(options["override"]), override_of(found.originals, found.texts))
         if options["write"]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
+from dynalyze.capture.regions import Instead, Regions
 from dynalyze.events.reading import read_run
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
@@ -109,14 +110,26 @@ class Prover:
             for each in answer["places"]
         }
 
+    def instead(self, texts: Texts, settings: Mapping[str, object]) -> Instead:
+        """What can be compiled in the place of a model that breaks, with this change; nothing where none knows."""
+        try:
+            found = self._ask("regions", changes=self.changes(texts), settings=dict(settings))
+        except WorkerFailed:
+            self._end((None, None, None))
+            return Instead()
+        return Instead(**{each.name: found[each.name] for each in fields(Instead)})
+
     def prove(
-        self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = ()
-    ) -> Tried:
-        """Try the files with these texts, and these settings, against the files as they are."""
+        self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = (),
+        regions: Regions | None = None,
+    ) -> Tried:  # fmt: skip
+        """Try the files with these texts, and these settings, against the files as they are; with `regions`, what is
+        compiled is these.
+        """
         try:
             proof = self._ask(
                 "prove", changes=self.changes(texts), settings=dict(settings), draws=draws, seconds=_SECONDS,
-                sides=[list(each) for each in sides],
+                sides=[list(each) for each in sides], regions=dict(regions or {}),
             )  # fmt: skip
         except WorkerFailed as failure:
             self._end((None, None, None))

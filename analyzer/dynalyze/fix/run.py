@@ -14,7 +14,8 @@ from dynalyze.bench.measure import planned
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.events import TorchLoaded
+from dynalyze.capture.events import CompileCall, TorchLoaded
+from dynalyze.capture.regions import Instead
 from dynalyze.files.paths import working_folder
 from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.patches import changed, is_library, name_of, patch_of
@@ -26,7 +27,9 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.fixes import Counts, Fix, Fixed, Side, Unfixed
+from dynalyze.report.fixes import Instead as CompiledInstead
 from dynalyze.report.measurements import Pair, Speedup
+from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 from dynalyze.words.report import line_words
 
@@ -100,6 +103,9 @@ class Road:
         self._report = seen.report
         torch = seen.log.last(TorchLoaded)
         self._folder = torch.folder if torch is not None else ""
+        calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
+        by_program = [] if observation.target.rebuilt else calls
+        self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
     def go(self) -> Fixing:
         """Look for changes, prove them, and run the program with those that were kept."""
@@ -235,10 +241,10 @@ class Road:
         names = {id(broken): name for name, broken in wanted.items()}
         root = working_folder()
         for number, each in enumerate(attempts, 1):
-            report.fixes.append(_fix(f"f{number}", each, names, search, Path(root)))
+            report.fixes.append(_fix(f"f{number}", each, names, Path(root), self._compiled_at))
         fixed.kept = [each.id for each in report.fixes if each.status == "proved"]
         fixed.patch = patch_of(search.originals, search.state.texts, Path(root))
-        fixed.setting = as_python(search.state.settings)
+        fixed.setting = _lines_of(search.state, self._compiled_at)
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "proved" for name in each.breaks}
@@ -255,7 +261,7 @@ class Road:
         before = worker_request(self._plan, self._plan.works[0], configuration)
         settings = "\n".join(filter(None, [configuration.settings, as_python(state.settings)]))
         after = replace(
-            before, configuration=replace(configuration, settings=settings),
+            before, configuration=replace(configuration, settings=settings, regions=state.instead.regions),
             extra={"changes": prover.changes(state.texts)},
         )  # fmt: skip
         generator = random.Random(0)
@@ -280,7 +286,10 @@ class Road:
         assert fixed is not None
         self._progress("running the program with the changes")
         changes = dict(state.texts)
-        again = replace(self._observation, changes=changes, settings=as_python(state.settings), bundle=False)
+        again = replace(
+            self._observation, changes=changes, settings=as_python(state.settings), regions=state.instead.regions,
+            bundle=False,
+        )  # fmt: skip
         with observed(again) as seen:
             fixed.after = counts_of(seen.report)
             if seen.report.outcome.status not in ("complete", "incomplete"):
@@ -290,8 +299,9 @@ class Road:
             return seen.report.graph_breaks
 
 
-def _fix(name: str, attempt: Attempt, names: Mapping[int, str], search: Search, root: Path) -> Fix:
+def _fix(name: str, attempt: Attempt, names: Mapping[int, str], root: Path, compiled_at: Mapping[str, str]) -> Fix:
     before, after = attempt.before, attempt.proposed
+    less = after is not None and after.instead != before.instead
     files = [] if after is None else [file for file, text in after.texts.items() if text != before.texts[file]]
     breaks = [names[id(each)] for each in [attempt.broken, *attempt.ends] if id(each) in names]
     return Fix(
@@ -306,11 +316,28 @@ def _fix(name: str, attempt: Attempt, names: Mapping[int, str], search: Search, 
         patch="" if after is None else "".join(
             unified(before.texts[file], after.texts[file], name_of(file, root)) for file in files
         ),
-        setting="" if after is None else as_python(
-            {key: value for key, value in after.settings.items() if before.settings.get(key) != value}
-        ),
+        setting="" if after is None else _lines_of(replace(
+            after, settings={key: value for key, value in after.settings.items() if before.settings.get(key) != value},
+        ), compiled_at),
+        instead=_instead(after.instead) if after is not None and less else None,
         evidence=attempt.evidence,
     )  # fmt: skip
+
+
+def _lines_of(state: State, compiled_at: Mapping[str, str]) -> str:
+    """What a state sets and compiles, to be pasted. `compiled_at` are places where the program compiles, by class."""
+    lines = [as_python(state.settings)]
+    if state.instead.regions:
+        places = dict.fromkeys(compiled_at[name] for name in state.instead.regions if name in compiled_at)
+        where = f" at {listed(list(places))}" if places else ""
+        what = "(model)" if len(state.instead.regions) == 1 else f" of {listed(list(state.instead.regions))}"
+        lines += [f"# In the place of torch.compile{what}{where}, with its arguments:", state.instead.lines]
+    return "\n".join(filter(None, lines))
+
+
+def _instead(found: Instead) -> CompiledInstead:
+    modules = [f"{name}.{path}" for name, paths in found.regions.items() for path in paths]
+    return CompiledInstead(modules, found.operators, found.seconds)
 
 
 def counts_of(report: Report) -> Counts:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import libcst as cst
 import msgspec
 
+from dynalyze.capture.regions import Instead
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
-from dynalyze.fix.settings import merged, settings_for
+from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, FixStatus, Side
@@ -35,8 +36,14 @@ _ALL: tuple[FixKind, ...] = ("source", "setting")
 _LEADS_ON = "the graph breaks at"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
+_INSTEAD = "Compile submodules that no graph break is met in, not the whole"
+_LEAST_COVERED = 0.5
+"""Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
+
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
+
+_NOTHING = Instead()
 
 Identity = tuple[str, str, int | None, int | None]
 """A break: its file, its type, its line in the file as it was (None for a new line) and its column."""
@@ -45,12 +52,14 @@ Identity = tuple[str, str, int | None, int | None]
 @dataclass(frozen=True)
 class State:
     """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
-    side effects that compiled code lacks by intention of these changes, `effects` those that differ.
+    side effects that compiled code lacks by intention of these changes, `effects` those that differ. `instead` is what
+    is compiled in the place of the model.
     """
 
     texts: dict[str, str]
     settings: dict[str, object]
     compiled: Compiled
+    instead: Instead = _NOTHING
     loses: frozenset[str] = frozenset()
     effects: frozenset[str] = frozenset()
     changed: bool = False
@@ -107,10 +116,44 @@ class Search:
                 if best is not None and best.proposed is not None:
                     self.state = best.proposed
                 yield from attempts
+        yield from self._compiled_instead(wanted)
 
     def whole(self) -> Tried:
         """All that was kept, proved again together."""
-        return self._prover.prove(self.state.texts, self.state.settings, draws=DRAWS)
+        state = self.state
+        return self._prover.prove(state.texts, state.settings, draws=DRAWS, regions=state.instead.regions)
+
+    def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
+        """Where breaks stay: submodules that have none, compiled in the place of the model."""
+        left = [each for each in wanted if self._find(self.state, each) is not None]
+        if not left:
+            return
+        known: list[Mapping[str, Sequence[str]]] = [{}]
+        for settings in (self.state.settings, merged(self.state.settings, READS_VALUES)):
+            self._progress("looking for submodules that can be compiled instead")
+            instead = self._prover.instead(self.state.texts, settings)
+            if instead.regions in known:
+                continue
+            known.append(instead.regions)
+            attempt = Attempt(left[0], self.state, "setting", ends=left[1:])
+            self._try_instead(attempt, replace(self.state, settings=settings, instead=instead, changed=True))
+            yield attempt
+            if attempt.status == "proved" and attempt.proposed is not None:
+                self.state = attempt.proposed
+                return
+
+    def _try_instead(self, attempt: Attempt, new: State) -> None:
+        instead, before = new.instead, attempt.before.compiled.counts
+        share = f"{instead.operators:.0%} of the operators"
+        attempt.title = _INSTEAD
+        tried = self._prover.prove(new.texts, new.settings, draws=DRAWS, regions=instead.regions)
+        attempt.proposed = replace(new, compiled=tried.after or new.compiled)
+        attempt.evidence = evidence_of(tried, calls=self.calls, before=before)
+        attempt.reason = reason_against(tried, new.loses) or _worse(tried, before, instead)
+        if not attempt.reason:
+            covers = max(instead.operators, instead.seconds) >= _LEAST_COVERED
+            attempt.status = "proved" if covers else "suggested"
+            attempt.reason = "" if covers else f"it was proved, but compiles only {share}"
 
     def _attempts(self, broken: GraphBreak, there: GraphBreak) -> Iterator[Attempt]:
         """The proposals for a break in turn, until one is proved."""
@@ -320,6 +363,20 @@ def reason_against(tried: Tried, loses: frozenset[str]) -> str:
     wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
     unwanted = [each for each in effects if not each.startswith(wanted)]
     return f"side effects differ: {unwanted[0]}" if unwanted else str(draws["unproved"])
+
+
+def _worse(tried: Tried, before: Counts, instead: Instead) -> str:
+    """What submodules compile that they should not; empty where they are no worse than the whole. Blocks that run the
+    same code are compiled for one of them, or each for itself, which torch calls a recompile.
+    """
+    if tried.after is None or not tried.after.counts.graphs:
+        return "nothing is compiled then"
+    if tried.after.breaks:
+        found = tried.after.breaks[0]
+        return f"{_LEADS_ON} {_place(found.location)} then: {found.gb_type}"
+    more, blocks = tried.after.counts.recompiles - before.recompiles, sum(map(len, instead.regions.values()))
+    again = more > 0 and tried.after.counts.graphs > blocks
+    return f"the submodules recompile, {more} more than the whole" if again else ""
 
 
 def _worst(proof: dict[str, object]) -> Equality:

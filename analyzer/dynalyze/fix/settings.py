@@ -17,7 +17,7 @@ _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
 }
 _IGNORED = "ignore_logging_functions"
 _METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
-_BOTH: dict[str, object] = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
 """What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
 
 
@@ -25,8 +25,8 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
     """Proposals for a break, the least change first."""
     tried: list[dict[str, object]] = []
     wanted: list[dict[str, object]] = [*_OF_BREAKS.get(broken.gb_type, ()), *_of_recipe(broken), *_of_logger(broken)]
-    if any(set(each) & set(_BOTH) for each in wanted):
-        wanted.append(_BOTH)
+    if any(set(each) & set(READS_VALUES) for each in wanted):
+        wanted.append(READS_VALUES)
     for each in wanted:
         if each and each not in tried:
             tried.append(each)

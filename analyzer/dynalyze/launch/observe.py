@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -44,7 +44,7 @@ class Observation:
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None.
+    where it is None. `regions` (capture/regions.py) are compiled in the place of modules.
     """
 
     target: TargetSpec
@@ -62,6 +62,7 @@ class Observation:
     changes: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""
     folder: str | None = None
+    regions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "compile": asdict(observation.options),
         "changes": dict(observation.changes),
         "settings": observation.settings,
+        "regions": dict(observation.regions),
         "bundle": observation.bundle,
         "in_place": observation.in_place,
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",

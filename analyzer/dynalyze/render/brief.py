@@ -231,7 +231,7 @@ def _finding(report: Report, finding: Finding, fence: Fence) -> BriefFinding:
 def _fix(fix: Fix, fence: Fence) -> BriefFix:
     of = OfProgram(reason=clipped(fix.reason, _LONGEST_MESSAGE), patch=clipped(fix.patch, _LONGEST_PATCH))
     setting, of.setting = _setting(fix.setting)
-    proof, caveats = words_fixes.proof(fix.evidence), words_fixes.caveats(fix.evidence)
+    proof, caveats = words_fixes.proof(fix.evidence), words_fixes.caveats(fix)
     return BriefFix(
         fix.id,
         fix.status,

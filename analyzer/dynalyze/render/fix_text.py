@@ -25,7 +25,7 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
     summary.line()
     breaks = {each.id: each for each in report.graph_breaks}
     for fix in report.fixes:
-        if fix.status != "proved":
+        if fix.status != "proved" and not (fix.status == "suggested" and fix.instead):
             continue
         _heading(summary, fix)
         for name in fix.breaks:
@@ -34,7 +34,7 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
         _change(summary, fix)
         if said := words.proof(fix.evidence):
             summary.indented(said)
-        for caveat in words.caveats(fix.evidence):
+        for caveat in words.caveats(fix):
             summary.indented(caveat, "yellow")
         summary.line()
     if not fixed.given:

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, CommandLine, FilePath, Message, Quote, Source, Word
+from dynalyze.report.held import BreakType, CommandLine, FilePath, Message, Name, Quote, Source, Word
 from dynalyze.report.measurements import Speedup
 
 FixKind = Literal["source", "setting"]
@@ -29,6 +29,16 @@ class Counts(msgspec.Struct):
     breaks: int = 0
     graphs: int = 0
     recompiles: int = 0
+
+
+class Instead(msgspec.Struct):
+    """Submodules that are compiled in the place of the modules that hold them, as Class.path. `operators` and `time`
+    are the shares of an eager call that they run: of its operators (views are none), and of its measured time.
+    """
+
+    modules: list[Name] = []
+    operators: float = 0.0
+    time: float = 0.0
 
 
 class Evidence(msgspec.Struct):
@@ -60,7 +70,9 @@ class Fix(msgspec.Struct):
     """A change that ends graph breaks. `breaks` are the ids of those that it ends.
 
     proved: the breaks are gone, none is new, and nothing that was compared differs. suggested: it could not be
-    compared. rejected: `reason` says what went wrong. `patch` is a unified diff, `setting` lines of Python that set it.
+    compared, or compiles little of the program. rejected: `reason` says what went wrong. `patch` is a unified diff,
+    `setting` lines of Python that set it. `instead` says how much of the program they still compile, where that is less
+    than before: not the whole, submodules of it.
     """
 
     id: Word
@@ -73,6 +85,7 @@ class Fix(msgspec.Struct):
     files: list[FilePath] = []
     patch: Source = ""
     setting: Source = ""
+    instead: Instead | None = None
     evidence: Evidence = msgspec.field(default_factory=Evidence)
 
 

@@ -8,6 +8,7 @@ from dynalyze.facts.stacks import Places, is_file
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus
 from dynalyze.text.amounts import count_of, listed
+from dynalyze.text.visible import visible
 from dynalyze.words.bench import no_difference, ratio_words
 from dynalyze.words.report import command_line
 
@@ -33,6 +34,9 @@ def verdict(report: Report, fixed: Fixed) -> str:
     if not ended:
         return f"No proved fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
     whole = " The model compiles to one graph per call." if fixed.after and not fixed.after.breaks else ""
+    for fix in report.fixes:
+        if fix.status == "proved" and fix.instead is not None:
+            whole = f" {len(fix.breaks)} of them by compiling less: {fix.instead.operators:.0%} of the operators."
     return f"{len(ended)} of {count_of(asked, 'graph break')} end, proved.{whole}"
 
 
@@ -65,9 +69,14 @@ def proof(evidence: Evidence) -> str:
     return f"{'; '.join(parts)}."
 
 
-def caveats(evidence: Evidence) -> list[str]:
+def caveats(fix: Fix) -> list[str]:
     """What people have to judge themselves."""
+    evidence, less = fix.evidence, fix.instead
     said = [_AS_COMPILED] if evidence.as_compiled else []
+    if less is not None:
+        shares = f"{less.operators:.0%} of the operators and {less.time:.0%} of the time of an eager call"
+        graphs = f", in {count_of(evidence.after.graphs, 'graph')}" if evidence.after else ""
+        said.append(f"Compiled is then {shares}{graphs}; the rest, with what broke, runs in eager.")
     if evidence.effects:
         more = len(evidence.effects) - _MOST_EFFECTS
         named = "; ".join(evidence.effects[:_MOST_EFFECTS])
@@ -88,6 +97,19 @@ def before_and_after(before: Counts, after: Counts) -> list[tuple[str, int, int]
     ]
 
 
+def patch_head(report: Report) -> str:
+    """Comments for the head of a patch: what each fix is and was proved by, and the settings, which no diff holds."""
+    assert report.fixed is not None
+    said: list[str] = []
+    for fix in report.fixes:
+        if fix.status == "proved":
+            said += [f"{fix.id} {fix.title}: {changes(fix)}", f"   {proof(fix.evidence)}"]
+            said += [f"   {caveat}" for caveat in caveats(fix)]
+    if report.fixed.setting:
+        said += ["Settings, to be pasted where the program compiles:", *report.fixed.setting.splitlines()]
+    return "".join(f"# {visible(line)}\n" for line in said)
+
+
 def gain(evidence: Evidence | None) -> str:
     """What the whole gains in speed; empty where that was not measured."""
     if evidence is None or evidence.speedup is None:
@@ -99,6 +121,8 @@ def gain(evidence: Evidence | None) -> str:
 
 def changes(fix: Fix) -> str:
     """How the fix is made."""
+    if fix.instead is not None:
+        return f"a setting that compiles less: {fix.instead.operators:.0%} of the operators"
     return "a change of source" if fix.kind == "source" else "a setting"
 
 

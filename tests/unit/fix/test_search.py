@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dynalyze.capture.regions import Instead
 from dynalyze.fix.proof import Baseline, Compiled, Tried
 from dynalyze.fix.search import Attempt, Search
 from dynalyze.fix.sites import Value
@@ -40,13 +42,19 @@ class FakeProver:
         self.originals: dict[str, str] = {}
         self.found: Callable[[str, dict[str, Any]], None] = lambda text, proof: None
         self.draws: list[int] = []
+        self.less = Instead()
+        self.with_less = Compiled([], Counts(graphs=2))
+
+    def instead(self, texts: Mapping[str, str], settings: Mapping[str, object]) -> Instead:
+        return self.less
 
     def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
         return {place: {"x": Value("tensor"), "torch": Value("module", "torch")} for place in places}
 
     def prove(
-        self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = ()
-    ) -> Tried:
+        self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = (),
+        regions: Any = None,
+    ) -> Tried:  # fmt: skip
         (text,) = texts.values()
         self.draws.append(draws)
         arm = {"equality": "bitwise", "why": "", "effects": [], "raised": "", "as_compiled": False}
@@ -56,6 +64,8 @@ class FakeProver:
                       "as_compiled": False, "varied": [], "kinds": []},
         }  # fmt: skip
         self.found(text, proof)
+        if regions:
+            return Tried(proof, self.with_less)
         after = self.breaks(text, settings)
         return Tried(proof, Compiled(after, Counts(len(after))), problem=proof["problem"])
 
@@ -94,6 +104,53 @@ def test_fixes_are_kept_one_on_top_of_the_other(file: Path) -> None:
     text = search.state.texts[str(file)]
     assert "if not torch.compiler.is_compiling():\n        print(" in text and ".item()" not in text
     assert search.state.compiled.breaks == [] and search.start.texts[str(file)] == SOURCE
+
+
+def unfixable(file: Path) -> FakeProver:
+    """Breaks that no change ends, and submodules that can be compiled instead."""
+    breaks = [broken(file, 4, "No such type"), broken(file, 7, "Nor this one")]
+    prover = FakeProver(lambda text, settings: breaks)
+    prover.less = Instead({"Net": ["a", "b"]}, "model.a.compile()", operators=0.7, seconds=0.4)
+    return prover
+
+
+def test_where_breaks_stay_submodules_are_compiled_instead(file: Path) -> None:
+    prover = unfixable(file)
+    search, (attempt,) = searched(file, prover)
+    assert (attempt.status, attempt.kind, attempt.reason) == ("proved", "setting", "")
+    assert [each.location.line for each in (attempt.broken, *attempt.ends)] == [4, 7]
+    assert search.state.instead is prover.less and search.state.compiled is prover.with_less
+    assert prover.draws == [20] and search.state.texts == search.start.texts
+
+
+@pytest.mark.parametrize(
+    ("less", "compiled", "status", "reason"),
+    [
+        ({"operators": 0.4, "seconds": 0.49}, {}, "suggested", "it was proved, but compiles only 40% of the operators"),
+        ({"operators": 0.1, "seconds": 0.5}, {}, "proved", ""),
+        ({}, {"graphs": 0}, "rejected", "nothing is compiled then"),
+        ({}, {"graphs": 3, "recompiles": 1}, "rejected", "the submodules recompile, 1 more than the whole"),
+        ({}, {"graphs": 2, "recompiles": 1}, "proved", ""),
+        ({"regions": {}}, {}, None, ""),
+    ],
+)  # fmt: skip
+def test_submodules_are_kept_where_they_cover_enough_and_are_no_worse(
+    file: Path, less: dict[str, Any], compiled: dict[str, int], status: str | None, reason: str
+) -> None:
+    prover = unfixable(file)
+    prover.less = replace(prover.less, **less)
+    prover.with_less = Compiled([], Counts(**{"graphs": 2, **compiled}))
+    search, attempts = searched(file, prover)
+    assert [(each.status, each.reason) for each in attempts] == ([(status, reason)] if status else [])
+    assert bool(search.state.instead.regions) == (status == "proved")
+
+
+def test_a_break_in_a_submodule_speaks_against_it_and_so_does_what_differs(file: Path) -> None:
+    prover = unfixable(file)
+    prover.with_less = Compiled([broken(file, 7, "Nor this one")], Counts(1, 2))
+    assert searched(file, prover)[1][0].reason == "the graph breaks at model.py:7 then: Nor this one"
+    prover.found = lambda text, proof: proof["own"]["traced"].update(equality="different", why="it is another number")
+    assert "it is another number" in searched(file, prover)[1][0].reason
 
 
 def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Path) -> None:

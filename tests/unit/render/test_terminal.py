@@ -15,8 +15,10 @@ from msgspec.structs import replace
 from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
 from dynalyze.report import Finding, Location, Report, Status
+from dynalyze.report.fixes import Counts, Evidence, Instead
 from dynalyze.rules.rule import judge
 from dynalyze.words import report as words
+from dynalyze.words.fixes import patch_head
 from sample_reports import (
     HOSTILE,
     MODEL,
@@ -244,6 +246,28 @@ def test_fixes_with_what_was_proved_and_what_stays() -> None:
     ):  # fmt: skip
         assert text in shown
     assert "torch.cond" not in shown, "what was rejected is on the page"
+
+
+def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
+    """As a fix that was proved, and as a suggestion that covers little; on the page and in a patch as well."""
+    report = fixed_report()
+    assert report.fixed is not None
+    less = Instead(["Net.a", "Net.b"], 0.78, 0.9)
+    lines = "# In the place of torch.compile(model):\nmodel.a.compile()"
+    report.fixes[2] = replace(report.fixes[2], setting=lines, instead=less, evidence=Evidence(after=Counts(0, 3, 0)))
+    report.fixed.setting = lines
+    shown = " ".join(plain(report).split())
+    page = " ".join(entities.unescape(html.render(report)).split())
+    for text in (shown, page):
+        assert "1 of them by compiling less: 78% of the operators." in text
+        assert "a setting that compiles less: 78% of the operators" in text and "model.a.compile()" in text
+        assert "Compiled is then 78% of the operators and 90% of the time of an eager call, in 3 graphs" in text
+    head = patch_head(report)
+    assert all(line.startswith("# ") for line in head.splitlines())
+    assert "#    Outputs equal to the bit" in head and "# model.a.compile()" in head and "torch.cond" not in head
+    report.fixes[2] = replace(report.fixes[2], status="suggested")
+    said = " ".join(plain(report).split())
+    assert "? f3 Set it b2, a setting that compiles less: 78% of the operators, not proved" in said
 
 
 @pytest.mark.parametrize(

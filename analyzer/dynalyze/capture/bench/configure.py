@@ -21,6 +21,7 @@ from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.compiling import compile_arguments, mark_dynamic_inputs
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.nested_values import reachable_modules
+from dynalyze.capture.regions import compile_parts
 from dynalyze.capture.torch_private import compiled_calls, runtime
 from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
 
@@ -95,6 +96,8 @@ def check(configuration: Configuration) -> None:
 
 def _compiled(model: Target, configuration: Configuration) -> Target:
     arguments = checked_arguments(configuration)
+    if compile_parts(model, configuration.regions, lambda call: torch.compile(call, **arguments)):
+        return model
     if not configuration.region:
         return cast(Target, torch.compile(model, **arguments))
     if not isinstance(model, torch.nn.Module):

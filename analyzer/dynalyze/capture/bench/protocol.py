@@ -26,8 +26,10 @@ what the answer holds beside `ok`:
               `StampedPasses`
     baseline  the code as it is, before changes are proved: problem, repeatable, folder (of its events, in its own)
     values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
-    prove     {changes, settings, draws, seconds, sides}: a change of source files or settings of Dynamo against the
-              code as it is; capture/fixing/prove.py `Proof`
+    prove     {changes, settings, regions, draws, seconds, sides}: a change of source files, settings of Dynamo or what
+              is compiled (capture/regions.py), against the code as it is; capture/fixing/prove.py `Proof`
+    regions   {changes, settings}: with these, what can be compiled in the place of a model that breaks;
+              capture/fixing/regions.py `Found`
     remedies  after prices: what may make guards cheaper. remedies (each as capture/bench/guard_remedies.py `Remedy`)
     remedy    {name, timed, and those of warm}: one of these is tried. The fields of `Trial`, same file
     step_memory  what each training step keeps for its backward, and its peak. steps: those of
@@ -67,7 +69,8 @@ class Configuration(CompileArguments):
     `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
     `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile are those that the program gave, as far
     as its calls agree, and `written` has them for people. `settings` are Python statements about torch's own settings,
-    in our words and never the user's: they run before anything compiles.
+    in our words and never the user's: they run before anything compiles. `regions` are submodules that are compiled in
+    the place of modules of a class (capture/regions.py).
     """
 
     name: str
@@ -76,6 +79,7 @@ class Configuration(CompileArguments):
     autocast: str = ""
     settings: str = ""
     written: dict[str, Any] = field(default_factory=dict, hash=False)
+    regions: dict[str, list[str]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ class Session:
             "bisect": self._bisect, "record": self._record, "prices": self._prices, "remedies": self._remedies,
             "remedy": self._remedy, "step_memory": self._step_memory,
             "baseline": self._baseline, "values": self._values, "prove": self._prove,
+            "regions": self._regions,
         }  # fmt: skip
 
     def handle(self, command: Command) -> Answer:
@@ -269,8 +270,16 @@ class Session:
 
         changes = [SourceChange(**each) for each in command["changes"]]
         sides = [(file, line) for file, line in command["sides"]]
-        proof = self._prover.prove(changes, command["settings"], command["draws"], command["seconds"], sides)
+        proof = self._prover.prove(
+            changes, command["settings"], command["draws"], command["seconds"], sides, command["regions"]
+        )
         return as_answer(proof)
+
+    def _regions(self, command: Command) -> Answer:
+        from dynalyze.capture.fixing.swap import SourceChange
+
+        changes = [SourceChange(**each) for each in command["changes"]]
+        return asdict(self._prover.regions(changes, command["settings"]))
 
     def _remedies(self, _: Command) -> Answer:
         from dynalyze.capture.bench.guard_remedies import Trials, offered

@@ -31,10 +31,12 @@ from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.operators import calls_noted
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
 from dynalyze.capture.fixing.patience import Endless, ended_after
+from dynalyze.capture.fixing.regions import find, members_of
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, effects_that_differ, in_addition, lines_run, without_numbers
+from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
 
@@ -120,6 +122,7 @@ class Prover:
         self._remembering = Remembering()
         self._once: set[Effect] = set()
         self._compiles_itself = False
+        self._regions: dict[str, list[str]] = {}
         self._patience = _LEAST_PATIENCE
 
     def baseline(self) -> dict[str, Any]:
@@ -148,10 +151,11 @@ class Prover:
 
     def prove(
         self, changes: Sequence[SourceChange], settings: dict[str, Any], draws: int, seconds: float,
-        sides: Iterable[tuple[str, int]] = (),
+        sides: Iterable[tuple[str, int]] = (), regions: dict[str, list[str]] | None = None,
     ) -> Proof:  # fmt: skip
         """Compare, and record what the changed code compiles. `sides` are lines, of the code as it is, one in each side
-        of a branch, which draws are to reach. The draws take about `seconds` at most.
+        of a branch, which draws are to reach. The draws take about `seconds` at most. With `regions` these are compiled
+        in the place of the model.
         """
         proof = Proof()
         dynamo.forget_compiled()
@@ -160,7 +164,7 @@ class Prover:
             self._passes.held.ignored |= swap.put_names if swap is not None else set()
             for function in swap.functions if swap is not None else ():
                 self._passes.held.add(function.__name__, function, own=True)
-            change = _Change(swap, settings)
+            change = _Change(swap, settings, regions or {})
             self._own(proof, change)
             if draws and not any(each.equality == "different" for each in proof.own.values()):
                 self._draw(proof, change, draws, seconds, set(sides))
@@ -171,6 +175,24 @@ class Prover:
             self._passes.held.ignored.clear()
             dynamo.forget_compiled()
         return proof
+
+    def regions(self, changes: Sequence[SourceChange], settings: dict[str, Any]) -> Instead:
+        """What can be compiled in the place of the model, with a change."""
+        dynamo.forget_compiled()
+        try:
+            with self._with(_Change(Swap(changes) if changes else None, settings)):
+                model = self._workload.model
+                return find(
+                    model,
+                    configured(model, self._eager, self._device or "cpu"),
+                    lambda target: self._passes.of(self._workload, target, stays_eager=False),
+                    lambda target: self._passes.of(self._workload, target, stays_eager=not self._compiles_itself),
+                )
+        except (CannotSwap, UnknownSetting):
+            return Instead()
+        finally:
+            self._passes.restore()
+            dynamo.forget_compiled()
 
     def _own(self, proof: Proof, change: _Change) -> None:
         seen: set[tuple[str, int]] = set()
@@ -246,7 +268,7 @@ class Prover:
             for was, becomes in turned(each, lines) if lines else ():
                 others = [other for other in change.changes if other is not each]
                 before = _Change(Swap([SourceChange(each.path, each.old, was)]), {})
-                after = _Change(Swap([SourceChange(each.path, each.old, becomes), *others]), change.settings)
+                after = replace(change, swap=Swap([SourceChange(each.path, each.old, becomes), *others]))
                 ran, why = self._compared_turned(proof, before, after)
                 if not why:
                     seen |= ran & sides
@@ -344,14 +366,17 @@ class Prover:
     def _with(self, change: _Change) -> Iterator[None]:
         # In eager torch.cond compiles its sides, and has no backward where it may not.
         self._compiles_itself = change.swap is not None and bool(change.swap.new_names & _HIGHER_ORDER)
+        self._regions = change.regions
         try:
             with change.applied():
                 yield
         finally:
             self._compiles_itself = False
+            self._regions = {}
+            drop_parts(members_of(self._workload.model), change.regions)
 
     def _pass(self, workload: Workload, how: Configuration) -> Pass:
-        target = configured(workload.model, how, self._device or "cpu")
+        target = configured(workload.model, replace(how, regions=self._regions), self._device or "cpu")
         return self._passes.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
     def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
@@ -419,10 +444,11 @@ class Prover:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is proved: other code for functions, settings of Dynamo, or both."""
+    """What is proved: other code for functions, settings of Dynamo, less that is compiled, or several of these."""
 
     swap: Swap | None
     settings: dict[str, Any]
+    regions: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def changes(self) -> Sequence[SourceChange]:

@@ -82,6 +82,12 @@ def draws_random_numbers(operation: Any) -> bool:
     return _DRAWS is not None and _DRAWS in operation.tags and "attention" not in operation.name()
 
 
+def is_view(operation: Any) -> bool:
+    """Whether an operation of the dispatcher gives its input in another shape, and computes nothing."""
+    given = (each.alias_info for each in operation._schema.returns)
+    return any(each is not None and not each.is_write for each in given)
+
+
 def watched_operations(
     handle: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
 ) -> contextlib.AbstractContextManager[Any]:

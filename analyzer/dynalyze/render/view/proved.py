@@ -69,5 +69,5 @@ def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
         [DiffLine(_KINDS.get(line[:1], "kept"), visible(clipped(line, _LONGEST))) for line in lines[:_MOST_LINES]],
         max(0, len(lines) - _MOST_LINES),
         words.proof(fix.evidence),
-        words.caveats(fix.evidence),
+        words.caveats(fix),
     )

@@ -1,0 +1,81 @@
+"""Submodules compiled in the place of a model that breaks, found and proved: what torch compiles, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slow_siblings import mostly_slow
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 9), reason="before 2.9 torch cannot refuse breaks alone"
+)
+
+PROGRAM = """
+import threading
+import torch
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return x + self.dropout(self.linear(x).relu().sigmoid() * 2)
+
+
+class Locked(Block):
+    def forward(self, x):
+        x = super().forward(x)
+        with threading.Lock():
+            return x + 1
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Locked()
+        self.blocks = torch.nn.ModuleList([Block(), Block(), Block(), Block()])
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+torch.manual_seed(0)
+f = Net()
+"""
+TOP = PROGRAM.replace("x = self.first(x)", "with threading.Lock():\n            x = x * 2").replace("Locked()", "None")
+NOWHERE = PROGRAM.replace("[Block(), Block(), Block(), Block()]", "[Locked(), Locked()]")
+STATE = PROGRAM.replace("return x + self.dropout(", "self.calls = x.shape[0]\n        return x + self.dropout(")
+BLOCKS = "for block in model.blocks:\n    block.compile()"
+
+
+@pytest.mark.parametrize("case", mostly_slow(["in training", "in inference", "breaks in the top alone", "with state"]))
+def test_what_has_no_break_is_compiled_in_the_place_of_the_whole(case: str, tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    program = {"breaks in the top alone": TOP, "with state": STATE}.get(case, PROGRAM)
+    found = search(program, "(torch.randn(2, 4),)", tmp_path, training=case == "in training")
+    (fix,) = found.proved
+    assert found.before.breaks > 0 and found.after.breaks == 0
+    assert (found.instead.regions, found.instead.lines) == (
+        {"Net": ["blocks.0", "blocks.1", "blocks.2", "blocks.3"]}, BLOCKS,
+    )  # fmt: skip
+    assert found.instead.operators > 0.5
+    assert fix.evidence.outputs == "bitwise" and fix.evidence.gradients
+    assert 1 <= found.after.graphs <= 4
+
+
+@pytest.mark.slow
+def test_where_every_submodule_breaks_there_is_nothing_to_compile_instead(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    found = search(NOWHERE, "(torch.randn(2, 4),)", tmp_path)
+    assert found.proved == [] and found.instead.regions == {} and found.after.breaks == found.before.breaks > 0
