@@ -85,8 +85,8 @@ class Fix(msgspec.Struct):
     files: list[FilePath] = []
     patch: Source = ""
     setting: Source = ""
-    instead: Instead | None = None
     evidence: Evidence = msgspec.field(default_factory=Evidence)
+    instead: Instead | None = None
 
 
 class Unfixed(msgspec.Struct):
