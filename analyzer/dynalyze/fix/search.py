@@ -33,6 +33,7 @@ _LIBRARY = re.compile(r"[/\\]python3[.\d]*[/\\](?!site-packages|dist-packages)|[
 
 _SOURCE: tuple[FixKind, ...] = ("source",)
 _ALL: tuple[FixKind, ...] = ("source", "setting")
+_NOTHING_COMPILED = "nothing is compiled then"
 _LEADS_ON = "the graph breaks at"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
@@ -177,7 +178,7 @@ class Search:
         attempt.proposed = state
         tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=self._sides(proposal, there))
         attempt.evidence = self._evidence(tried, proposal, there)
-        if reason := reason_against(tried, state.loses):
+        if reason := reason_against(tried, state.loses) or self._nothing_left(tried):
             attempt.reason = reason
             if reason == tried.proof.get("draws", {}).get("unproved"):
                 attempt.status = "suggested"
@@ -188,6 +189,11 @@ class Search:
         attempt.proposed = replace(state, effects=self.state.effects | known)
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
+
+    def _nothing_left(self, tried: Tried) -> str:
+        """The reason against a change by which torch compiles nothing any more: so no break is met either."""
+        none = tried.after is not None and not tried.after.breaks and not tried.after.counts.graphs
+        return _NOTHING_COMPILED if none and self.baseline.counts.graphs else ""
 
     def _follow(
         self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
@@ -370,7 +376,7 @@ def _worse(tried: Tried, before: Counts, instead: Instead) -> str:
     same code are compiled for one of them, or each for itself, which torch calls a recompile.
     """
     if tried.after is None or not tried.after.counts.graphs:
-        return "nothing is compiled then"
+        return _NOTHING_COMPILED
     if tried.after.breaks:
         found = tried.after.breaks[0]
         return f"{_LEADS_ON} {_place(found.location)} then: {found.gb_type}"

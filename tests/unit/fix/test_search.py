@@ -106,6 +106,15 @@ def test_fixes_are_kept_one_on_top_of_the_other(file: Path) -> None:
     assert search.state.compiled.breaks == [] and search.start.texts[str(file)] == SOURCE
 
 
+def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    start = prover.breaks(SOURCE, {})
+    prover.breaks = lambda text, settings: [] if settings or ".item()" not in text else start
+    search = Search(prover, Baseline(Compiled(start, Counts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    attempts = list(search.run(start[1:]))
+    assert attempts and {each.reason for each in attempts} == {"nothing is compiled then"}
+
+
 def unfixable(file: Path) -> FakeProver:
     """Breaks that no change ends, and submodules that can be compiled instead."""
     breaks = [broken(file, 4, "No such type"), broken(file, 7, "Nor this one")]
