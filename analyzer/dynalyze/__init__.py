@@ -5,7 +5,8 @@ This module stays empty of imports: the child process loads it beside the user's
 
 __version__ = "0.1.0"
 
-_LAZY = ("Recording", "record")
+# The last is what `%load_ext dynalyze` asks for.
+_LAZY = ("Recording", "record", "load_ipython_extension")
 
 
 def __getattr__(name: str) -> object:

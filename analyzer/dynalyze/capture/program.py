@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import environment, overlay
+from dynalyze.capture import environment, notebook, overlay
 from dynalyze.capture.chosen import HOOK, compiled_with_hooks
 from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Misuse
@@ -41,8 +41,16 @@ def run_script(
     module = _fresh_main(path)
     if bound is not None and names:
         module.__dict__[HOOK] = bound
-    code = _compiled(path, names)
-    return end_of(lambda: exec(code, module.__dict__))[0], module.__dict__
+    parts = notebook.put_cells(path) if path.endswith(notebook.SUFFIX) else [path]
+    if parts != [path]:
+        module.__dict__["display"] = print
+    codes = [_compiled(part, names) for part in parts]
+
+    def run() -> None:
+        for code in codes:
+            exec(code, module.__dict__)
+
+    return end_of(run)[0], module.__dict__
 
 
 def run_module(

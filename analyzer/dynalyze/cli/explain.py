@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynalyze.capture.notebook import SUFFIX
 from dynalyze.cli.options import (
     artifacts_option,
     brief_option,
@@ -53,6 +54,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     \b
     TARGET is
       model.py           a program, unchanged; ARGS after -- go to it
+      model.ipynb        a notebook: its code cells, in order
       model.py:NAME      a module, a class or a function, with --input
       package.mod:NAME   the same from an importable module
       -m package.mod     a module, run as python -m would
@@ -76,7 +78,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
         bundle=not options["no_bench"],
     )  # fmt: skip
     with Interrupts(), observed(observation, outputs.keep()) as seen:
-        seen.report.fix_command = same_call(context, "fix")
+        if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.
+            seen.report.fix_command = same_call(context, "fix")
         if not options["no_bench"]:
             seconds = options["bench_seconds"]
             plan = replace(

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from dynalyze.capture.notebook import SUFFIX
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_outputs, write_whole
 from dynalyze.cli.options import (
@@ -69,6 +70,10 @@ def fix(context: click.Context, /, **options: Any) -> int:
         options["fail_on"] = context.params["fail_on"] = "none"
     check_fail_on(options["fail_on"])
     target = target_of(context)
+    if target.path is not None and target.path.endswith(SUFFIX):
+        raise UsageError(
+            f"fix changes files, and {target.path} is a notebook: jupyter nbconvert --to script makes a file of it"
+        )
     named = [(f"--{name}", options[name]) for name in ("patch", "override") if options[name] is not None]
     check_outputs(named, target.path)
     outputs = Outputs(options, f"{target.stem}.fix", target.path)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dynalyze.capture.events import SourceSeen
+from dynalyze.capture.notebook import CELL
 from dynalyze.events.log import RunLog
 from dynalyze.report import Location, Snippet
 
@@ -200,7 +201,7 @@ class Sources:
         if seen is None:
             return now
         kept = _lines_of(self._run.read_text(seen.text)) if seen.text else []
-        if kept and kept != now:
+        if kept and kept != now and CELL not in file:  # No file has the text of a cell.
             self.changed[file] = True
         elif not kept and changed(file, seen):
             self.changed[file] = False

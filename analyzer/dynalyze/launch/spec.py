@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from dynalyze.capture.notebook import SUFFIX
 from dynalyze.capture.settings import ModelOptions
 from dynalyze.report import Target, TargetKind, printable
 from dynalyze.text.errors import UsageError
@@ -106,6 +107,8 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
         raise UsageError('no such file: ""')
     path = Path(text)
     if path.is_file():
+        if path.suffix == SUFFIX:
+            _check_notebook(path)
         return TargetSpec("script", text, path=text, arguments=arguments)
     if path.is_dir():
         main = path / "__main__.py"
@@ -121,6 +124,19 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
     if _MODULE_NAME.fullmatch(place) and not place.endswith(".py"):
         return TargetSpec("object", text, module=place, name=name, arguments=arguments, inputs=inputs)
     raise UsageError(f"no such file: {place}")
+
+
+def _check_notebook(path: Path) -> None:
+    """Raises UsageError for a notebook that cannot be run cell by cell."""
+    try:
+        import nbformat
+    except ImportError:
+        raise UsageError(f"{path}: a notebook needs nbformat: pip install 'dynalyze[notebook]'") from None
+    try:
+        nbformat.validate(nbformat.reads(path.read_text(encoding="utf-8"), as_version=nbformat.NO_CONVERT), version=4)
+    except Exception as error:  # Of several libraries: each says what is wrong in its first line.
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"{path} is no notebook of format 4, which Jupyter writes: {reason}") from None
 
 
 def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:

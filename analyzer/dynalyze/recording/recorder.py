@@ -196,3 +196,17 @@ class Recording:
         from dynalyze.recording.output import summary
 
         return {"text/html": self._repr_html_(), "text/plain": summary(self.report)}
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext dynalyze` in a notebook: `%%dynalyze` above a cell records what torch.compile does in it."""
+
+    def dynalyze(line: str, cell: str) -> Recording:
+        """%%dynalyze [NAME]: record this cell and show the page; NAME is given the recording."""
+        with record() as seen:
+            shell.run_cell(f"\n{cell}")  # Its lines as one sees them, below the magic. It prints its own traceback.
+        if line.strip():
+            shell.user_ns[line.strip()] = seen
+        return seen
+
+    shell.register_magic_function(dynalyze, "cell")
