@@ -9,7 +9,7 @@ import traceback
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.torch_private import dynamo
