@@ -14,6 +14,7 @@ from typing import Any
 import transformers
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from dynalyze.integrations import checked
 from dynalyze.recording.recorder import Recording
 
 _LIBRARIES = tuple(
@@ -37,7 +38,7 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
         json: str | os.PathLike[str] | None = None,
         stop_after_steps: int | None = None,
     ) -> None:
-        self._files = [_checked(Path(file), suffix) for file, suffix in ((html, ".html"), (json, ".json")) if file]
+        self._files = [checked(Path(file), suffix) for file, suffix in ((html, ".html"), (json, ".json")) if file]
         self._stop_after_steps = stop_after_steps
         self._first_step = 0
         self._trainer: weakref.ref[Any] | None = None
@@ -114,12 +115,3 @@ class DynalyzeCallback(TrainerCallback):  # type: ignore[misc]
                     raise
 
             setattr(trainer, method, watched)
-
-
-def _checked(file: Path, suffix: str) -> Path:
-    """A file that can be written at the end of a training of days; a ValueError says why it cannot."""
-    if file.suffix != suffix:
-        raise ValueError(f"{file}: name a file that ends in {suffix}")
-    if not os.access(file.resolve().parent, os.W_OK):
-        raise ValueError(f"{file}: no such directory, or not writable: {file.resolve().parent}")
-    return file
