@@ -127,6 +127,8 @@ class WorkBench:
                     row.fail("not_replayable", self.eager.problem)
                 else:
                     row.problem = "not measured: there is no eager run to compare with"
+                if self.eager.failure == "eager" and self._plan.accuracy and row.configuration.compile:
+                    self._ask_what_is_refused(row)
             return
         self.rows = self._rows(self.eager.device)
         for row in self.rows:
@@ -260,6 +262,11 @@ class WorkBench:
                 row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
         except WorkerFailed as error:
             row.notes.append(f"what compiling costs is not known: {error.message}")
+
+    def _ask_what_is_refused(self, row: ConfigRun) -> None:
+        """Eager refuses the calls: does compiled? If it does, there is nothing to say of its answers."""
+        answer = self._extra(row, "accuracy", {})
+        row.accuracy = answer if answer and answer.get("contracts") else None
 
     def _prices(self, row: ConfigRun) -> None:
         seconds = min(_MOST_PRICING, self._plan.seconds / 2) / (2 if self._budget else 1)

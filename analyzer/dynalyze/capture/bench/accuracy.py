@@ -108,7 +108,9 @@ class _Test:
             self._compiled()
         except Failed as error:
             raise refused from error
-        fault = Broken("exception", "A call", refused.message.removeprefix("eager fails: "), "gives an answer")
+        fault = Broken(
+            "exception", "A call", refused.message.removeprefix("eager fails: ").rstrip("."), "gives an answer"
+        )
         return {
             "verdict": "suspicious",
             "reason": f"Eager refuses what compiled answers: {fault.eager}.",
