@@ -254,7 +254,16 @@ def test_without_an_eager_run_there_is_nothing_to_compare(tmp_path: Path) -> Non
     found = bench(tmp_path, acts={"eager": {"warm": "error eager ValueError: wrong shape"}})
     assert (found.status, "wrong shape" in found.message) == ("failed", True)
     assert [each.status for each in found.measurements] == ["failed", "failed"]
-    assert {name for name, _, _ in orders(tmp_path)} == {"eager"}
+    # All that is asked of the others is whether they refuse the calls as well.
+    assert {order for name, _, order in orders(tmp_path) if name != "eager"} == {"load", "accuracy"}
+    assert found.accuracy == []
+
+
+def test_what_eager_refuses_and_compiled_answers_is_told_without_an_eager_run(tmp_path: Path) -> None:
+    broken = {"contract": "exception", "place": "A call", "eager": "ValueError: wrong", "compiled": "gives an answer"}
+    answers = {"verdict": "suspicious", "reason": "Eager refuses it.", "contracts": [broken]}
+    found = bench(tmp_path, acts={"eager": {"warm": "error eager ValueError: wrong"}, "default": {"accuracy": answers}})
+    assert [(each.verdict, each.contracts[0].eager) for each in found.accuracy] == [("suspicious", "ValueError: wrong")]
 
 
 def test_calls_that_cannot_be_made_again_are_invalid(tmp_path: Path) -> None:
