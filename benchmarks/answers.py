@@ -389,8 +389,19 @@ def main() -> None:
                 line += f"\n    dynalyze: {ours['verdict']}{named}  {ours.get('reason', ours.get('differs'))}"
             print(line[:600], flush=True)
             if options.write:
-                TABLE.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+                TABLE.write_text(_written(whole))
     print(counted(entries, found))
+
+
+def _written(whole: dict[str, Any]) -> str:
+    """One row a line, as the table is kept."""
+    parts = []
+    for name, rows in whole.items():
+        lines = ",\n".join(json.dumps(row) for row in rows)
+        parts.append(
+            f'"{name}": [\n{lines}\n]' if rows and isinstance(rows[0], dict) else f'"{name}": {json.dumps(rows)}'
+        )
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _is_found(answer: dict[str, Any]) -> bool:
