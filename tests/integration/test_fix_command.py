@@ -104,7 +104,7 @@ def test_each_break_is_fixed_by_what_leaves_all_else_as_it_was(found: dict[str, 
     assert ended == [("if", "source"), ("scale", "source"), ('print("shape",', "source"), ("self.last", "setting")]
     (refused,) = [each for each in report["fixes"] if each["status"] == "rejected"]
     assert "last" in refused["reason"]
-    assert all(each["evidence"]["draws"] == 20 and each["evidence"]["outputs"] == "bitwise" for each in proved)
+    assert all(3 <= each["evidence"]["draws"] <= 20 and each["evidence"]["outputs"] == "bitwise" for each in proved)
     assert [bool(each["evidence"]["effects"]) for each in proved] == [False, False, True, False]
     assert all(side["taken"] for side in proved[0]["evidence"]["sides"]) and proved[0]["evidence"]["sides"]
 
