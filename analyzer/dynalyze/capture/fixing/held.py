@@ -14,7 +14,7 @@ import sys
 import types
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,7 +226,8 @@ class _Names(_Dict):
         self._ignored = ignored
 
     def now(self) -> dict[Any, Any]:
-        names = {k: v for k, v in super().now().items() if k not in self._ignored and not _OF_DYNAMO.match(k)}
+        every = super().now()
+        names = {k: v for k, v in every.items() if k not in self._ignored and not _is_dynamos(k, every)}
         then: dict[Any, Any] = getattr(self, "then", names)
         return {k: v for k, v in names.items() if k in then or not isinstance(v, types.ModuleType)}
 
@@ -439,6 +440,13 @@ def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     return type(one) is type(other) and isinstance(one, SCALARS) and repr(one) == repr(other)
+
+
+def _is_dynamos(name: str, scope: Collection[str]) -> bool:
+    """Whether Dynamo put it among globals; what a constant function `_name` gave is `sub_name` there, and numbered."""
+    function = name.removeprefix("sub")
+    of_function = name != function and (function in scope or re.sub(r"_\d+$", "", function) in scope)
+    return bool(_OF_DYNAMO.match(name)) or of_function
 
 
 def _has_attributes(value: Any) -> bool:

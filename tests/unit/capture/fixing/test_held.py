@@ -88,12 +88,13 @@ def test_every_change_is_told_by_name_and_put_back(tmp_path: Path) -> None:
 
 
 def test_what_dynamo_puts_among_globals_is_none_of_the_programs_state(tmp_path: Path) -> None:
-    module = module_of(PROGRAM + "\nmodel = Model().eval()\n", tmp_path / "program.py")
+    module = module_of(PROGRAM + "\nmodel = Model().eval()\ndef _read(): ...\n", tmp_path / "program.py")
     held = HeldState()
     held.add("", module.model, own=True)
-    # As torch._dynamo.output_graph install_global_by_id names them; the prefix may be empty.
+    # As torch._dynamo.output_graph install_global_by_id names them, whose prefix may be empty, and module_key_name.
     vars(module).update(
-        {"__compiled_fn_1_abc": 1, "_140539909402480_c5": torch, "__import_torch_140539909402480_c0": torch}
+        {"sub_read": 2, "sub_read_1": 3}
+        | {"__compiled_fn_1_abc": 1, "_140539909402480_c5": torch, "__import_torch_140539909402480_c0": torch}
     )
     assert not held.changes().values
     vars(module).update(sub_total=1)
