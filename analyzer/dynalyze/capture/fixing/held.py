@@ -227,7 +227,8 @@ class _Names(_Dict):
 
     def now(self) -> dict[Any, Any]:
         every = super().now()
-        names = {k: v for k, v in every.items() if k not in self._ignored and not _is_dynamos(k, every)}
+        known = every.keys() | self._ignored
+        names = {k: v for k, v in every.items() if k not in self._ignored and not _is_dynamos(k, known)}
         then: dict[Any, Any] = getattr(self, "then", names)
         return {k: v for k, v in names.items() if k in then or not isinstance(v, types.ModuleType)}
 
