@@ -32,7 +32,9 @@ from dynalyze.capture.torch_private.runtime import GRAPH_PREFIX
 _FEWEST_ROUNDS, _MOST_ROUNDS, _PATIENCE = 6, 2000, 4.0
 _CALIBRATING_EVERY = 4
 _SHORT_MS = 2.0  # Of a pass: below it, what another kind of pass left in the caches would make a difference.
-_USUAL_STAMP_MS, _MOST_STAMP_MS = 0.0005, 0.005
+_USUAL_STAMP_MS = 0.0005
+_IN_COLD_CACHES = 5.0  # Times a stamp in a loop of nothing else: more is the machine's doing.
+_CALLS = 2000
 _CLEARLY, _ENOUGH = 3.0, 8
 _LARGE = 0.25
 _MOST_SEGMENTS = 4000
@@ -158,6 +160,18 @@ def _resume(original: Callable[..., Any], name: str, log: list[tuple[Mark, int]]
 
     compiled_code.leave_in_eager(resume.__code__)
     return resume
+
+
+def _warm_stamp_ms() -> float:
+    """What a stamp takes in a function that does nothing else."""
+    taken = []
+    for _ in range(5):
+        log: list[tuple[Mark, int]] = []
+        stamped, began = _resume(lambda: None, "", log), time.perf_counter()
+        for _ in range(_CALLS):
+            stamped()
+        taken.append((time.perf_counter() - began) * 1e3 / len(log))
+    return min(taken)
 
 
 def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
@@ -461,7 +475,7 @@ class _Passes:
         low, high = added[len(added) // 4], added[3 * len(added) // 4]
         if len(added) < _ENOUGH or found < (high - low) / len(added) ** 0.5 * _CLEARLY:
             found = min(found, marks * _USUAL_STAMP_MS)  # Lost in the noise.
-        return min(max(0.0, found / marks), _MOST_STAMP_MS)
+        return min(max(0.0, found / marks), _IN_COLD_CACHES * _warm_stamp_ms())
 
     def _stamped(self, *, twice: bool = False) -> list[tuple[Segment, float]] | None:
         """Milliseconds of each segment of one pass; None where it took another way."""
