@@ -127,7 +127,7 @@ def test_a_line_that_costs_nothing_has_next_to_no_price(planted: Json) -> None:
 def test_guards_are_those_of_the_list_of_configs(planted: Json) -> None:
     first = max(planted["guards"], key=lambda each: each["count"])
     assert first["count"] > 300 * 2
-    assert first["groups"][0]["source"] == "self.configs"
+    assert first["groups"][0]["source"] in {"self.configs", "self"}, "which one is told by times, where others work too"
     assert first["groups"][0]["sources"] >= 300
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from textwrap import dedent, indent
 
-from dynalyze.fix.patches import INSTALLED, changed, is_library
+from dynalyze.files.paths import package_path
+from dynalyze.fix.patches import changed, is_library
 
 _HEAD = '''\
 """Made by `dynalyze fix`: functions of installed packages with changes that end graph breaks.
@@ -59,9 +61,8 @@ def override_of(originals: Mapping[str, str], texts: Mapping[str, str]) -> str:
 
 def module_name(file: str) -> str:
     """What the module of an installed file is imported as."""
-    parts = PurePath(file).with_suffix("").parts
-    start = max(parts.index(name) + 1 for name in INSTALLED if name in parts)
-    names = parts[start:]
+    names = PurePath(package_path(file) or file).with_suffix("").parts
+    names = names[1:] if re.fullmatch(r"python\d.*", names[0]) else names  # Python's own.
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 

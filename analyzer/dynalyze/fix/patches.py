@@ -7,12 +7,10 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+from dynalyze.files.paths import package_path
 from dynalyze.files.read_write import write_whole_file
 from dynalyze.fix.lines import unified
 from dynalyze.text.errors import UsageError
-
-INSTALLED = ("site-packages", "dist-packages")
-"""Folders of installed packages."""
 
 
 def changed(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[str]:
@@ -22,9 +20,7 @@ def changed(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[str]
 
 def is_library(file: str) -> bool:
     """Whether a file is of an installed package or of Python itself, which are never written to."""
-    parts = Path(file).parts
-    stdlib = sysconfig.get_paths()["stdlib"]
-    return any(name in parts for name in INSTALLED) or file.startswith(stdlib)
+    return package_path(file) is not None or file.startswith(sysconfig.get_path("stdlib"))
 
 
 def patch_of(originals: Mapping[str, str], texts: Mapping[str, str], root: Path) -> str:
@@ -34,13 +30,10 @@ def patch_of(originals: Mapping[str, str], texts: Mapping[str, str], root: Path)
 
 def name_of(file: str, root: Path) -> str:
     """How a diff names a file."""
-    path = Path(file)
-    if is_library(file):
-        for name in INSTALLED:
-            if name in path.parts:
-                return str(Path(*path.parts[path.parts.index(name) + 1 :]))
+    if (below := package_path(file)) is not None:
+        return below
     try:
-        return str(path.resolve().relative_to(root.resolve()))
+        return str(Path(file).resolve().relative_to(root.resolve()))
     except ValueError:
         return file.lstrip("/")
 

@@ -65,7 +65,7 @@ class Promises:
         with compiled_calls.unobserved():
             self.forms[f"{call}output"] = sign(outputs)
             self.forms[f"{call}arguments"] = sign(arguments)
-            self.shared[call] = frozenset(_groups({**given, **made}))
+            self.shared[call] = frozenset(sharing({**given, **made}.items()))
             self.strides |= {f"{call}{name}": _steps(tensor) for name, tensor in made.items()}
 
 
@@ -131,19 +131,15 @@ def _of_torch(value: Any) -> bool:
 
 def _steps(tensor: torch.Tensor) -> tuple[int, ...]:
     """The strides of the dimensions that have more than one element; none of a tensor that is empty or not strided."""
-    if (
-        type(tensor) not in (torch.Tensor, torch.nn.Parameter)
-        or tensor.layout is not torch.strided
-        or not tensor.numel()
-    ):
+    if not _is_plain(tensor):
         return ()
     return tuple(step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1)
 
 
-def _groups(tensors: Mapping[str, torch.Tensor]) -> Iterator[frozenset[str]]:
+def sharing(tensors: Iterable[tuple[str, torch.Tensor]]) -> Iterator[frozenset[str]]:
     """The names of tensors that lie in one storage, where there are several."""
     storages: dict[int, list[str]] = {}
-    for name, tensor in tensors.items():
+    for name, tensor in tensors:
         if _is_plain(tensor):
             storages.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
     return (frozenset(names) for address, names in storages.items() if address and len(names) > 1)

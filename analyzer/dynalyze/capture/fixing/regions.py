@@ -6,6 +6,7 @@ the model makes of it, from the outside in: one that Dynamo refuses runs in eage
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections import Counter, defaultdict
@@ -56,8 +57,9 @@ def _without_breaks(
     """Of each class of these that break, the paths of the outermost submodules that compile to one graph in every call;
     and those that do so themselves.
     """
-    trials = _Trials(part for member in members for part in member.modules() if _can_be_region(part))
-    with trials:
+    trials = _Trials()
+    candidates = [part for member in members for part in member.modules() if _can_be_region(part)]
+    with _called_through(candidates, trials.compiled_alone):
         for _ in range(_MOST_PASSES):
             refused = len(trials.refused)
             trials.met.clear()
@@ -87,35 +89,30 @@ def _can_be_region(module: torch.nn.Module) -> bool:
     return not (of_torch or scripted) and next(module.parameters(), None) is not None
 
 
-class _Standing:
-    """Stands between the calls of modules and these, for a while."""
-
-    def __init__(self, modules: Iterator[torch.nn.Module]) -> None:
-        self.modules = list(modules)
-
-    def __enter__(self) -> None:
-        for each in self.modules:
-            each._compiled_call_impl = self._standing_before(each)
-
-    def __exit__(self, *error: object) -> None:
-        for each in self.modules:
+@contextlib.contextmanager
+def _called_through(
+    modules: Sequence[torch.nn.Module], instead: Callable[[torch.nn.Module], Callable[..., Any]]
+) -> Iterator[None]:
+    """Calls of these modules go to what `instead` makes of each."""
+    for each in modules:
+        each._compiled_call_impl = instead(each)
+    try:
+        yield
+    finally:
+        for each in modules:
             each._compiled_call_impl = None
 
-    def _standing_before(self, module: torch.nn.Module) -> Callable[..., Any]:
-        raise NotImplementedError
 
-
-class _Trials(_Standing):
+class _Trials:
     """`met` are those whose calls came here, no graph being around them, and `refused` those that Dynamo refused once;
     by their ids.
     """
 
-    def __init__(self, modules: Iterator[torch.nn.Module]) -> None:
-        super().__init__(modules)
+    def __init__(self) -> None:
         self.met: set[int] = set()
         self.refused: set[int] = set()
 
-    def _standing_before(self, module: torch.nn.Module) -> Callable[..., Any]:
+    def compiled_alone(self, module: torch.nn.Module) -> Callable[..., Any]:
         compiled = torch.compile(module._call_impl, backend="eager")
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -131,18 +128,17 @@ class _Trials(_Standing):
         return call
 
 
-class _Work(_Standing):
+class _Work:
     """The operators and seconds that calls of modules take in eager passes, and the passes themselves."""
 
     def __init__(self, model: Callable[..., Any], modules: Sequence[torch.nn.Module], make_pass: Make) -> None:
-        super().__init__(iter(modules))
         self._model = model
         self._clock: Callable[[], float] = time.perf_counter
         self._of: dict[int, float] = defaultdict(float)
         self._calls: Counter[int] = Counter()
         self._whole = 0.0
         self._inside = False
-        with self:
+        with _called_through(modules, self._measured):
             for _ in range(_TIMED_PASSES):
                 make_pass(self._timed)
             self._seconds, self._whole_seconds = self._of, self._whole
@@ -161,7 +157,7 @@ class _Work(_Standing):
     def share_of_time(self, modules: Sequence[torch.nn.Module]) -> float:
         return sum(self._seconds[id(each)] for each in modules) / (self._whole_seconds or 1.0)
 
-    def _standing_before(self, module: torch.nn.Module) -> Callable[..., Any]:
+    def _measured(self, module: torch.nn.Module) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if self._inside:  # A module that two others share: the outer one counts.
                 return module._call_impl(*args, **kwargs)

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.contracts import sharing
 from dynalyze.capture.nested_values import children, container_base, is_plain_object
 from dynalyze.capture.torch_private import runtime
 
@@ -248,11 +249,7 @@ def _key(key: Any) -> str:
 
 def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
     """Which of these share memory: for each that does, by name, the others."""
-    groups: dict[int, list[str]] = {}
-    for name, tensor in named:
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and tensor.numel():
-            groups.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
-    return {name: [each for each in names if each != name] for names in groups.values() for name in names}
+    return {name: sorted(names - {name}) for names in sharing(named) for name in names}
 
 
 @contextlib.contextmanager

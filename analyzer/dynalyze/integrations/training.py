@@ -1,0 +1,65 @@
+"""What the callbacks of trainers share: a recording of a training, and its report at the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dynalyze.recording.recorder import Recording
+
+_log = logging.getLogger(__name__)
+
+PathLike = str | os.PathLike[str]
+
+
+class RecordsTraining:
+    """Records what torch.compile does while a trainer trains, and writes the report at its end, an error included.
+
+    `html` and `json` name the files. `stop_after_steps`: record only that many steps; training goes on. The counts of
+    graph breaks and recompiles go to what the trainer logs to. The recording itself is `seen`. In a distributed job the
+    first process records. Whatever goes wrong at the end is a warning: it never ends a training.
+    """
+
+    def __init__(
+        self, *, html: PathLike | None = None, json: PathLike | None = None, stop_after_steps: int | None = None
+    ) -> None:
+        self._files = [_checked(Path(file), suffix) for file, suffix in ((html, ".html"), (json, ".json")) if file]
+        self._stop_after_steps = stop_after_steps
+        self._first_step = 0
+        self._open = False
+        self.seen: Recording | None = None
+
+    def _begin(self, step: int, libraries: Sequence[str]) -> Recording:
+        """Record from this step on; breaks are told at lines outside of these folders."""
+        self._first_step, self._open = step, True
+        self.seen = Recording(outside=tuple(libraries)).start()
+        return self.seen
+
+    def _has_enough(self, step: int) -> bool:
+        """Whether as many steps were recorded as were asked for."""
+        return self._stop_after_steps is not None and step - self._first_step >= self._stop_after_steps
+
+    def _end(self, error: BaseException | None, tell: Callable[[Recording, dict[str, int]], None]) -> None:
+        """End the recording, save it and `tell` of it; once for each."""
+        if not self._open or self.seen is None:
+            return
+        self._open = False
+        self.seen.stop(error)
+        try:
+            for file in self._files:
+                self.seen.save(file)
+            counts = {"graph_breaks": len(self.seen.graph_breaks), "recompiles": len(self.seen.recompiles)}
+            tell(self.seen, counts)
+        except Exception as problem:
+            _log.warning("dynalyze could not write its report: %s: %s", type(problem).__name__, problem)
+
+
+def _checked(file: Path, suffix: str) -> Path:
+    """A file that can be written at the end of a training of days; a ValueError says why it cannot."""
+    if file.suffix != suffix:
+        raise ValueError(f"{file}: name a file that ends in {suffix}")
+    if not os.access(file.resolve().parent, os.W_OK):
+        raise ValueError(f"{file}: no such directory, or not writable: {file.resolve().parent}")
+    return file
