@@ -63,9 +63,10 @@ class Planted(nn.Module):
         return x
 
     def forward(self, x):
+        rows = slice(0, 4)  # Known across the break: a constant of the compiled code, which has no hash then.
         x = self.layer(x) + sum(each.value for each in self.configs)
         busy()  # in the forward
-        x = torch.relu(x)
+        x = torch.relu(x)[rows]
         idle()  # costs nothing
         x = self.inner(self.helper(x)) * 2
         return self.loop(x)

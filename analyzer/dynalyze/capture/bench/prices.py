@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -180,9 +180,9 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     `problem` says, where it is not empty, why the segments are not to be trusted.
     """
     found = compiled_code.versions()
-    by_code = {version.code: version for version in found}
+    by_code = {id(version.code): version for version in found}  # A code with a slice among its constants has no hash.
     stamps = Stamps()
-    for code, scope in _globals_of(steps, set(by_code)).items():
+    for code, scope in _globals_of(steps, by_code).items():
         version = by_code[code]
         for name in (*version.names(GRAPH_PREFIX), *version.names(RESUME_PREFIX)):
             if name in scope:
@@ -219,13 +219,13 @@ def _waited() -> float | None:
         return None
 
 
-def _globals_of(steps: Sequence[Step], codes: set[CodeType]) -> dict[CodeType, dict[str, Any]]:
-    """The globals with which each of these codes runs in a pass."""
-    seen: dict[CodeType, dict[str, Any]] = {}
+def _globals_of(steps: Sequence[Step], codes: Container[int]) -> dict[int, dict[str, Any]]:
+    """The globals with which each of these codes runs in a pass, all by their ids."""
+    seen: dict[int, dict[str, Any]] = {}
 
     def see(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code in codes:
-            seen.setdefault(frame.f_code, frame.f_globals)
+        if event == "call" and id(frame.f_code) in codes:
+            seen.setdefault(id(frame.f_code), frame.f_globals)
 
     for step in steps:
         _watched(step, see, [])
@@ -289,10 +289,10 @@ class _Active:
     ended: bool = False
 
 
-def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[CodeType, Version]) -> list[_StepLayout]:
+def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, Version]) -> list[_StepLayout]:
     """What runs in each step, from passes that are watched and not timed."""
-    compiled = {version.original for version in by_code.values()}
-    tried = {code for code in dynamo.tried_codes() if code not in compiled and not compiled_code.is_torchs(code)}
+    compiled, codes = {id(version.original) for version in by_code.values()}, dynamo.tried_codes()
+    tried = {id(code) for code in codes if id(code) not in compiled and not compiled_code.is_torchs(code)}
     logs: list[list[_Interval]] = [[] for _ in steps]
     for _ in range(_WATCHED):
         for step, known in zip(steps, logs, strict=True):
@@ -300,7 +300,7 @@ def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[CodeType, Versi
 
             def see(frame: FrameType, event: str, _: Any) -> None:
                 code = frame.f_code
-                if event in ("call", "return") and (code in by_code or code in tried):
+                if event in ("call", "return") and (id(code) in by_code or id(code) in tried):
                     stamps.log.append(((event, code), time.perf_counter_ns()))  # type: ignore[arg-type]
 
             _watched(step, see, stamps.log)
@@ -331,7 +331,7 @@ class _Interval(NamedTuple):
     owners: Counter[_Owner]
 
 
-def _intervals(log: list[tuple[Any, int]], by_code: dict[CodeType, Version]) -> Iterator[_Interval]:
+def _intervals(log: list[tuple[Any, int]], by_code: dict[int, Version]) -> Iterator[_Interval]:
     """The intervals of a step that was watched."""
     active: list[_Active] = []
     inside = ""
@@ -384,13 +384,13 @@ def _segment(step: int, interval: _Interval) -> Segment:
     return Segment(step, found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
 
 
-def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[CodeType, Version]) -> None:
+def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, Version]) -> None:
     """A function begins or ends."""
     if what == "return":
         if active:
             active.pop()
         return
-    version = by_code.get(code)
+    version = by_code.get(id(code))
     own = dynamo.definition_of(version.original if version else code)
     above = active[-1] if active else None
     opened_by = above.version.compile_id if above is not None and above.version is not None and above.ended else ""
