@@ -32,6 +32,7 @@ from dynalyze.text.errors import DynalyzeError
 from dynalyze.text.visible import say
 
 _COMMANDS = ("explain", "bench", "audit", "fix", "verify", "cache", "sweep", "report", "diff", "doctor", "rules", "mcp")
+_RUN_NO_TARGET = ("report", "diff", "rules")
 _COMPLETION = "_DYNALYZE_COMPLETE"  # Click's variable for what a shell completes.
 
 
@@ -44,6 +45,8 @@ class _LazyGroup(click.Group):
             return None
         command = getattr(importlib.import_module(f"dynalyze.cli.{name}"), name)
         assert isinstance(command, click.Command)
+        if name not in _RUN_NO_TARGET and not hasattr(os, "fork"):
+            command.callback = _not_on_windows
         return command
 
     def resolve_command(
@@ -52,6 +55,13 @@ class _LazyGroup(click.Group):
         if not args[0].startswith("-") and args[0] not in _COMMANDS:
             raise click.UsageError(_unknown_command(args[0], _COMMANDS), ctx)
         return super().resolve_command(ctx, args)
+
+
+def _not_on_windows(**_: object) -> None:
+    raise click.UsageError(
+        f"{click.get_current_context().info_name} runs programs, which dynalyze does on Linux and macOS: "
+        f"on Windows call it inside of WSL. {', '.join(_RUN_NO_TARGET)} run here."
+    )
 
 
 def _print_skill(context: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterable
@@ -118,6 +117,8 @@ class SweepFolder:
         self._opened = ExitStack()
 
     def __enter__(self) -> SweepFolder:
+        import fcntl  # Not on Windows, where a folder is only read.
+
         with ExitStack() as opened:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)

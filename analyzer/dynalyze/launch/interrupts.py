@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))  # The last two not on Windows.
 # Programs that start us (uv run, timeout) pass a signal on, and so does the shell of a terminal that closes.
 _ONE_PRESS_SECONDS = 0.5
 

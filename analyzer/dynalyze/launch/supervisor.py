@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-ORDERS = {signal.SIGINT: b"i", signal.SIGTERM: b"t", signal.SIGHUP: b"h", signal.SIGQUIT: b"q"}
+_LETTERS = {"SIGINT": b"i", "SIGTERM": b"t", "SIGHUP": b"h", "SIGQUIT": b"q"}
+ORDERS = {getattr(signal, name): letter for name, letter in _LETTERS.items() if hasattr(signal, name)}
 KILL = b"k"
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_ENDING = tuple(number for number in ORDERS if number != signal.SIGINT)
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
