@@ -37,11 +37,12 @@ _BUDGET_WARMING = 0.01
 @dataclass(frozen=True)
 class Arm:
     """One of the two sides of a pair: what runs, and where its compiler finds what it made before (None: as a program
-    of the user's would).
+    of the user's would). `python` is another interpreter than the pool's.
     """
 
     request: WorkerRequest
     caches: Path | None
+    python: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def first_calls(
     With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
     it holds that of the compile. With `step_memory` each training step is looked at in the end.
     """
-    with pool.worker(arm.request, arm.caches, new=new) as worker:
+    with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         load = worker.ask("load")
         warm = worker.ask("warm", **limits(_COLD_WARMING, budget))
         check = worker.ask("check")
@@ -79,16 +80,16 @@ def step_memory_of(worker: Worker) -> dict[str, Any]:
         return {"problem": error.message}
 
 
-def extra(pool: WorkerPool, arm: Arm, command: str) -> dict[str, Any]:
+def extra(pool: WorkerPool, arm: Arm, command: str, **details: Any) -> dict[str, Any]:
     """Send one command (memory, accuracy) to a process of its own, which finds warm caches.
 
     What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
     """
     new = command == "memory"
-    with pool.worker(arm.request, arm.caches, new=new) as worker:
+    with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         worker.ask("load")
         warm = worker.ask("warm", **PAIR_WARMING) if new else None
-        return {**worker.ask(command), "warm": warm}
+        return {**worker.ask(command, **details), "warm": warm}
 
 
 def take_turns(
@@ -115,7 +116,7 @@ def loaded_pair(pool: WorkerPool, one: Arm, other: Arm, generator: random.Random
         # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
         in_order = generator.random() < 0.5
         arms = (one, other) if in_order else (other, one)
-        workers = [stack.enter_context(pool.worker(arm.request, arm.caches)) for arm in arms]
+        workers = [stack.enter_context(pool.worker(arm.request, arm.caches, python=arm.python)) for arm in arms]
         # Two runs of one program at the same time could get into each other's way: they load one after the other.
         together = one.request.source.get("kind") != "program"
         for worker in workers:

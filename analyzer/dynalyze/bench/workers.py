@@ -83,11 +83,7 @@ class WorkerPool:
             stack.callback(self.streams.close)
             self._pump = stack.enter_context(Pump(self.streams))
             self._interrupts = stack.enter_context(Interrupts())
-            output = (self._pump.stdout, self._pump.stderr)
-            self._forks = Forks(self._python, self._environment, output, self.attend)
-            if self._start != START:
-                self._forks.refused = "another program measures"
-            stack.callback(self._forks.close)
+            self._forks: dict[str, Forks] = {}
             self._stack = stack.pop_all()
         return self
 
@@ -98,26 +94,39 @@ class WorkerPool:
         """A folder for the compiler's caches that no process has used."""
         return self._fresh("caches")
 
-    def worker(self, request: WorkerRequest, caches: Path | None, *, new: bool = False) -> Worker:
+    def worker(
+        self, request: WorkerRequest, caches: Path | None, *, new: bool = False, python: str | None = None
+    ) -> Worker:
         """A process that keeps its caches in this folder, or (None) where a program of the user's would.
 
-        It may be forked off a server, so that it finds its imports done, unless it is to be `new`. Use it in a `with`
-        block.
+        It may be forked off a server, so that it finds its imports done, unless it is to be `new`. `python` is another
+        interpreter than the pool's. Use it in a `with` block.
         """
         self.attend()
+        interpreter = python or self._python
+        forks = self._forks_of(interpreter)
         folder = self._fresh("worker")
         (folder / REQUEST_FILE).write_text(json.dumps(asdict(request)), encoding="utf-8")
         own = {} if caches is None else cache_variables(caches)
 
         def start() -> Supervised | Forked:
-            forked = None if new else self._forks.child(request, folder, self._seconds, own)
+            forked = None if new else forks.child(request, folder, self._seconds, own)
             return forked or Supervised(
-                [self._python, str(self._start), "measure", str(folder)],
+                [interpreter, str(self._start), "measure", str(folder)],
                 {**self._environment, **own}, self._pump.stdout, self._pump.stderr,
             )  # fmt: skip
 
-        learn = None if self._forks.refused else self._forks.learn
+        learn = None if forks.refused else forks.learn
         return Worker(request.configuration.name, folder, self, start, self._seconds, learn)
+
+    def _forks_of(self, python: str) -> Forks:
+        if python not in self._forks:
+            forks = Forks(python, self._environment, (self._pump.stdout, self._pump.stderr), self.attend)
+            if self._start != START:
+                forks.refused = "another program measures"
+            self._stack.callback(forks.close)
+            self._forks[python] = forks
+        return self._forks[python]
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
         """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""

@@ -56,8 +56,11 @@ def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
 # Graph breaks: the same where cause, file, function and code line agree, wherever the line stands.
 
 
-def compare_breaks(before: Side, after: Side) -> Breaks:
-    """Sort all breaks of both reports; what the second report finds gives the advice."""
+def compare_breaks(before: Side, after: Side, *, reworded: bool = False) -> Breaks:
+    """Sort all breaks of both reports; what the second report finds gives the advice.
+
+    `reworded`: two versions of torch made them, so that one statement may break under another id and type.
+    """
     advice = {identity: item.advice for item in reversed(after.shown.findings) for identity in item.evidence}
     found = Breaks()
     shown: dict[int, GraphBreak] = {}
@@ -66,7 +69,7 @@ def compare_breaks(before: Side, after: Side) -> Breaks:
         pairs = list(zip(side.report.graph_breaks, side.shown.graph_breaks, strict=True))
         shown.update((id(item), each) for item, each in pairs)
         entries.append([entry(item, item.location, side.places) for item, _ in pairs])
-    for old, new in pair_up(entries[0], entries[1], _break_keys()):
+    for old, new in pair_up(entries[0], entries[1], _break_keys(reworded)):
         change = _break_change(old and shown[id(old)], new and shown[id(new)], advice)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
         _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=same)
@@ -86,8 +89,9 @@ def _break_change(old: GraphBreak | None, new: GraphBreak | None, advice: dict[s
     return BreakChange(known.gb_id, known.gb_type, before, after, worse, text)
 
 
-def _break_keys() -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
+def _break_keys(reworded: bool) -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
     """From strict to lenient. Where one side has no code, the line within its function stands for it."""
+    causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
 
     def offset(item: Entry[GraphBreak]) -> Hashable:
         return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
@@ -95,7 +99,7 @@ def _break_keys() -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
     def line(item: Entry[GraphBreak]) -> Hashable:
         return cause_of(item), item.file, item.bare_function, item.line
 
-    with_code = [by_code(cause, bare=bare) for cause in (cause_of, type_of) for bare in (False, True)]
+    with_code = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
     keys: list[tuple[Key[GraphBreak], Key[GraphBreak]]] = [(key, key) for key in with_code]
     for place in (offset, line):
         bare_place = if_no_code(place)
@@ -109,8 +113,11 @@ _Group = list[tuple[Recompile, Recompile]]
 """Recompiles to match, each with itself as it may be shown."""
 
 
-def compare_recompiles(before: Side, after: Side) -> Recompiles:
-    """Sort all recompiles of both reports, one entry for each function, cause and source."""
+def compare_recompiles(before: Side, after: Side, *, reworded: bool = False) -> Recompiles:
+    """Sort all recompiles of both reports, one entry for each function, cause and source.
+
+    `reworded`: two versions of torch made them, which may call one source by two names.
+    """
     sides = before.report.recompiles, after.report.recompiles
     counts = [sum(item.cause != "limit" for item in side) for side in sides]
     found = Recompiles(counts[0], counts[1])
@@ -126,7 +133,12 @@ def compare_recompiles(before: Side, after: Side) -> Recompiles:
         return qualified(replace(item, function=item.bare_function))
 
     ours, theirs = (_groups(side, qualified) for side in (before, after))
-    for old, new in pair_up(ours, theirs, [(qualified, qualified), (bare, bare)]):
+
+    def place(item: Entry[_Group]) -> Hashable:
+        return item.fact[0][0].cause, item.file, item.bare_function
+
+    keys = [qualified, bare, *((place,) if reworded else ())]
+    for old, new in pair_up(ours, theirs, [(key, key) for key in keys]):
         known = (new or old or [])[0][1]
         times = len(old or ()), len(new or ())
         change = RecompileChange(

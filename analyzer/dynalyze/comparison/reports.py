@@ -78,7 +78,7 @@ _OF_A_RUN: tuple[tuple[str, Callable[[Report], str]], ...] = (
 )
 
 
-_ENDINGS: tuple[Status, ...] = ("complete", "incomplete", "interrupted", "timed_out", "nothing_compiled", "failed")
+ENDINGS: tuple[Status, ...] = ("complete", "incomplete", "interrupted", "timed_out", "nothing_compiled", "failed")
 """From good to bad."""
 
 
@@ -87,7 +87,7 @@ def regressions(
 ) -> Iterator[Regression]:
     """Everything that got worse, the outcome first."""
     # A run that a person interrupted says nothing about the program.
-    if _ENDINGS.index(after) > _ENDINGS.index(before) and after != "interrupted":
+    if ENDINGS.index(after) > ENDINGS.index(before) and after != "interrupted":
         yield Regression("outcome", after)
     for broken in (*breaks.new, *breaks.changed):
         if broken.after is not None and (broken.before is None or broken.direction == "worse"):
@@ -116,8 +116,9 @@ def compare(before: Report, after: Report, show: Callable[[Report], Report] = la
     """
     old = Side(before, show(before), match_files(files_of(before), files_of(after)))
     new = Side(after, show(after), {})
-    breaks = compare_breaks(old, new)
-    recompiles = compare_recompiles(old, new)
+    reworded = before.environment.get("torch") != after.environment.get("torch")
+    breaks = compare_breaks(old, new, reworded=reworded)
+    recompiles = compare_recompiles(old, new, reworded=reworded)
     functions = compare_functions(old, new)
     return Comparison(
         before=_run(old.shown),

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.bench import across
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.contracts import Broken, broken
 from dynalyze.capture.bench.failures import Failed, kind_of, one_line
@@ -42,9 +44,13 @@ _UNNAMED_WIDTH = 100
 
 
 def accuracy(
-    workload: Workload, make_target: Callable[[], Target], configuration: Configuration, device: str = "cpu"
-) -> dict[str, Any]:
+    workload: Workload, make_target: Callable[[], Target], configuration: Configuration, device: str = "cpu", *,
+    save: str = "", against: str = "",
+) -> dict[str, Any]:  # fmt: skip
     """Compare what `make_target()` gives with eager and with fp64, in the fields of `measurements.Accuracy`.
+
+    The values go into the file `save`, for another interpreter; with those of another one, in the file `against`, they
+    are compared too: `across` (across.py).
 
     Everything is left as it was found, except that Dynamo forgets all that it has compiled in this process. Nothing
     that goes wrong in the target is raised: the answer is "not comparable" then, with the reason. `device` is the type
@@ -62,7 +68,8 @@ def accuracy(
         try:
             with numerics.full_float32():
                 capture = OutputCapture(workload, state)
-                return answer | _Test(workload, make_target, configuration, device, capture).compare()
+                test = _Test(workload, make_target, configuration, device, capture, save, against)
+                return answer | test.compare()
         finally:
             state.leave()
             dynamo.forget_compiled()
@@ -78,6 +85,8 @@ class _Test:
     configuration: Configuration
     device: str
     capture: OutputCapture
+    save: str = ""
+    against: str = ""
     notes: list[str] = field(default_factory=list)
 
     def compare(self) -> dict[str, Any]:
@@ -94,7 +103,12 @@ class _Test:
         if any(each.verdict == "suspicious" and "cosine" in each.facts for each in tensors):
             runs.emulated = self._emulated()
             tensors = judge(runs) if runs.emulated is not None else tensors
-        return self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
+        answer = self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
+        if self.save:
+            across.save(Path(self.save), runs, self.workload.model)
+        if self.against:
+            answer["across"] = across.judged(Path(self.against), runs, self.workload.model)
+        return answer
 
     def _refused(self, refused: Failed) -> dict[str, Any]:
         """The answer where eager fails: a broken contract if compiled does not.

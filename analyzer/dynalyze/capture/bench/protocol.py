@@ -14,7 +14,8 @@ what the answer holds beside `ok`:
     check     what has compiled since `warm` ended: counts, recompiles_while_timing, cudagraph_replays, steps_in_eager,
               invalid (why what was timed is not what was asked for; empty where it is)
     memory    steady_peak, compile_peak, reserved_peak, kind: peaks since the process began, and of the next passes
-    accuracy  the tensors of `measurements.Accuracy`, against eager and fp64 in this same process
+    accuracy  {save, against}: the tensors of `measurements.Accuracy`, against eager and fp64 in this same process;
+              with `against`, a file that another interpreter wrote for `save`, also `across` (across.py)
     attention {names, dtypes}: of a model of transformers. model (its class), own (the implementation it has),
               supported, unsupported, names ({name: {"used", "refused"}}: what is taken, or why it cannot be had here)
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.

@@ -211,10 +211,11 @@ class Session:
             _run_untimed(self._steps * _FIRST_PASSES)
         return peaks(self._device, lambda: _run_untimed(self._steps * _MEMORY_PASSES))
 
-    def _accuracy(self, _: Command) -> Answer:
+    def _accuracy(self, command: Command) -> Answer:
         from dynalyze.capture.bench.accuracy import accuracy
 
-        return dict(accuracy(self._workload(), self._target, self._configuration, self._device))
+        files = {name: command.get(name, "") for name in ("save", "against")}
+        return dict(accuracy(self._workload(), self._target, self._configuration, self._device, **files))
 
     def _attention(self, command: Command) -> Answer:
         return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])

@@ -1,0 +1,138 @@
+"""`dynalyze upgrade`: what another torch changes for a program."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dynalyze.bench.stats import DEFAULT_PAIRS
+from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
+from dynalyze.cli.options import (
+    compile_options,
+    observation_of,
+    seconds_option,
+    shown_options,
+    target_options,
+    transformers_options,
+    with_model_options,
+)
+from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import say
+
+if TYPE_CHECKING:
+    from dynalyze.comparison.upgrades import Upgrade
+    from dynalyze.report import Report
+
+_STATUSES = {"timed_out": 4, "failed": 3, "interrupted": 130}
+
+
+@click.command()
+@target_options
+@compile_options
+@transformers_options
+@click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
+@click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
+@click.option(
+    "--versions", metavar="LIST",
+    help="Versions of torch instead, oldest first: 2.13,2.14,2.15. Each is installed where it is needed, and the first "
+    "that is worse than the oldest is looked for.",
+)  # fmt: skip
+@click.option(
+    "--with", "packages", multiple=True, metavar="REQUIREMENT",
+    help="What is installed beside torch, as transformers==5.23.0; repeatable.",
+)  # fmt: skip
+@click.option("--no-bench", is_flag=True, help="Do not measure speed, memory and outputs.")
+@seconds_option("--seconds", "Timed seconds, of all pairs of processes together.", 5.0)
+@click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
+@click.option("--html", "html_file", metavar="FILE", help="Write the page of `dynalyze diff` for the two runs.")
+@click.option(
+    "--fail-on", type=click.Choice(["regression", "none"]), default="none", show_default=True,
+    help="regression: exit 1 where something is worse.",
+)  # fmt: skip
+@shown_options(" of what is written")
+@click.pass_context
+def upgrade(context: click.Context, /, **options: Any) -> int:
+    """Say what another torch changes for TARGET: worse, better or the same, each with its line.
+
+    \b
+    dynalyze upgrade model.py --from .venv/bin/python --to .new/bin/python
+    dynalyze upgrade model.py --versions 2.13,2.14,2.15
+
+    TARGET is one of `dynalyze explain`. Both run it twice, with empty caches; then processes of both take turns: a
+    difference in speed is told where it is larger than that between the first and itself. Matched are graph breaks and
+    recompiles by the code and its function: ids, wording and line numbers may be others.
+
+    \b
+    Worse, for --fail-on regression, is
+      a run that ends worse, a function that falls back to eager
+      a new graph break or recompile, or one with a worse effect
+      longer compiles, slower calls, more memory, other answers
+    More graphs and kernels are told, and are no regression by themselves.
+    """
+    from dynalyze import privacy
+    from dynalyze.launch.interrupts import Interrupts, first_signal
+
+    outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
+    check_outputs([(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")])
+    with Interrupts():
+        found, reports = _found(context)
+    found = privacy.redact(found) if options["redact"] else found
+    _publish(found, options)
+    if (number := first_signal()) is not None:
+        return 128 + number
+    if status := max((_STATUSES.get(each.outcome.status, 0) for each in reports), default=0):
+        return status
+    return int(options["fail_on"] == "regression" and bool(found.regressions))
+
+
+def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
+    from dynalyze import privacy
+    from dynalyze.launch.spec import read_target
+    from dynalyze.starts import upgrades, versions
+
+    options = context.params
+    if options["python"] is not None:
+        raise UsageError("--python is one interpreter: name two, with --from and --to")
+    if (options["to_python"] is None) == (options["versions"] is None):
+        raise UsageError("name the other torch: --to PATH of an interpreter, or --versions LIST")
+    if options["packages"] and options["versions"] is None:
+        raise UsageError("--with is for environments that are set up: it needs --versions")
+    target = read_target(
+        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
+    )
+    observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
+    plan = None if options["no_bench"] else _plan(options, observation.target)
+    shown = {name: options[name] for name in ("no_source", "redact", "show_values")}
+
+    def compared(pythons: tuple[str, str]) -> tuple[Upgrade, list[Report]]:
+        return upgrades.upgrade(
+            observation, pythons, plan, lambda report: privacy.showable(report, **{**shown, "redact": False}), say
+        )
+
+    base = options["from_python"] or sys.executable
+    if options["versions"] is not None:
+        return versions.first_worse(options["versions"], options["packages"], base, compared, say)
+    return compared((base, options["to_python"]))
+
+
+def _plan(options: dict[str, Any], target: Any) -> Any:
+    from dynalyze.cli.explain import short_bench
+
+    plan = short_bench({**options, "bench_seconds": options["seconds"]}, target)
+    return replace(plan, pairs=DEFAULT_PAIRS, prices=False)
+
+
+def _publish(found: Upgrade, options: dict[str, Any]) -> None:
+    from dynalyze.render.upgrade_text import render_json, render_upgrade
+
+    if (page := options["html_file"]) is not None:
+        from dynalyze.render.html import render_comparison
+
+        write_whole(Path(page), render_comparison(found.comparison))
+    if not write_json(options["json_file"], render_json(found) if options["json_file"] else ""):
+        files = [(name, file) for name, file in (("Page", page), ("JSON", options["json_file"])) if file is not None]
+        print_summary(render_upgrade(found, files=files))
