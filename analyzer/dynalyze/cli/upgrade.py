@@ -73,15 +73,13 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
       longer compiles, slower calls, more memory, other answers
     More graphs and kernels are told, and are no regression by themselves.
     """
-    from dynalyze import privacy
     from dynalyze.launch.interrupts import Interrupts, first_signal
 
     outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
     check_outputs([(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")])
     with Interrupts():
         found, reports = _found(context)
-    found = privacy.redact(found) if options["redact"] else found
-    _publish(found, options)
+    _publish(_shown(found, options), options)
     if (number := first_signal()) is not None:
         return 128 + number
     if status := max((_STATUSES.get(each.outcome.status, 0) for each in reports), default=0):
@@ -124,6 +122,16 @@ def _plan(options: dict[str, Any], target: Any) -> Any:
 
     plan = short_bench({**options, "bench_seconds": options["seconds"]}, target)
     return replace(plan, pairs=DEFAULT_PAIRS, prices=False)
+
+
+def _shown(found: Upgrade, options: dict[str, Any]) -> Upgrade:
+    """What was matched is cleaned already; what was measured, and torch's settings, are not."""
+    from dynalyze import privacy
+
+    found = privacy.mask_secrets(found)
+    found = found if options["show_values"] else privacy.hide_values(found)
+    found = privacy.without_source(found) if options["no_source"] else found
+    return privacy.redact(found) if options["redact"] else found
 
 
 def _publish(found: Upgrade, options: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from dynalyze.comparison.types import (
     RecompileChange,
 )
 from dynalyze.report import Kernel, Location, Report
-from dynalyze.report.held import FilePath, Message, Name, Word
+from dynalyze.report.held import FilePath, Message, Name, Quote, Word
 from dynalyze.report.measurements import AccuracyVerdict, Speedup
 
 SCHEMA_VERSION = 1
@@ -84,7 +84,7 @@ class Outputs(msgspec.Struct):
     after: AccuracyVerdict | None = None
     eager_across: AccuracyVerdict | None = None
     compiled_across: AccuracyVerdict | None = None
-    note: Message = ""
+    note: Quote = ""
 
 
 class Tried(msgspec.Struct):

@@ -7,7 +7,7 @@ import pytest
 
 from dynalyze.cli.group import group, run
 
-COMMANDS = ("explain", "bench", "audit", "sweep", "report", "diff", "doctor")
+COMMANDS = ("explain", "bench", "audit", "upgrade", "sweep", "report", "diff", "doctor")
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -19,6 +19,7 @@ from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.comparison.types import Comparison
+from dynalyze.comparison.upgrades import Upgrade
 from dynalyze.doctor.records import Diagnosis
 from dynalyze.privacy.masking import MASK, masked_arguments
 from dynalyze.report import Process, Report, Snippet
@@ -39,7 +40,7 @@ KEYS = [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc",
 ]
 
-ROOTS = (Report, Comparison, Sweep, SweepComparison, Diagnosis)
+ROOTS = (Report, Comparison, Upgrade, Sweep, SweepComparison, Diagnosis)
 
 
 def unmarked(hint: Any, path: str, marked: bool = False) -> Iterator[str]:
