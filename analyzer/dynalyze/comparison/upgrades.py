@@ -201,7 +201,7 @@ def _function(change: FunctionChange, before: Report, after: Report) -> Iterator
         ranks = ("compiled", "in eager in part", "in eager", "failed")
         way = direction(*(ranks.index(state) for state in states))
         yield Change("compilation", way, change.function, new.location, *states)
-    if old.graphs != new.graphs:
+    elif old.graphs != new.graphs:
         yield Change(
             "graphs", direction(old.graphs, new.graphs), change.function, new.location, str(old.graphs), str(new.graphs)
         )
