@@ -1,12 +1,12 @@
-"""Is what another torch changes told, and nothing else? `dynalyze upgrade` against torch's own logs under each interpreter.
+"""Is what another torch changes told, and nothing else? `dynalyze upgrade` against torch's own logs under each of two.
 
     .venv/bin/python benchmarks/upgrades.py --to NEW/bin/python              ten programs, this torch and another
     .venv/bin/python benchmarks/upgrades.py --from OLD/bin/python --to NEW/bin/python --only clocks
     .venv/bin/python benchmarks/upgrades.py --equal 10                       one interpreter on both sides, timed too
 
-The truth is read from plain runs with TORCH_LOGS=graph_breaks,recompiles: for each line how many ids of graph breaks it
-has, for each function how often it compiled again. Right is: what differs in them is told, and no break and no recompile
-beside it. Between equals nothing at all may be told.
+The truth is read from plain runs with TORCH_LOGS=graph_breaks,recompiles: for each line how many ids of graph breaks
+it has, for each function how often it compiled again. Right is: what differs in them is told, and no break and no
+recompile beside it. Between equals nothing at all may be told.
 """
 
 from __future__ import annotations
