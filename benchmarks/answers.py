@@ -14,7 +14,9 @@ arguments and buffers, Python values, exceptions, and where the random numbers s
     right   it does not, or it fails as eager does
     error   compiled fails where eager does not: wrong, but not silently
 
-`--found` asks dynalyze for its verdict on the same program, with the process that audits and benchmarks ask.
+`--found` asks dynalyze for its verdict on the same program, with the process that audits and benchmarks ask, and the
+search of an audit for the stage. `fault` in the table is the stage that is at fault by the issue or its fix, `why` the
+reason; `stage` is the first backend with wrong answers.
 """
 
 from __future__ import annotations
@@ -29,7 +31,6 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -247,39 +248,68 @@ def _size(tensor: Any) -> float:
 
 
 def verdict_of_dynalyze(entry: dict[str, Any]) -> dict[str, Any]:
-    """What the accuracy test of `audit` and `bench` says, asked stage after stage as the search of an audit does.
-
-    `named` is the first stage with wrong answers.
+    """What the accuracy test of `audit` and `bench` says of the program, and the stage that the search of an audit
+    names (`named`): on Inductor, and where that answers rightly with the backend that ends at the stage at fault.
     """
     if hasattr(_module(entry), "use"):
         return {"verdict": "not asked", "reason": "The fault shows between calls, which no target of one call has."}
-    answer: dict[str, Any] = {}
-    for stage in STAGES[: STAGES.index(entry["stage"]) + 1]:
-        answer = _tested(entry, BACKENDS[stage])
-        if answer["verdict"] == "suspicious":
-            return answer | {"named": stage}
-    return answer
+    on_inductor = _tested(entry, "inductor")
+    elsewhere = entry["stage"] != "inductor" and on_inductor["verdict"] != "suspicious"
+    return _tested(entry, BACKENDS[entry["stage"]]) if elsewhere else on_inductor
 
 
 def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     sys.path.insert(0, str(ROOT / "analyzer"))
+    import msgspec
+
+    from dynalyze.bench.bisect import Search
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
     from dynalyze.capture.bench.worker import Session
+    from dynalyze.report.measurements import Accuracy
 
     source = {
         "kind": "object", "path": str(PROGRAMS / f"issue_{entry['issue']}.py"), "module": None, "name": "build",
         "inputs": [], "arguments": [], "attention": None,
     }  # fmt: skip
-    dynamic = "on" if entry.get("dynamic") else "auto"
-    configuration = Configuration("default", backend=backend, dynamic=dynamic)
+    configuration = Configuration("default", backend=backend, dynamic="on" if entry.get("dynamic") else "auto")
     request = WorkerRequest(source=source, configuration=configuration, phase=entry.get("phase", "forward"))
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(request, Path(folder))
-        loaded = session.handle({"do": "load"})
-        answer = session.handle({"do": "accuracy"}) if loaded["ok"] else loaded
-    if not answer["ok"]:
-        return {"verdict": "not asked", "reason": answer["error"]["message"]}
-    return {"verdict": answer["verdict"], "reason": answer.get("reason", "")}
+        asked = _Asked(Session(request, Path(folder)))
+        try:
+            asked.ask("load")
+            answer = asked.ask("accuracy")
+        except asked.Failed as error:
+            return {"verdict": "not asked", "reason": str(error)}
+        found = {"verdict": answer["verdict"], "reason": answer.get("reason", "")}
+        if answer["verdict"] == "suspicious":
+            test = msgspec.convert(
+                {name: answer[name] for name in answer.keys() & set(Accuracy.__struct_fields__)}, Accuracy
+            )
+            search = Search(test, request, asked, None, "", lambda line: None)
+            found["named"] = search.first_stage()
+        return found
+
+
+class _Asked:
+    """A session of this process, in the place of a pool with one worker."""
+
+    def __init__(self, session: Any) -> None:
+        from dynalyze.bench.workers import WorkerFailed
+
+        self._session = session
+        self.Failed = WorkerFailed
+
+    def ask(self, name: str, **details: Any) -> dict[str, Any]:
+        answer = self._session.handle({"do": name, **details})
+        if not answer["ok"]:
+            raise self.Failed(answer["error"]["kind"], answer["error"]["message"])
+        return answer
+
+    def empty_caches(self) -> None:
+        return None
+
+    def worker(self, *_: Any) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext(self)
 
 
 # In the process that forks: it has imported torch, so that each program does not have to.
@@ -342,15 +372,23 @@ def version_of(python: str) -> str:
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def counted(entries: list[dict[str, Any]], found: dict[str, str]) -> str:
-    """By kind: collected, wrong on some version here, and found by dynalyze of those that it was asked for."""
+def counted(entries: list[dict[str, Any]], answers: dict[str, dict[str, Any]]) -> str:
+    """By kind: collected, wrong on some version here, and found by dynalyze of those that it was asked for; and of
+    those whose fault is known, with the right stage.
+    """
     kinds = sorted({entry["kind"] for entry in entries})
-    rows = ["| kind | collected | wrong here | asked | found |", "|---|---|---|---|---|"]
+    rows = [
+        "| kind | collected | wrong here | asked | found | fault known | stage right |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for kind in [*kinds, "all"]:
         mine = [entry for entry in entries if kind in ("all", entry["kind"])]
         wrong = [entry for entry in mine if entry.get("wrong")]
-        hits = Counter(found.get(entry["issue"], "") for entry in mine)
-        rows.append(f"| {kind} | {len(mine)} | {len(wrong)} | {sum(hits.values()) - hits['']} | {hits['suspicious']} |")
+        asked = [entry for entry in mine if entry["issue"] in answers]
+        found = [entry for entry in asked if answers[entry["issue"]]["verdict"] == "suspicious"]
+        named = [answers[entry["issue"]].get("named") == entry["fault"] for entry in found if "fault" in entry]
+        counts = (kind, *map(len, (mine, wrong, asked, found, named)), sum(named))
+        rows.append(f"| {' | '.join(map(str, counts))} |")
     return "\n".join(rows)
 
 
@@ -373,19 +411,24 @@ def main() -> None:
     whole = table()
     wanted = set(filter(None, options.only.split(",")))
     entries = [entry for entry in whole["programs"] if not wanted or entry["issue"] in wanted][::-1]
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, Any]] = {}
     for python in options.python or [sys.executable]:
         version = version_of(python)
         for entry, answer in zip(entries, asked(python, entries, options.found, options.ladder), strict=True):
             for name in ("wrong", "right", "error"):
                 entry[name] = _with(entry.get(name, []), version, answer["verdict"] == name)
+            if not entry["error"]:
+                del entry["error"]
             if options.found:
                 entry["found"] = _with(entry.get("found", []), version, _is_found(answer))
+                if "fault" in entry:
+                    is_right = answer.get("dynalyze", {}).get("named") == entry["fault"]
+                    entry["named"] = _with(entry.get("named", []), version, is_right)
             where = f"{entry['issue']} {entry['kind']}, {answer['stage']}"
             line = f"{version} {where}: {answer['verdict']}  {'; '.join(answer['differs'])}"
             if ours := answer.get("dynalyze"):
-                found[entry["issue"]] = ours["verdict"]
-                named = f", {ours['named']}" if "named" in ours else ""
+                found[entry["issue"]] = ours
+                named = f", {ours['named']} for {entry.get('fault', 'unknown')}" if "named" in ours else ""
                 line += f"\n    dynalyze: {ours['verdict']}{named}  {ours.get('reason', ours.get('differs'))}"
             print(line[:600], flush=True)
             if options.write:

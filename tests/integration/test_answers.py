@@ -26,6 +26,8 @@ def test_the_table_has_a_row_for_each_program_and_says_where_it_was_run() -> Non
     assert len([entry for entry in PROGRAMS if entry["wrong"]]) >= 60
     for entry in PROGRAMS:
         assert entry["stage"] in answers.BACKENDS
+        assert ("fault" in entry) == ("why" in entry) and entry.get("fault", entry["stage"]) in answers.BACKENDS
+        assert set(entry.get("named", [])) <= set(entry["found"])
         assert set(entry["found"]) <= set(entry["wrong"])
         assert not set(entry["wrong"]) & set(entry["right"])
     assert not set(numbers) & {entry["issue"] for entry in TABLE["elsewhere"]}
@@ -48,3 +50,5 @@ def test_every_program_is_wrong_where_the_table_says_so_and_found_where_it_was_f
     assert verdicts == {each["issue"]: "wrong" if VERSION in each["wrong"] else "right" for each in known}
     found = {number for number, answer in told.items() if answer.get("dynalyze", {}).get("verdict") == "suspicious"}
     assert {entry["issue"] for entry in known if VERSION in entry["found"]} <= found
+    named = {each["issue"]: each["fault"] for each in known if VERSION in each.get("named", [])}
+    assert named == {number: told[number]["dynalyze"]["named"] for number in named}

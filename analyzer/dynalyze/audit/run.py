@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan
@@ -36,6 +37,7 @@ class AuditRequest:
 
     `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
     the time limit of the run unless given. Without `scripts` nothing that quotes the program is kept beside the report.
+    `emit_test` is a file for a test that fails as long as answers are wrong.
     """
 
     observation: Observation
@@ -46,6 +48,7 @@ class AuditRequest:
     attention_matrix: bool = False
     seconds: float | None = None
     scripts: bool = True
+    emit_test: Path | None = None
 
 
 def audit(
@@ -115,6 +118,10 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
             from dynalyze.bench.bisect import bisect_suspicious
 
             report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts)
+    if plan is not None and request.emit_test is not None:
+        from dynalyze.audit.emitted_test import emit_test
+
+        report.capture.notes.append(emit_test(report, plan, request.emit_test))
 
 
 def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:

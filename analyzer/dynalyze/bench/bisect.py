@@ -52,16 +52,16 @@ def bisect_suspicious(
     at too: of these, only an operation that is wrong beyond rounding becomes a record.
     """
     found: list[Bisection] = []
-    cases = list(_cases(report, plan, thorough))
-    if not cases:
+    searched = list(cases(report, plan, thorough))
+    if not searched:
         return found
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show = progress or progress_line(streams)[0]
     with WorkerPool(streams, plan.timeout, plan.total, python=plan.python) as pool:
-        for test, work, configuration in cases:
+        for test, work, configuration in searched:
             request = worker_request(plan, work, configuration)
             name = f"{target.stem}.{configuration.name}.repro"
-            search = _Search(test, request, pool, folder or DEFAULT_FOLDER if scripts else None, name, show)
+            search = Search(test, request, pool, folder or DEFAULT_FOLDER if scripts else None, name, show)
             stopped = search.run()
             if search.found.op or not search.found.hidden:  # Of answers that are right, only a wrong operation tells.
                 found.append(search.found)
@@ -73,7 +73,7 @@ def bisect_suspicious(
     return found
 
 
-def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[tuple[Accuracy, Work, Configuration]]:
+def cases(report: Report, plan: Plan, thorough: bool) -> Iterator[tuple[Accuracy, Work, Configuration]]:
     """Configurations of workloads whose answers were tested, the suspicious ones first."""
     device = plan.device or str(report.environment.get("device") or "cpu")
     configurations = {each.name: each for each in plan.configurations_on(device)}
@@ -94,7 +94,7 @@ def _cases(report: Report, plan: Plan, thorough: bool) -> Iterator[tuple[Accurac
             yield test, work, configuration
 
 
-class _Search:
+class Search:
     """The search in one configuration. `found` holds what is known so far, whatever ends it.
 
     Scripts are tried where the measuring processes run; the one that shows the fault goes to `keep_in` as `name`.
@@ -113,6 +113,7 @@ class _Search:
         self._worst = next(iter(test.tensors), None)
         self._caches = pool.empty_caches()
         self._worker: Worker | None = None
+        self._processes = ExitStack()
         suspicious = test.verdict == "suspicious"
         self.found = Bisection(
             configuration=request.configuration.name,
@@ -131,7 +132,7 @@ class _Search:
         """Search; returns why it ended early, "" where it did not."""
         began, stopped = time.monotonic(), ""
         try:
-            with ExitStack() as self._processes:
+            with self._processes:
                 self._hidden() if self.found.hidden else self._suspicious()
         except Stopped as stop:
             stopped = stop.reason
@@ -144,7 +145,7 @@ class _Search:
     def _suspicious(self) -> None:
         """The answers are wrong: stage, then operation, then, where no operation is, module."""
         found = self.found
-        found.stage = self._first_stage()
+        found.stage = self.first_stage()
         if not found.stage:
             self._note("No stage alone gives the wrong answers again.")
             return
@@ -177,7 +178,7 @@ class _Search:
         self.found.stage = last
         self._take_over(wrong)
 
-    def _first_stage(self) -> BisectStage:
+    def first_stage(self) -> BisectStage:
         """Up the ladder until the answers are suspicious; the last rung is the test that was made before."""
         for stage, name in self._before:
             self._say(f"stage {stage}")
@@ -189,7 +190,7 @@ class _Search:
             verdict, nonfinite = answer["verdict"], answer["nonfinite"] or 0
             self.found.stages.append(StageRun(stage, name, verdict, answer["rmse"], nonfinite, answer["reason"]))
             if verdict == "suspicious":
-                return stage
+                return self._or_decompositions(stage, name)
         # The accuracy test of the configuration itself, with and without eager's rounding.
         (last, backend), verdict, worst = self._last, self._test.verdict, self._worst
         rmse, nonfinite = (worst.compiled_rmse, worst.nonfinite) if worst else (None, 0)
@@ -197,7 +198,24 @@ class _Search:
         if worst is not None and worst.emulated_rmse is not None:
             rounded = StageRun("emulated", f"{backend}, rounding as eager", verdict, worst.emulated_rmse)
             self.found.stages.append(rounded)
-        return last
+        return self._or_decompositions(last, backend)
+
+    def _or_decompositions(self, stage: BisectStage, backend: str) -> BisectStage:
+        """The stage with wrong answers; of AOTAutograd that is right without the decompositions that it makes in every
+        backend, these.
+        """
+        if stage != "aot_autograd":
+            return stage
+        try:
+            answer = self._take("stage", stage=stage, own_kernels=True)
+        except WorkerFailed:
+            return stage
+        verdict = answer["verdict"]
+        run = StageRun(
+            "aot_autograd", f"{backend}, nothing decomposed", verdict, answer["rmse"], reason=answer["reason"]
+        )
+        self.found.stages.append(run)
+        return stage if verdict in ("suspicious", "not comparable") else "decompositions"
 
     def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
         """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""

@@ -35,7 +35,8 @@ class Plan(CommonSettings):
     With `as_called` the calls of a program that went backward through them are training steps, as it made them.
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
-    has each process run the program again. `prices` asks where the time of a compiled call goes.
+    has each process run the program again. `vary_inputs` are seconds for the answers to variants of the inputs.
+    `prices` asks where the time of a compiled call goes.
     """
 
     source: dict[str, Any]
@@ -54,6 +55,7 @@ class Plan(CommonSettings):
     quiet: bool = False
     label: str = "target"
     accuracy: bool = True
+    vary_inputs: float | None = None
     memory: bool = True
     prices: bool = False
     answers_first: bool = False

@@ -252,6 +252,7 @@ class WorkBench:
             row.warm = row.warm or (row.memory or {}).get("warm")
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+            self._vary_inputs(row)
         if self._plan.prices and row.configuration.compile:
             self._prices(row)
         if not self._begins_cold(row):
@@ -262,6 +263,21 @@ class WorkBench:
                 row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
         except WorkerFailed as error:
             row.notes.append(f"what compiling costs is not known: {error.message}")
+
+    def _vary_inputs(self, row: ConfigRun) -> None:
+        """The accuracy test on other inputs, where that on the program's own is right; what was found before the time
+        is up stays.
+        """
+        right = row.accuracy is not None and row.accuracy["verdict"] not in ("suspicious", "not comparable")
+        if not self._plan.vary_inputs or row.accuracy is None or not right:
+            return
+        found: list[dict[str, Any]] = []
+        row.accuracy["variants"] = found
+        try:
+            with self._progress.doing("inputs", self._named(row, "answers to other inputs")):
+                found.extend(schedule.varied(self._pool, self._arm(row), self._plan.vary_inputs))
+        except WorkerFailed as error:
+            row.notes.append(f"answers to other inputs are not known: {error.message}")
 
     def _ask_what_is_refused(self, row: ConfigRun) -> None:
         """Eager refuses the calls: does compiled? If it does, there is nothing to say of its answers."""

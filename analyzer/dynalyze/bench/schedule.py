@@ -11,6 +11,7 @@ All but first calls of what compiles, and memory, may be forked off a server tha
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import WorkerRequest
+from dynalyze.capture.bench.protocol import VARIANTS, WorkerRequest
 from dynalyze.report.measurements import Pair
 
 BLOCK_SECONDS = 0.05
+_OF_A_VARIANT = ("verdict", "reason", "contracts")
 _MOST_BLOCKS = 20
 _FEWEST_BLOCKS = 2
 # Samples that are kept of one block; of a longer one every second or n-th, so that all of its time is seen.
@@ -90,6 +92,28 @@ def extra(pool: WorkerPool, arm: Arm, command: str, **details: Any) -> dict[str,
         worker.ask("load")
         warm = worker.ask("warm", **PAIR_WARMING) if new else None
         return {**worker.ask(command, **details), "warm": warm}
+
+
+def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any]]:
+    """The accuracy test on one variant of the inputs after the other, in one process as long as it lives: name,
+    verdict, reason, contracts. What the seconds do not last for is "not tried".
+    """
+    waiting, end = list(VARIANTS), time.monotonic() + seconds
+    while waiting:
+        with pool.worker(arm.request, arm.caches) as worker:
+            worker.ask("load")
+            while waiting:
+                name = waiting.pop(0)
+                if time.monotonic() > end:
+                    yield {"name": name, "verdict": "not tried", "reason": f"{seconds:g} s were over"}
+                    continue
+                try:
+                    answer = worker.ask("accuracy", variant=name)
+                except WorkerFailed as error:
+                    yield {"name": name, "verdict": "not comparable", "reason": error.message}
+                    break  # It may have died of it.
+                if answer["verdict"]:
+                    yield {"name": name} | {told: answer[told] for told in _OF_A_VARIANT if told in answer}
 
 
 def take_turns(

@@ -20,6 +20,7 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
     transformers_options,
+    vary_inputs_option,
 )
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
@@ -54,6 +55,10 @@ _MATRIX_SECONDS = 3600.0
     "with --no-bench it is faster, and tells no speed.",
 )
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
+@vary_inputs_option
+@click.option(
+    "--emit-test", metavar="FILE", help="Write a pytest file that fails as long as answers are wrong, where any are."
+)
 @seconds_option("--bench-seconds", "Timed seconds of the measurement of speed; its processes need more.", 10.0)
 @click.pass_context
 def audit(context: click.Context, /, **options: Any) -> int:
@@ -109,7 +114,7 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
     from dynalyze.launch.shape_options import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
-    plan = replace(short_bench(options, target), memory=True, answers_first=True)
+    plan = replace(short_bench(options, target), memory=True, answers_first=True, vary_inputs=options["vary_inputs"])
     observation = observation_of(context, target, bundle=not options["no_bench"] or bool(sizes))
     if options["attention_matrix"]:
         from dynalyze.audit.attention_matrix import check_target
@@ -118,10 +123,17 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
     # A matrix starts some hundred processes, which have their own limits.
     longer = options["attention_matrix"] and not is_given(context, "timeout")
     shapes = shaped(plan.works, sizes, dims, target)
+    if (emit_test := options["emit_test"]) is not None:
+        for name in ("no_bench", "no_source", "redact"):
+            if options[name]:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"--emit-test and {option} exclude each other: the test names what was measured")
+        check_writable("--emit-test", emit_test, options["target"])
     return AuditRequest(
         observation, plan, bench=not options["no_bench"], shapes=shapes if sizes else (), dims=dims,
         attention_matrix=options["attention_matrix"], seconds=_MATRIX_SECONDS if longer else float(options["timeout"]),
         scripts=not (options["no_source"] or options["redact"]),
+        emit_test=None if emit_test is None else Path(emit_test),
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from dynalyze.cli.options import (
     shape_options,
     target_of,
     target_options,
+    vary_inputs_option,
 )
 from dynalyze.launch.shape_options import read_dims, read_shapes
 from dynalyze.launch.spec import TargetSpec
@@ -62,6 +63,7 @@ _AS_THEY_ARE = (
 @count_option("--threads", "Threads of torch on the CPU.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of weights and order.")
 @click.option("--no-accuracy", is_flag=True, help="Do not compare the results with eager's and with fp64.")
+@vary_inputs_option
 @click.option("--prices", is_flag=True, help="Measure where a call's time goes: graphs, breaks, guards.")
 @click.option("--no-memory", is_flag=True, help="Do not measure memory.")
 @click.pass_context
@@ -127,6 +129,7 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         pairs=options["pairs"],
         quiet=options["quiet_target"],
         accuracy=not options["no_accuracy"],
+        vary_inputs=options["vary_inputs"],
         memory=not options["no_memory"],
         prices=options["prices"],
         autocast=options["autocast"] or "",

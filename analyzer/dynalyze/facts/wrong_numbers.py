@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, BrokenContract, TensorAccuracy
 
@@ -12,6 +14,12 @@ def search_of(test: Accuracy, bisections: list[Bisection]) -> Bisection | None:
     """The search after the place of these answers; None where none was made."""
     key = test.configuration, test.phase
     return next((each for each in bisections if (each.configuration, each.phase) == key and not each.hidden), None)
+
+
+def right_backend(found: Bisection) -> str:
+    """The last backend on the way to the wrong stage whose answers were right; "" where there was none."""
+    before = list(takewhile(lambda run: run.verdict != "suspicious", found.stages))
+    return next((run.backend for run in reversed(before) if run.verdict != "not comparable"), "")
 
 
 def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:

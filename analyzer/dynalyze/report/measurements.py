@@ -371,6 +371,18 @@ class BrokenContract(msgspec.Struct):
     compiled: Quote
 
 
+class InputVariant(msgspec.Struct):
+    """The accuracy test on other inputs of the same meaning: `name` is one of capture/bench/protocol.py VARIANTS.
+
+    left out: eager refuses them, with the `reason`; not tried: the time was up.
+    """
+
+    name: Name
+    verdict: AccuracyVerdict | Literal["left out", "not tried"]
+    reason: Quote = ""
+    contracts: list[BrokenContract] = []
+
+
 class Accuracy(msgspec.Struct):
     """The fp64-anchored test of one configuration; `verdict` is its worst tensor's, suspicious for a broken contract.
 
@@ -391,3 +403,4 @@ class Accuracy(msgspec.Struct):
     tensors_omitted: int = 0
     contracts: list[BrokenContract] = []
     shape: dict[Name, int] = {}
+    variants: list[InputVariant] = []

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.bisect import first_wrong, smallest_wrong
+from dynalyze.bench.bisect import Search, first_wrong, smallest_wrong
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.report.measurements import Accuracy
 
 
 def _children(path: str) -> list[str]:
@@ -42,3 +47,40 @@ def test_what_is_wrong_only_together_is_left_to_the_module_around_it() -> None:
 
 def test_nothing_wrong_below_is_the_model_itself() -> None:
     assert smallest_wrong(lambda paths: False, _children) == ""
+
+
+class _Pool:
+    """One worker, with the verdict of each stage; `own_kernels` is AOTAutograd that decomposes nothing."""
+
+    def __init__(self, verdicts: dict[str, str]) -> None:
+        self._verdicts = verdicts
+
+    def ask(self, name: str, **details: Any) -> dict[str, Any]:
+        verdict = self._verdicts.get("own_kernels" if details.get("own_kernels") else details.get("stage", ""), "equal")
+        return {"verdict": verdict, "nonfinite": 0, "rmse": None, "reason": ""}
+
+    def empty_caches(self) -> None:
+        return None
+
+    def worker(self, *_: Any) -> AbstractContextManager[Any]:
+        return nullcontext(self)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "stage"),
+    [
+        ({"aot_autograd": "suspicious"}, "decompositions"),
+        ({"aot_autograd": "suspicious", "own_kernels": "suspicious"}, "aot_autograd"),
+        ({"aot_autograd": "suspicious", "own_kernels": "not comparable"}, "aot_autograd"),
+        ({"dynamo": "suspicious", "aot_autograd": "suspicious"}, "dynamo"),
+        ({"decompositions": "suspicious"}, "decompositions"),
+        ({}, "inductor"),
+    ],
+)
+def test_the_stage_is_the_first_wrong_one_and_decompositions_count_as_such_wherever_they_are_made(
+    verdicts: dict[str, str], stage: str
+) -> None:
+    pool: Any = _Pool(verdicts)
+    request = WorkerRequest(source={}, configuration=Configuration("default"))
+    search = Search(Accuracy("default", verdict="suspicious"), request, pool, None, "", lambda line: None)
+    assert search.first_stage() == stage

@@ -195,6 +195,22 @@ def test_without_inductors_settings_nothing_is_emulated(monkeypatch: pytest.Monk
         pass
 
 
+def test_without_decompositions_that_take_part_in_autograd_its_own_kernels_are_traced() -> None:
+    """Dropout that is off gives back its input, as a change of it shows; the decomposition of torch 2.13 copies it."""
+
+    def traced() -> torch.Tensor:
+        dynamo_of_torch = importlib.import_module("torch._dynamo")
+        dynamo_of_torch.reset()
+        x = torch.ones(2)
+        torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5, False).mul_(3), backend="aot_eager")(x)
+        return x
+
+    kernels = dict(torch.ops.aten.dropout.default.py_kernels)
+    with numerics.own_kernels() as there:
+        assert there and traced().tolist() == [3, 3]
+    assert torch.ops.aten.dropout.default.py_kernels == kernels
+
+
 def test_float32_is_multiplied_in_float32_inside_alone() -> None:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")

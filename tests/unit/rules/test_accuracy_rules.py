@@ -8,7 +8,7 @@ from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
 from dynalyze.report.audit import Bisection, StageRun
-from dynalyze.report.measurements import Accuracy, AccuracyVerdict, BrokenContract, TensorAccuracy
+from dynalyze.report.measurements import Accuracy, AccuracyVerdict, BrokenContract, InputVariant, TensorAccuracy
 from dynalyze.rules.rule import judge
 
 
@@ -110,6 +110,18 @@ def test_an_operation_that_the_answers_hide_is_a_warning() -> None:
     (finding,) = [each for each in judge(report) if each.rule.startswith("accuracy")]
     assert (finding.rule, finding.severity) == ("accuracy-operation", "warning")
     assert "torch.softmax" in finding.title and "0.007" in finding.advice
+
+
+def test_inputs_that_were_varied_are_one_warning_and_those_that_eager_refuses_none() -> None:
+    report = _report("equal")
+    report.accuracy[0].variants = [InputVariant("batch 0", "left out", "RuntimeError"), InputVariant("NaN", "equal")]
+    assert _rules(report) == []
+    report.accuracy[0].variants += [
+        InputVariant(name, "suspicious", "It is wrong.") for name in ("expanded", "batch 7")
+    ]
+    (finding,) = [each for each in judge(report) if each.rule.startswith("accuracy")]
+    assert (finding.rule, finding.severity) == ("accuracy-inputs", "warning")
+    assert finding.title.endswith("expanded and batch 7") and finding.detail and "It is wrong." in finding.detail.why
 
 
 def test_what_could_not_be_compared_says_why() -> None:

@@ -1,6 +1,6 @@
 """The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
 
-stage       the accuracy test, compiled as far as one stage
+stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing
 operations  one run in which every operation is judged where it stands
 children    the submodules of a module
 modules     the accuracy test with some submodules compiled and the rest in eager
@@ -9,7 +9,7 @@ modules     the accuracy test with some submodules compiled and the rest in eage
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,8 @@ class Bisector:
             made = compile_only(model, command["paths"], lambda one: configured(one, part, self._device))
             return configured(made, replace(compiled_so_far, compile=False), self._device)
 
-        answer = accuracy(self._workload, target, compiled_so_far, self._device)
+        with numerics.own_kernels() if command.get("own_kernels") else nullcontext():
+            answer = accuracy(self._workload, target, compiled_so_far, self._device)
         worst: Answer = next(iter(answer.get("tensors") or ()), {})
         return {
             "verdict": answer["verdict"],

@@ -14,8 +14,10 @@ what the answer holds beside `ok`:
     check     what has compiled since `warm` ended: counts, recompiles_while_timing, cudagraph_replays, steps_in_eager,
               invalid (why what was timed is not what was asked for; empty where it is)
     memory    steady_peak, compile_peak, reserved_peak, kind: peaks since the process began, and of the next passes
-    accuracy  {save, against}: the tensors of `measurements.Accuracy`, against eager and fp64 in this same process;
-              with `against`, a file that another interpreter wrote for `save`, also `across` (across.py)
+    accuracy  {variant, save, against}: the tensors of `measurements.Accuracy`, against eager and fp64 in this same
+              process; with `against`, a file that another interpreter wrote for `save`, also `across` (across.py).
+              variant is one of VARIANTS, or "": the inputs as they are. Its verdict may be "left out", with the reason,
+              where eager refuses such inputs, or "" where they are no others
     attention {names, dtypes}: of a model of transformers. model (its class), own (the implementation it has),
               supported, unsupported, names ({name: {"used", "refused"}}: what is taken, or why it cannot be had here)
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
@@ -59,6 +61,13 @@ RERUN_HINT = (
     "`dynalyze bench --rerun` would measure by running the script again in every process, "
     "which repeats its side effects"
 )
+
+VARIANTS = (
+    "other memory format", "batch 0", "batch 7", "NaN", "a second call with another batch", "gradients",
+    "not contiguous", "expanded", "one tensor as several", "infinities", "large numbers", "largest and least integers",
+    "storage offset", "batch 1", "zeros of both signs", "subnormal numbers",
+)  # fmt: skip
+"""The variants of a workload's inputs (capture/bench/variants.py), those that have shown most faults first."""
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal"]
 

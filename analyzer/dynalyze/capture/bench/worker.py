@@ -215,7 +215,16 @@ class Session:
         from dynalyze.capture.bench.accuracy import accuracy
 
         files = {name: command.get(name, "") for name in ("save", "against")}
-        return dict(accuracy(self._workload(), self._target, self._configuration, self._device, **files))
+        workload = self._workload()
+        if variant := command.get("variant"):
+            from dynalyze.capture.bench.variants import VariedWorkload
+
+            workload = VariedWorkload(workload, variant)
+            if refusal := workload.refusal():
+                return {"verdict": "left out", "reason": refusal}
+            if refusal is None:
+                return {"verdict": ""}
+        return dict(accuracy(workload, self._target, self._configuration, self._device, **files))
 
     def _attention(self, command: Command) -> Answer:
         return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])

@@ -45,6 +45,30 @@ def comparable_code(emulate: bool = False) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def own_kernels() -> Iterator[bool]:
+    """Trace what follows without decompositions that take part in autograd: AOTAutograd makes those in every backend,
+    whatever table it has. Yields whether there were any to leave out.
+    """
+    taken: list[tuple[Any, Any, Any]] = []
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._decomp import decomposition_table
+
+        keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+        for operation in decomposition_table:
+            kernels = getattr(operation, "py_kernels", {})
+            taken += [(operation, key, kernels[key]) for key in keys if key in kernels]
+    try:
+        for operation, key, _ in taken:
+            del operation.py_kernels[key]
+            operation._dispatch_cache.clear()
+        yield bool(taken)
+    finally:
+        for operation, key, kernel in taken:
+            operation.py_kernels[key] = kernel
+            operation._dispatch_cache.clear()
+
+
 def can_emulate(backend: Any) -> bool:
     """Whether the backend is Inductor, and can be told to round where eager does."""
     return backend == "inductor" and hasattr(_inductor_config(), "emulate_precision_casts")

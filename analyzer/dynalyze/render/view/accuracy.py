@@ -51,6 +51,7 @@ class AccuracyRow:
         self.meaning = f"{meaning} {_found(item, report)}" if item.verdict == "suspicious" else meaning
         self.verdict = words.answers_title(item.verdict)
         self.notes = _notes(item)
+        self.variants = item.variants
         self.contracts = first(item.contracts, MAX_TENSORS)
         self.tensors = first(sorted(item.tensors, key=_badness), MAX_TENSORS)
         self.unlisted = count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else ""

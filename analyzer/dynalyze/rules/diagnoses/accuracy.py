@@ -6,18 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_operation
+from dynalyze.facts.wrong_numbers import right_backend, search_of, wrong_answers, wrong_operation
 from dynalyze.report import Advice, Location, Report
-from dynalyze.report.audit import Bisection, BisectStage, stage_name
+from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import Ranked, Rule
-
-_WITHOUT: dict[BisectStage, str] = {
-    "inductor": "`backend='aot_eager_decomp_partition'` gives right answers",
-    "decompositions": "`backend='aot_eager'` gives right answers",
-    "aot_autograd": "`backend='eager'` gives right answers",
-    "backend": "`backend='aot_eager'` gives right answers",
-}
+from dynalyze.text.amounts import listed
 
 
 def _has_nan(test: Accuracy) -> bool:
@@ -43,8 +37,8 @@ def _advice_on(found: Bisection | None) -> Advice:
     if found.repro:
         maker = f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
         action = f"Run `python {found.repro}`: it shows the fault alone. Send it to whoever makes the {maker}."
-    elif without := _WITHOUT.get(found.stage):
-        action = f"{action} Until then {without}."
+    elif without := right_backend(found):
+        action = f"{action} Until then `backend='{without}'` gives right answers."
     elif found.stage == "dynamo":
         action = (
             f"Look in {found.module_class or 'the function'} for code that runs otherwise under compile "
@@ -101,6 +95,29 @@ def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
             severity="warning",
             location=_place_of(found),
         )
+
+
+@Rule(
+    title="Wrong answers to other inputs",
+    severity="warning",
+    rank=50,
+    description="`--vary-inputs` gives the program its own inputs in another form: other strides, sizes, special "
+    "values, with gradients, or one tensor as several. Eager takes them, and compiled answers otherwise, beyond "
+    "rounding, or breaks a contract. The inputs that the program really had may be answered rightly.",
+    passed="Compiled answers other inputs of the same meaning as eager does, as far as they were tried.",
+)
+def accuracy_inputs(report: Report) -> Iterator[Ranked]:
+    for test in report.accuracy:
+        wrong = [variant for variant in test.variants if variant.verdict == "suspicious"]
+        if wrong:
+            names = listed([variant.name for variant in wrong])
+            yield accuracy_inputs.finding(
+                f"{test.configuration}, {test.phase}: wrong answers to inputs that are varied: {names}",
+                Advice(
+                    "Where the program may get such inputs, keep what answers them in eager: `torch.compiler.disable`.",
+                    why=f"Eager takes these inputs. {wrong[0].name}: {wrong[0].reason}",
+                ),
+            )
 
 
 @Rule(

@@ -1,0 +1,244 @@
+"""Variants of the inputs of a workload that leave its meaning: other memory, other sizes, special values, gradients.
+
+Each is a change of all inputs of a call that works the same for eager, compiled and fp64. `protocol.VARIANTS` has the
+names in the order in which they are tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from dynalyze.capture.bench.failures import one_line
+from dynalyze.capture.bench.protocol import VARIANTS
+from dynalyze.capture.bench.state_snapshot import StateSnapshot
+from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.nested_values import Copier, leaves
+
+Change = Callable[[Any], Any]
+Tensors = Callable[[torch.Tensor], torch.Tensor]
+_SEED = 1337
+_PRIME = 7
+_EVERY = 3
+_GAP = 2
+
+
+class Unfit(Exception):
+    """The variant makes no difference to these inputs, or they have no such thing."""
+
+
+class VariedWorkload(Workload):
+    """The steps of another workload, each call of whose model gets other inputs.
+
+    Raises:
+        KeyError: there is no such variant.
+    """
+
+    def __init__(self, inner: Workload, variant: str) -> None:
+        self._differentiates = variant == "gradients"
+        super().__init__(inner.model, "train" if self._differentiates else inner.phase)
+        self._inner = inner
+        self._changes = _CHANGES[variant]
+
+    def refusal(self) -> str | None:
+        """What eager says to these inputs, "" where it takes them; None where they are the program's own.
+
+        Everything is left as it was found.
+        """
+        state = StateSnapshot(self.model, _SEED)
+        try:
+            for step in self.steps(self.model):
+                step.prepare()
+                step.run()
+        except Unfit:
+            return None
+        except Exception as error:
+            return one_line(error)
+        finally:
+            state.leave()
+        return ""
+
+    def steps(self, target: Callable[..., Any]) -> list[Step]:
+        """A pass for each change: all but one kind of variant have one."""
+        return [step for change in self._changes for step in self._inner.steps(self._varied(target, change))]
+
+    def _varied(self, target: Callable[..., Any], change: Change) -> Callable[..., Any]:
+        def varied(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = change((args, kwargs))
+            if not self._differentiates:
+                return target(*args, **kwargs)
+            with torch.inference_mode(False), torch.enable_grad():
+                return target(*args, **kwargs)
+
+        return varied
+
+
+def _each(change: Tensors, *, floating: bool | None = None) -> Change:
+    """A change of every tensor that it fits: of `floating` ones alone, or of integers alone."""
+
+    def whole(inputs: Any) -> Any:
+        changed = []
+
+        def leaf(each: Any) -> Any:
+            if not _is_plain(each) or (floating is not None and each.is_floating_point() != floating):
+                return each if isinstance(each, (torch.Tensor, torch.nn.Module)) else NotImplemented
+            with torch.no_grad():
+                made = change(each.detach())
+            if made is None:
+                return each
+            changed.append(made)
+            return made.requires_grad_(each.requires_grad)
+
+        made = Copier(leaf).copy(inputs)
+        if not changed:
+            raise Unfit
+        return made
+
+    return whole
+
+
+def _is_plain(value: Any) -> bool:
+    plain = type(value) is torch.Tensor and value.layout is torch.strided and not value.is_quantized
+    return plain and value.device.type != "meta" and value.numel() > 0
+
+
+def _permuted(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The last dimensions first in memory; of an image its channels last."""
+    if sum(size > 1 for size in tensor.shape) < 2 or not tensor.is_contiguous():
+        return None
+    if tensor.dim() == 4 and not tensor.is_contiguous(memory_format=torch.channels_last):
+        return tensor.contiguous(memory_format=torch.channels_last)
+    order = list(range(tensor.dim()))[::-1]
+    return tensor.permute(order).contiguous().permute(order)
+
+
+def _gapped(tensor: torch.Tensor) -> torch.Tensor | None:
+    if not tensor.dim():
+        return None
+    wide = tensor.new_zeros((*tensor.shape[:-1], _GAP * tensor.shape[-1]))
+    wide[..., ::_GAP] = tensor
+    return wide[..., ::_GAP]
+
+
+def _offset(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.cat([tensor.new_zeros(1), tensor.reshape(-1)])[1:].view(tensor.shape)
+
+
+def _expanded(tensor: torch.Tensor) -> torch.Tensor | None:
+    return tensor[:1].expand(tensor.shape) if tensor.dim() and tensor.shape[0] > 1 else None
+
+
+def _spread(*values: float) -> Tensors:
+    """These values in turn, in the place of every third one of a tensor."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        made = tensor.clone(memory_format=torch.contiguous_format)
+        places = made.view(-1)[::_EVERY]
+        places.copy_(
+            torch.tensor(values, dtype=torch.float64).repeat(math.ceil(len(places) / len(values)))[: len(places)]
+        )
+        return made
+
+    return change
+
+
+def _subnormal(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(tensor, torch.finfo(tensor.dtype).tiny / 4)
+
+
+def _large(tensor: torch.Tensor) -> torch.Tensor:
+    """As large as half of the digits of the exponent allow, with the same signs."""
+    return tensor.sign() * math.sqrt(torch.finfo(tensor.dtype).max)
+
+
+def _extremes(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The largest and the least number of its type, but of those that an allocation would be made by, and not on a
+    device that ends its process for an index out of bounds.
+    """
+    if tensor.dtype in (torch.bool, torch.int32) or tensor.is_complex() or tensor.device.type != "cpu":
+        return None
+    made, limits = tensor.clone(memory_format=torch.contiguous_format), torch.iinfo(tensor.dtype)
+    made.view(-1)[::2], made.view(-1)[1::2] = limits.max, limits.min
+    return made
+
+
+def _batch(size: int | None) -> Change:
+    """Another size of the first dimension, which all tensors share; None is one more than it is."""
+
+    def whole(inputs: Any) -> Any:
+        sizes = {each.shape[0] for each in leaves(inputs, objects=True) if _is_plain(each) and each.dim()}
+        own = sizes.pop() if len(sizes) == 1 else 0
+        wanted = own + 1 if size is None else size
+        if own in (0, wanted):
+            raise Unfit
+        rows = torch.arange(wanted) % own
+        return _each(lambda tensor: tensor[rows.to(tensor.device)] if tensor.dim() else None)(inputs)
+
+    return whole
+
+
+def _shared(inputs: Any) -> Any:
+    """Tensors of one form become one tensor."""
+    first: dict[tuple[Any, ...], torch.Tensor] = {}
+    known: set[int] = set()
+
+    def one_of(tensor: torch.Tensor) -> torch.Tensor:
+        known.add(id(tensor))
+        return first.setdefault((tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad), tensor)
+
+    def leaf(each: Any) -> Any:
+        if isinstance(each, (torch.Tensor, torch.nn.Module)):
+            return one_of(each) if _is_plain(each) else each
+        return NotImplemented
+
+    made = Copier(leaf).copy(inputs)
+    if len(first) == len(known):
+        raise Unfit
+    return made
+
+
+def _with_gradients(inputs: Any) -> Any:
+    """Floating inputs want a gradient, or where all do none does."""
+    floats = [each for each in _tensors(inputs) if each.is_floating_point()]
+    wanted = not all(each.requires_grad for each in floats)
+
+    def leaf(each: Any) -> Any:
+        if _is_plain(each) and each.is_floating_point():
+            return each.detach().clone().requires_grad_(wanted)
+        return each if isinstance(each, (torch.Tensor, torch.nn.Module)) else NotImplemented
+
+    if not floats:
+        raise Unfit
+    return Copier(leaf).copy(inputs)
+
+
+def _tensors(inputs: Any) -> Iterator[torch.Tensor]:
+    return (each for each in leaves(inputs, objects=True) if _is_plain(each))
+
+
+def _own(inputs: Any) -> Any:
+    return inputs
+
+
+_CHANGES: dict[str, tuple[Change, ...]] = {
+    "other memory format": (_each(_permuted),),
+    "not contiguous": (_each(_gapped),),
+    "storage offset": (_each(_offset),),
+    "expanded": (_each(_expanded),),
+    "batch 0": (_batch(0),),
+    "batch 1": (_batch(1),),
+    "batch 7": (_batch(_PRIME),),
+    "a second call with another batch": (_own, _batch(None)),
+    "gradients": (_with_gradients,),
+    "one tensor as several": (_shared,),
+    "NaN": (_each(_spread(math.nan), floating=True),),
+    "infinities": (_each(_spread(math.inf, -math.inf), floating=True),),
+    "zeros of both signs": (_each(_spread(0.0, -0.0), floating=True),),
+    "subnormal numbers": (_each(_subnormal, floating=True),),
+    "large numbers": (_each(_large, floating=True),),
+    "largest and least integers": (_each(_extremes, floating=False),),
+}
+assert _CHANGES.keys() == set(VARIANTS)
