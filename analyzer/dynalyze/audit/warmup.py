@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from dynalyze.audit.buckets import bucketed
+from dynalyze.bench.buckets import bucketed
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.capture.bench.protocol import Configuration, Work

@@ -46,9 +46,11 @@ class Source:
     cannot_write: str = ""
 
 
-def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
-    """Benchmark a target as the plan says. A program is run once, and the calls it made are measured. Raises UsageError
-    where what was asked for cannot be run.
+def measure(
+    target: TargetSpec, plan: Plan, command: tuple[str, ...], run: Callable[[Plan], Benchmarks] = run_bench
+) -> Report:
+    """Benchmark a target as the plan says. A program is run once, and the calls it made are measured, by `run`. Raises
+    UsageError where what was asked for cannot be run.
     """
     began = time.monotonic()
     plan = replace(plan, label=Path(target.path or target.stem).name)
@@ -61,9 +63,9 @@ def measure(target: TargetSpec, plan: Plan, command: tuple[str, ...]) -> Report:
                 "dynalyze"
             )
         report = _new_report(target)
-        _add(report, run_bench(replace(plan, source=rebuilt_source(target))))
+        _add(report, run(replace(plan, source=rebuilt_source(target))))
     else:
-        report = _of_program(target, plan)
+        report = _of_program(target, plan, run)
     report.command = [printable(argument) for argument in command]
     report.outcome.seconds = round(time.monotonic() - began, 3)
     return report
@@ -131,7 +133,7 @@ def _as_called(plan: Plan, seen: Observed) -> Plan:
     )
 
 
-def _of_program(target: TargetSpec, plan: Plan) -> Report:
+def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks]) -> Report:
     options = CompileOptions(train=plan.train)
     recording = Observation(
         target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, in_place=False,
@@ -155,7 +157,7 @@ def _of_program(target: TargetSpec, plan: Plan) -> Report:
             report.measurements = [measurement(row, row) for row in rows]
             return report
         report.capture.notes += source.notes
-        _add(report, run_bench(replace(plan, source=source.fields)))
+        _add(report, run(replace(plan, source=source.fields)))
         return report
 
 

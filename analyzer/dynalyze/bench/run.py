@@ -59,8 +59,11 @@ class Benchmarks:
     message: str = ""
 
 
-def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benchmarks:
-    """Measure what the plan asks for; `progress` gets lines to show, instead of standard error.
+def run_bench(
+    plan: Plan, progress: Callable[[str], None] | None = None, of_a_work: MakeWorkBench | None = None
+) -> Benchmarks:
+    """Measure what the plan asks for; `progress` gets lines to show, instead of standard error. `of_a_work` decides
+    what is measured of a workload, and in which order.
 
     Raises:
         UsageError: what was asked for cannot be run; nothing was measured then.
@@ -69,13 +72,13 @@ def run_bench(plan: Plan, progress: Callable[[str], None] | None = None) -> Benc
     show, every = progress_line(streams)
     line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
     with WorkerPool(streams, plan.timeout, plan.total, python=plan.python, waiting=line.tick) as pool:
-        return run_in(pool, plan, line)
+        return run_in(pool, plan, line, of_a_work)
 
 
-def run_in(pool: WorkerPool, plan: Plan, progress: Progress) -> Benchmarks:
+def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWorkBench | None = None) -> Benchmarks:
     """Run a plan in a pool of workers."""
     generator = random.Random(plan.seed)
-    parts = [WorkBench(plan, work, pool, progress, generator) for work in plan.works]
+    parts = [(of_a_work or WorkBench)(plan, work, pool, progress, generator) for work in plan.works]
     progress.ahead = lambda: sum((part.ahead() for part in parts), Counter())
     found, stopped = Benchmarks(), ""
     try:
@@ -131,6 +134,10 @@ class WorkBench:
                     self._ask_what_is_refused(row)
             return
         self.rows = self._rows(self.eager.device)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Every row, once eager is known to run."""
         for row in self.rows:
             self._first_calls(row)
         if not self._plan.answers_first:
@@ -352,3 +359,6 @@ class WorkBench:
     def _named(self, row: ConfigRun, what: str) -> str:
         sizes = [f"{name} {size}" for name, size in self._work.sizes.items()]
         return " ".join([row.name, *([self._work.phase] if len(self._plan.works) > 1 else []), *sizes]) + f": {what}"
+
+
+MakeWorkBench = Callable[[Plan, Work, WorkerPool, Progress, random.Random], WorkBench]

@@ -10,6 +10,7 @@ All but first calls of what compiles, and memory, may be forked off a server tha
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator
@@ -59,15 +60,18 @@ class FirstCalls:
 
 
 def first_calls(
-    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False
-) -> FirstCalls:
+    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False,
+    patience: float = math.inf,
+) -> FirstCalls:  # fmt: skip
     """Load the model in a process of its own and call it until its calls are steady.
 
     With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
-    it holds that of the compile. With `step_memory` each training step is looked at in the end.
+    it holds that of the compile. With `step_memory` each training step is looked at in the end. After `patience`
+    seconds of calls the process is ended.
     """
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         load = worker.ask("load")
+        worker.end_after(patience)
         warm = worker.ask("warm", **limits(_COLD_WARMING, budget))
         check = worker.ask("check")
         peaks = worker.ask("memory") if memory else None
@@ -80,6 +84,13 @@ def step_memory_of(worker: Worker) -> dict[str, Any]:
         return worker.ask("step_memory")
     except WorkerFailed as error:
         return {"problem": error.message}
+
+
+def second_start(pool: WorkerPool, arm: Arm) -> dict[str, Any]:
+    """The first calls of a process that has imported nothing before, with the caches that the first one left."""
+    with pool.worker(arm.request, arm.caches, new=True, python=arm.python) as worker:
+        worker.ask("load")
+        return worker.ask("warm", **PAIR_WARMING)
 
 
 def extra(pool: WorkerPool, arm: Arm, command: str, **details: Any) -> dict[str, Any]:

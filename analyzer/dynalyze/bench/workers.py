@@ -176,9 +176,9 @@ class Worker:
         self._name = name
         self.folder = folder
         self._pool = pool
-        self._seconds = seconds
         self._learn = learn
         self._end = time.monotonic() + seconds
+        self._limit = f"--timeout ({seconds:g} s)"
         self._connection: Connection[bytes, bytes] | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -207,6 +207,11 @@ class Worker:
             if self._connection is not None:
                 self._connection.close()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end_after(self, seconds: float) -> None:
+        """Give it no more than so many seconds from now."""
+        if time.monotonic() + seconds < self._end:
+            self._end, self._limit = time.monotonic() + seconds, f"the {seconds:.0f} s that it was given"
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:
         """Send a command and wait for the answer. Raises WorkerFailed where it could not be done, or the process died
@@ -252,7 +257,7 @@ class Worker:
                 raise self._death()
             if time.monotonic() > self._end:
                 self._process.kill()
-                raise self._failed("timed_out", f"its process took longer than --timeout ({self._seconds:g} s)")
+                raise self._failed("timed_out", f"its process took longer than {self._limit}")
 
     def _death(self) -> WorkerFailed:
         self._wait_for_the_end()

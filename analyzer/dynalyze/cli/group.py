@@ -32,8 +32,8 @@ from dynalyze.text.errors import DynalyzeError
 from dynalyze.text.visible import say
 
 _COMMANDS = (
-    "explain", "bench", "audit", "fix", "verify", "cache", "upgrade", "sweep", "report", "diff", "doctor", "rules",
-    "mcp",
+    "explain", "bench", "audit", "fix", "verify", "cache", "plan", "upgrade", "sweep", "report", "diff", "doctor",
+    "rules", "mcp",
 )  # fmt: skip
 _RUN_NO_TARGET = ("report", "diff", "rules")
 _COMPLETION = "_DYNALYZE_COMPLETE"  # Click's variable for what a shell completes.

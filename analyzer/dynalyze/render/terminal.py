@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import audit_text, bench_text, fix_text
+from dynalyze.render import audit_text, bench_text, fix_text, plan_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.report import Finding, GraphBreak, Report, Severity
@@ -41,7 +41,9 @@ def render(
     if left > 0:
         summary.line(f"{words.count_of(left, 'more finding')}: see the page or --json.", style="dim")
         summary.line()
-    bench_text.add(summary, report.measurements, report.accuracy)
+    plan_text.add(summary, report.plan)
+    if report.plan is None:
+        bench_text.add(summary, report.measurements, report.accuracy)
     audit_text.add_warmup(summary, report.warmup)
     audit_text.add_attention(summary, report.attention_matrix)
     _add_next(summary, report)

@@ -41,6 +41,7 @@ from dynalyze.report.held import (
 )
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.report.models import AttentionCall, ModuleFacts
+from dynalyze.report.plans import CompilePlan
 
 SCHEMA_VERSION = 1
 
@@ -586,6 +587,7 @@ class Report(msgspec.Struct):
     warmup: Warmup | None = None
     caches: Caches | None = None
     attention_matrix: AttentionMatrix | None = None
+    plan: CompilePlan | None = None
     folder: FilePath = ""
     fixes: list[Fix] = []
     fixed: Fixed | None = None

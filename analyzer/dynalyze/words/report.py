@@ -24,6 +24,7 @@ from dynalyze.text.amounts import count_of as count_of
 from dynalyze.text.amounts import duration as duration
 from dynalyze.text.amounts import listed, milliseconds, percent
 from dynalyze.words import bench as words_bench
+from dynalyze.words import plans
 
 _MOST_NAMED = 4
 _MUCH = 0.05
@@ -251,6 +252,8 @@ def verdict_sentences(report: Report) -> list[str]:
     ending = _ending(report)
     if report.outcome.failed_stage is not None:
         return ending
+    if report.plan is not None:
+        return [*ending, *plans.sentences(report.plan)]
     if only_measured(report):
         return [*ending, *words_bench.verdict_sentences(report.measurements, report.accuracy)]
     if report.outcome.status == "nothing_compiled":
@@ -270,7 +273,7 @@ def verdict_sentences(report: Report) -> list[str]:
 def only_measured(report: Report) -> bool:
     """Whether nothing listened to the compiler: `dynalyze bench` tells no graph breaks, not that there are none."""
     listened = report.compilations or report.graph_breaks or report.recompiles or report.skipped_frames
-    return not listened and (bool(report.measurements) or "bench" in report.command[:2])
+    return not listened and (bool(report.measurements) or any(name in report.command[:2] for name in ("bench", "plan")))
 
 
 def trust_notes(report: Report) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.audit.buckets import Bucketed, bucketed, choose
+from dynalyze.bench.buckets import Bucketed, bucketed, choose
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
 

@@ -115,7 +115,7 @@ class Session:
             "bisect": self._bisect, "record": self._record, "prices": self._prices, "remedies": self._remedies,
             "remedy": self._remedy, "step_memory": self._step_memory,
             "baseline": self._baseline, "values": self._values, "prove": self._prove,
-            "regions": self._regions,
+            "regions": self._regions, "parts": self._parts,
         }  # fmt: skip
 
     def handle(self, command: Command) -> Answer:
@@ -290,6 +290,11 @@ class Session:
 
         changes = [SourceChange(**each) for each in command["changes"]]
         return asdict(self._prover.regions(changes, command["settings"]))
+
+    def _parts(self, _: Command) -> Answer:
+        from dynalyze.capture.fixing.regions import parts_to_compile
+
+        return {"parts": parts_to_compile(self._workload().model)}
 
     def _remedies(self, _: Command) -> Answer:
         from dynalyze.capture.bench.guard_remedies import Trials, offered

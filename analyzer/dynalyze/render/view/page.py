@@ -20,6 +20,7 @@ from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.map import MapView
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
+from dynalyze.render.view.plan import PlanView
 from dynalyze.render.view.prices import PricesView
 from dynalyze.render.view.proved import ProvedView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
@@ -30,8 +31,8 @@ from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
-    "policy", "verdict", "proved", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes", "skipped",
-    "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
+    "policy", "verdict", "plan", "proved", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",
+    "skipped", "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
     "measurements", "accuracy", "warmup", "attention-matrix", "checks", "environment", "glossary",
     "recompiles-over-time", "kernel-treemap", "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
@@ -63,6 +64,7 @@ class Page:
         self.timeline = TimelineView(report, links, anchors)
         self.policy = PolicyView(report.target.spec, report.policy) if report.policy else None
         self.verdict = VerdictView(report)
+        self.plan = PlanView(report.plan, anchors) if report.plan and report.plan.points else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
         self.breaks = BreaksView(report.graph_breaks, anchors)
         self.recompiles = RecompilesView(report, links)
@@ -111,6 +113,7 @@ class Page:
         every = [
             Section(self.policy, "policy", "Audit"),
             Section(True, "verdict", "Verdict"),
+            Section(self.plan, "plan", "What to compile"),
             Section(self.proved, "proved", "Fixes", len(self.report.fixes)),
             Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
             Section(self.prices, "prices", "What a call costs"),

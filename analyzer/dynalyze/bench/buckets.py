@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 
 from dynalyze.report.audit import Bucket
 
@@ -53,7 +53,7 @@ class Bucketed:
 def choose(sizes: Mapping[str, Sequence[int]], most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
     """The fewest buckets within both bounds; within the first alone where the second cannot be kept."""
     most = max(1, min(most_versions, _MOST_BUCKETS))
-    ladders = [_ladder(sorted(set(values)), most) for values in sizes.values()]
+    ladders = [ladder(dict.fromkeys(values, 1), most) for values in sizes.values()]
     exact = math.prod(map(sum, sizes.values()))
     # Shapes are all combinations, so the elements of all of them are the product of the sums of the names.
     choices = [
@@ -78,22 +78,27 @@ def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[in
     return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None
 
 
-_Rung = tuple[int, tuple[int, ...]]
+Rung = tuple[int, tuple[int, ...]]
 """The sum of padded sizes, and the buckets that have it."""
 
 
-def _ladder(sizes: Sequence[int], most: int) -> list[_Rung]:
-    """For one bucket, two, and so on: the rung with the least sum."""
-    best: list[_Rung] = [((end + 1) * size, (size,)) for end, size in enumerate(sizes)]
-    ladder = [best[-1]]
-    for count in range(2, min(most, len(sizes)) + 1):
+def ladder(sizes: Mapping[int, int], most: int) -> list[Rung]:
+    """For one bucket, two, and so on: the rung with the least sum over all calls; `sizes` says how often each comes."""
+    ordered = sorted(sizes)
+    upto = [0, *accumulate(sizes[size] for size in ordered)]  # Calls with one of the first so many sizes.
+    best: list[Rung] = [(upto[end + 1] * size, (size,)) for end, size in enumerate(ordered)]
+    found = [best[-1]]
+    for count in range(2, min(most, len(ordered)) + 1):
         # Of the sizes up to each, from the best with one bucket less for fewer sizes.
         best = best[: count - 1] + [
-            min((best[cut][0] + (end - cut) * size, (*best[cut][1], size)) for cut in range(count - 2, end))
-            for end, size in enumerate(sizes[count - 1 :], count - 1)
+            min(
+                (best[cut][0] + (upto[end + 1] - upto[cut + 1]) * size, (*best[cut][1], size))
+                for cut in range(count - 2, end)
+            )
+            for end, size in enumerate(ordered[count - 1 :], count - 1)
         ]
-        ladder.append(best[-1])
-    return ladder
+        found.append(best[-1])
+    return found
 
 
 def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:

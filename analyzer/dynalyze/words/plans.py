@@ -1,0 +1,176 @@
+"""The sentences and tables of a plan of compiling that the terminal and the page share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan, ShapeWay
+from dynalyze.text.amounts import count_of, duration, listed, milliseconds, percent
+from dynalyze.words.bench import EAGER, capital, short_count
+
+_WAYS = {
+    "automatic": "as torch does it by itself",
+    "dynamic": "marked dynamic",
+    "static": "a version for each shape",
+    "buckets": "padded to buckets",
+}
+_WHAT = {
+    EAGER: "compile nothing",
+    "default": "compile the whole model",
+    "layers": "compile its layers, and nothing else",
+    "regional": "compile its repeated blocks and what stands beside them, each by itself",
+    "parts": "compile its largest parts without graph breaks",
+    "as written": "compile as the program does",
+}
+_LIMIT = 8
+"""Of the versions of a function, in torch's default."""
+
+CACHES = (
+    "Warm caches are those that an earlier process left: torch keeps them in a folder of TMPDIR, or where "
+    "TORCHINDUCTOR_CACHE_DIR says; `dynalyze cache` tells whether they are found."
+)
+
+
+def sentences(plan: CompilePlan) -> list[str]:
+    """What to do, what it takes against eager, and what would be best with warm caches."""
+    points = {point.configuration: point for point in plan.points}
+    if not points:
+        return ["There is no plan: nothing could be measured."]
+    if not plan.choice:
+        return [f"{capital(ranges_words(plan.ranges))}.", *_warm_ranges(plan)]
+    chosen = points[plan.choice]
+    found = [f"{_asked(plan)}: {what(plan.choice)}. {_takes(plan, chosen)}."]
+    if plan.start_up is not None and chosen.start_up > plan.start_up:
+        found.append("No way starts within that limit; this one starts soonest.")
+    if plan.warm_choice and plan.warm_choice != plan.choice:
+        found.append(
+            f"With warm caches: {what(plan.warm_choice)}. {_takes(plan, points[plan.warm_choice], warm=True)}."
+        )
+    elif plan.choice != EAGER and chosen.warm_start_up is not None:
+        found.append(f"With warm caches it is the same, and starts in {duration(chosen.warm_start_up)}.")
+    return found
+
+
+def what(configuration: str) -> str:
+    """What a way does, with its name."""
+    known = _WHAT.get(configuration)
+    return known if known in (_WHAT[EAGER], _WHAT["as written"]) else f"{known or 'compile'} (`{configuration}`)"
+
+
+def table(plan: CompilePlan) -> tuple[list[str], list[list[str]]]:
+    """A row for each way: the heads and the rows, the frontier marked."""
+    asked = plan.calls is not None or plan.seconds is not None
+    versions = any(point.compiles > 1 for point in plan.points)
+    heads = ["Way", "Starts in", "warm", "A call"]
+    heads += ["Compiles"] if versions else []
+    if asked:
+        heads += [
+            f"{short_count(plan.calls)} calls" if plan.calls else f"In {duration(plan.seconds or 0)}",
+            "warm caches",
+        ]
+    rows = []
+    for point in plan.points:
+        warm = "" if point.configuration == EAGER or point.warm_start_up is None else duration(point.warm_start_up)
+        row = [point.configuration, duration(point.start_up), warm, milliseconds(point.ms)]
+        row += [f"{point.compiles:,}"] if versions else []
+        if plan.calls is not None:
+            row += ["" if each is None else duration(each) for each in (point.total, point.warm_total)]
+        elif plan.seconds is not None:
+            row += ["" if each is None else f"{short_count(each)} calls" for each in (point.calls, point.warm_calls)]
+        rows.append(row)
+    return [*heads, "Frontier"], [
+        [*row, "yes" if point.frontier else ""] for row, point in zip(rows, plan.points, strict=True)
+    ]
+
+
+def ranges_words(ranges: Sequence[PlanRange]) -> str:
+    """When which way is best: "eager is best up to 639 calls, layers from 640 on and default from 5,200 on"."""
+    if len(ranges) < 2:
+        return f"{ranges[0].configuration} is best for any number of calls" if ranges else ""
+    first = f"{ranges[0].configuration} is best up to {short_count(math.ceil(ranges[1].calls) - 1)} calls"
+    return listed([first, *(f"{each.configuration} from {short_count(each.calls)} on" for each in ranges[1:])])
+
+
+def _warm_ranges(plan: CompilePlan) -> list[str]:
+    told = ranges_words(plan.warm_ranges)
+    same = [each.configuration for each in plan.ranges] == [each.configuration for each in plan.warm_ranges]
+    return [f"With warm caches {told}."] if told and not (same and len(plan.ranges) == 1) else []
+
+
+def notes(plan: CompilePlan) -> list[str]:
+    """From when on which way is best, where the verdict does not say so, and what was not measured."""
+    found = [f"{capital(ranges_words(plan.ranges))}.", *_warm_ranges(plan)] if plan.choice and plan.ranges else []
+    return [*found, *(f"{each.configuration}: {each.reason}." for each in plan.not_measured), *plan.notes]
+
+
+def pasted(plan: CompilePlan) -> str:
+    """The lines of the choice; without one those of the last range, which is best in the long run."""
+    name = plan.choice or (plan.ranges[-1].configuration if plan.ranges else "")
+    return next((point.lines for point in plan.points if point.configuration == name), "")
+
+
+def shape_sentences(shapes: ShapePlan) -> list[str]:
+    """What the histogram holds, and what to do about it."""
+    ends = [f"{name} from {low:,} to {high:,}" for name, (low, high) in shapes.varying.items()]
+    found = [
+        f"{count_of(shapes.calls, 'call')} of {count_of(shapes.shapes, 'shape')}{': ' if ends else ''}{listed(ends)}."
+    ]
+    best = next((way for way in shapes.ways if way.way == shapes.best), None)
+    if best is not None and shapes.varying:
+        found.append(f"Least in all, by the points measured: {_WAYS[best.way]}.")
+    for way in shapes.ways:
+        if way.way == "static" and way.compiles > _LIMIT:
+            found.append(
+                f"A version for each shape needs {way.compiles:,}, and torch stops at recompile_limit, {_LIMIT} unless "
+                "set: from there on the function runs in eager."
+            )
+        found += [
+            f"Buckets of {name}: {', '.join(f'{size:,}' for size in sizes)}." for name, sizes in way.buckets.items()
+        ]
+    return found
+
+
+def shape_table(shapes: ShapePlan) -> tuple[list[str], list[list[str]]]:
+    """A row for each way of serving all shapes."""
+    return ["Shapes", "Compiles", "Padding", "All calls"], [_shape_row(way) for way in shapes.ways]
+
+
+def shape_lines(shapes: ShapePlan) -> str:
+    """What to paste, and the list for the environment."""
+    if not shapes.sources:
+        return shapes.lines
+    return f'{shapes.lines}\n# or without a change of the code:\n# TORCH_COMPILE_DYNAMIC_SOURCES="{shapes.sources}"'
+
+
+def _shape_row(way: ShapeWay) -> list[str]:
+    padding = percent(way.padding) if way.buckets else ""
+    return [_WAYS[way.way], f"{way.compiles:,}", padding, "" if way.total is None else duration(way.total)]
+
+
+def _asked(plan: CompilePlan) -> str:
+    limit = "" if plan.start_up is None else f"start within {duration(plan.start_up)}"
+    if plan.calls is not None:
+        asked = f"for {count_of(int(plan.calls), 'call')}"
+    elif plan.seconds is not None:
+        asked = f"for {duration(plan.seconds)} of calls"
+    else:
+        return f"To {limit}"
+    return capital(f"{asked}, and to {limit}" if limit else asked)
+
+
+def _takes(plan: CompilePlan, point: PlanPoint, *, warm: bool = False) -> str:
+    """What it comes to, with eager beside it."""
+    eager = next((each for each in plan.points if each.configuration == EAGER and each is not point), None)
+    if plan.calls is not None:
+        total, other = (point.warm_total if warm else point.total), eager.total if eager else None
+        told = f"That takes {duration(total or 0.0)} in all"
+        return f"{told}, eager {duration(other)}" if other is not None else told
+    if plan.seconds is not None:
+        calls, other = (point.warm_calls if warm else point.calls), eager.calls if eager else None
+        told = f"That makes {short_count(calls or 0.0)} calls"
+        return f"{told}, eager {short_count(other)}" if other is not None else told
+    start = point.warm_start_up if warm else point.start_up
+    return f"That starts in {duration(start or 0.0)}, and a call takes {milliseconds(point.ms)}" + (
+        f", in eager {milliseconds(eager.ms)}" if eager else ""
+    )
