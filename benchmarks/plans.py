@@ -4,8 +4,8 @@
     .venv/bin/python benchmarks/plans.py --models convolutions --calls 1 1000 --budget 120
 
 Three models: a transformer, a perceptron whose forward breaks the graph, and residual convolutions. The exhaustive
-measurement is a plan without a question and without an end: every way, each with all pairs. Then a plan is made for each
-number of calls, within its budget. "behind" is how much longer the chosen way takes than the best one, both by the
+measurement is a plan without a question and without an end: every way, each with all pairs. Then a plan is made for
+each number of calls, within its budget. "behind" is how much longer the chosen way takes than the best one, both by the
 exhaustive measurement; "took" are the seconds of the plan. Others on the machine make it noisy: run it when it is idle.
 """
 
@@ -56,7 +56,7 @@ class Net(nn.Module):
 
 def make():
     torch.manual_seed(0)
-    return Net().eval(), (torch.randint(0, 1000, (4, 128)),)
+    return Net().eval(), (torch.randint(0, 1000, (1, 128)),)
 """,
     "perceptron": """
 import torch

@@ -10,13 +10,16 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import permutations
 
 from dynalyze.bench.stats import usable
 from dynalyze.capture.bench.protocol import AS_WRITTEN
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import CompilePlan, NotMeasured, PlanOvertakes, PlanPoint, PlanRange
 from dynalyze.words.bench import EAGER, first_calls
+
+_ENDLESS = 1e15
+"""Passes: nobody waits for so many."""
 
 
 @dataclass(frozen=True)
@@ -139,15 +142,13 @@ def overtaken(sooner: Point, later: Point, *, warm: bool = False) -> float | Non
 
 def ranges(points: Sequence[Point], *, warm: bool = False) -> list[tuple[float, Point]]:
     """From how many passes on which point is best: the first from 1, no two in a row the same."""
-    ends = {1.0}
-    for one, other in combinations(points, 2):
-        ends.update(
-            float(math.ceil(end))
-            for pair in ((one, other), (other, one))
-            if (end := overtaken(*pair, warm=warm)) is not None and end < 1e15
-        )
-        # Among the first passes anything may overtake anything.
-        ends.update(float(made) for made in range(1, 1 + max(len(each.first) for each in (one, other))))
+    # Among the first passes anything may overtake anything.
+    known = max((max(len(each.first), len(each.again or ()), each.versions) for each in points), default=0)
+    ends = {float(made) for made in range(1, known + 2)}
+    for pair in permutations(points, 2):
+        end = overtaken(*pair, warm=warm)
+        if end is not None and end < _ENDLESS:
+            ends.update((float(math.ceil(end)), math.floor(end) + 1.0))
     found: list[tuple[float, Point]] = []
     for end in sorted(ends):
         point = best(points, Question(passes=end), warm=warm)
@@ -243,8 +244,7 @@ def compile_plan(
     )
     plan.overtakes = [
         PlanOvertakes(sooner.name, later.name, end * made)
-        for one, other in combinations(points, 2)
-        for sooner, later in ((one, other), (other, one))
+        for sooner, later in permutations(points, 2)
         if (end := overtaken(sooner, later)) is not None
     ]
     return plan

@@ -1,0 +1,138 @@
+"""`dynalyze plan` as a user runs it: on what was measured before, and with real processes on a tiny model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import TRACEBACK, Outcome, dynalyze, in_process
+
+from dynalyze.report.document import to_json
+from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
+from sample_reports import empty_report
+
+NET = """
+import torch
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(Layer(), Layer())
+        self.last = torch.nn.Sequential(Layer(), Layer())
+
+    def forward(self, x):
+        x = self.layers(x)
+        if x.sum() > 1e6:
+            x = x / 2
+        return self.last(x)
+
+def make():
+    return Net(), (torch.randn(8, 16),)
+"""
+
+
+Command = Callable[..., Outcome]
+
+
+def plan(
+    cwd: Path, *arguments: str, run: Command = dynalyze, file: str = "plan.json"
+) -> tuple[Outcome, dict[str, Any]]:
+    ended = run("plan", *arguments, "--json", file, cwd=cwd)
+    assert TRACEBACK not in ended.stdout + ended.stderr
+    if ended.status != 0:
+        pytest.fail(f"exit status {ended.status}\n{ended.stderr[-2000:]}")
+    report: dict[str, Any] = json.loads((cwd / file).read_text())
+    return ended, report
+
+
+def row(name: str, first: float, ms: float) -> Measurement:
+    startup = StartUp(eager_calls_ms=[10.0], steady_after=1)
+    if name != "eager":
+        startup = StartUp(cold_calls_ms=[first], warm_calls_ms=[first / 10], eager_calls_ms=[10.0], steady_after=1)
+    times = Latency(ms, ms, ms, ms, ms, None, 2)
+    return Measurement(name, latency_ms=times, samples=[Pair([10.0, 10.0], [ms, ms])], startup=startup)
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A benchmark of a way that saves 5 ms a call and takes 20 s to start, 2 s with warm caches."""
+    report = empty_report()
+    report.command, report.measurements = ["bench", "net.py"], [row("eager", 10, 10.0), row("default", 20_000, 5.0)]
+    (tmp_path / "bench.json").write_text(to_json(report))
+    (tmp_path / "shapes.csv").write_text("ids:0,ids:1,count\n8,100,50\n8,120,50\n1,120,1\n")
+    return tmp_path
+
+
+def test_a_saved_benchmark_is_planned_without_running_anything(measured: Path) -> None:
+    asked = ("bench.json", "--calls", "1000", "--shapes", "shapes.csv", "--html", "plan.html")
+    ended, report = plan(measured, *asked, run=in_process)
+    found = report["plan"]
+    assert (found["choice"], found["warm_choice"]) == ("eager", "eager")  # Four versions of 2 s each save nothing yet.
+    assert found["shapes"]["sources"] == "L['ids']"
+    assert "mark_dynamic(ids, 1, min=100, max=120)" in ended.stdout
+    page = (measured / "plan.html").read_text()
+    assert "What to compile" in page and 'id="plot-frontier"' in page
+    later, report = plan(
+        measured, "plan.json", "--calls", "100000", run=in_process, file="later.json"
+    )  # A plan can be planned again.
+    assert report["plan"]["choice"] == "default"
+    assert "model = torch.compile(model)" in later.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("bench.json", "--calls", "5", "--seconds", "5"), "exclude each other"),
+        (("bench.json", "--dim", "n=0:0"), "--shapes"),
+        (("bench.json", "--shapes", "missing.csv"), "missing.csv"),
+        (("empty.json",), "no measurements"),
+        (("net.py:make", "--configs", "fast"), "fast"),
+    ],
+)
+def test_a_mistake_is_one_line(measured: Path, arguments: tuple[str, ...], told: str) -> None:
+    (measured / "empty.json").write_text(to_json(empty_report()))
+    (measured / "net.py").write_text(NET)
+    ended = in_process("plan", *arguments, cwd=measured)
+    assert ended.status == 2
+    assert told in ended.stderr and len(ended.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_model_that_breaks_is_planned_with_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    _, report = plan(
+        tmp_path, "net.py:make", "--backend", "aot_eager", "--budget", "240", "--threads", "1", "--start-up", "100",
+    )  # fmt: skip
+    found = report["plan"]
+    points = {each["configuration"]: each for each in found["points"]}
+    assert {"eager", "layers", "default"} <= set(points)
+    assert [each["configuration"] for each in found["not_measured"]][:1] == ["regional"]  # There is no ModuleList.
+    assert found["choice"] == min(points, key=lambda name: points[name]["ms"])
+    compiled = [each for name, each in points.items() if name != "eager"]
+    assert all(each["start_up"] > 0 and each["warm_start_up"] > 0 and each["lines"] for each in compiled)
+    assert "block.compile(backend='aot_eager')" in points["layers"]["lines"]
+
+
+@pytest.mark.slow
+def test_for_one_call_nothing_is_measured_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "sleepy.py").write_text(
+        "import time\n\ndef backend(graph, inputs):\n    time.sleep(600)\n    return graph.forward\n"
+    )
+    _, report = plan(
+        tmp_path, "net.py:make", "--backend", "sleepy:backend", "--calls", "1", "--configs", "default", "--threads", "1"
+    )
+    assert report["plan"]["choice"] == "eager"
+    assert [each["configuration"] for each in report["plan"]["not_measured"]] == ["default"]
+    assert "cannot win" in report["plan"]["not_measured"][0]["reason"]

@@ -1,0 +1,144 @@
+"""Histograms of shapes, and what they make torch compile."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynalyze.bench.buckets import ladder
+from dynalyze.bench.choice import Point
+from dynalyze.bench.histogram import (
+    automatic_compiles,
+    dynamic_compiles,
+    read_histogram,
+    shape_plan,
+    shapes_of_report,
+    versions_of,
+)
+from dynalyze.capture.shapes import Dim
+from dynalyze.launch.shape_options import Shape
+from dynalyze.text.errors import UsageError
+from dynalyze.words import plans as words
+from sample_reports import empty_report, recompile
+
+
+def shape(**sizes: int) -> Shape:
+    return tuple(sizes.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "found"),
+    [
+        ("batch,sequence,count\n1,128,40\n8,128,2\n1,128,1\n", (),
+         {shape(batch=1, sequence=128): 41, shape(batch=8, sequence=128): 2}),
+        ("batch, sequence\n1, 128\n1, 128\n", (), {shape(batch=1, sequence=128): 2}),
+        ('shape,calls\n"(8, 128)",3\n8x64,1\n', (), {(("0", 8), ("1", 128)): 3, (("0", 8), ("1", 64)): 1}),
+        ("x:0,count\n8,3\n", (), {(("x:0", 8),): 3}),
+        ("12:01 GET torch.Size([8, 128])\n12:02 GET (8, 128)\nnothing here\n", (), {(("0", 8), ("1", 128)): 2}),
+        ('{"batch": 2, "ms": 1.5}\n{"batch": 2, "user": "x"}\n', (), {shape(batch=2): 2}),
+        ('{"shape": [2, 3], "count": 7}\n', (), {(("0", 2), ("1", 3)): 7}),
+        ("request id=77 tokens=128\nrequest id=78 tokens=256\n", ("tokens",),
+         {shape(tokens=128): 1, shape(tokens=256): 1}),
+    ],
+)  # fmt: skip
+def test_tables_and_logs_are_read(text: str, names: tuple[str, ...], found: dict[Shape, int]) -> None:
+    assert read_histogram(text, "file", names) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no shapes"),
+        ("hello\nworld\n", "no shapes"),
+        ("batch,count\n8,many\n", "file:2"),
+        ("batch,count\n", "no s"),
+    ],
+)
+def test_what_holds_no_shapes_is_refused_in_one_line(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        read_histogram(text, "file")
+
+
+def test_a_report_tells_the_sizes_that_made_it_compile_again() -> None:
+    report = empty_report()
+    with pytest.raises(UsageError, match="without shapes"):
+        shapes_of_report(report, "report.json")
+    report.recompiles = [
+        recompile("r1", "0/1", cause="shape", source="x.size()[0]", expected="4", actual="5"),
+        recompile("r2", "0/2", cause="shape", source="x.size()[0]", expected="4", actual="9"),
+    ]
+    assert shapes_of_report(report, "report.json") == {(("x:0", 4),): 1, (("x:0", 5),): 1, (("x:0", 9),): 1}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "automatic", "dynamic"),
+    [
+        ([shape(n=4)], 1, 1),
+        ([shape(n=4), shape(n=5), shape(n=6), shape(n=7)], 2, 1),
+        ([shape(n=4), shape(n=5), shape(n=1), shape(n=6)], 3, 2),
+        ([shape(b=2, s=8), shape(b=2, s=9), shape(b=3, s=9), shape(b=4, s=11)], 3, 1),
+        ([shape(b=2, s=8), shape(b=3, s=9), shape(b=4, s=9)], 2, 1),
+    ],
+)
+def test_versions_are_counted_as_torch_compiles_them(shapes: list[Shape], automatic: int, dynamic: int) -> None:
+    assert (automatic_compiles(shapes), dynamic_compiles(shapes)) == (automatic, dynamic)
+
+
+def test_each_way_has_its_number_of_versions() -> None:
+    histogram = {shape(n=size): 1 for size in (4, 5, 6)}
+    assert versions_of(histogram, ["default", "dynamic=on", "dynamic=off", "regional+dynamic=mark"]) == {
+        "default": 2, "dynamic=on": 1, "dynamic=off": 3, "regional+dynamic=mark": 1,
+    }  # fmt: skip
+
+
+def padded(sizes: dict[int, int], buckets: tuple[int, ...]) -> int:
+    return sum(count * min(each for each in buckets if each >= size) for size, count in sizes.items())
+
+
+@given(st.dictionaries(st.integers(1, 60), st.integers(1, 50), min_size=1, max_size=7))
+def test_no_other_buckets_pad_less(sizes: dict[int, int]) -> None:
+    for number, (total, buckets) in enumerate(ladder(sizes, len(sizes)), 1):
+        others = [(*few, max(sizes)) for few in combinations(sorted(sizes)[:-1], number - 1)]
+        assert total == padded(sizes, buckets) == min(padded(sizes, other) for other in others)
+
+
+@given(
+    st.dictionaries(st.integers(2, 60), st.integers(1, 50), min_size=2, max_size=6),
+    st.floats(0.001, 100), st.floats(1e-5, 1),
+)  # fmt: skip
+def test_no_other_buckets_cost_less(sizes: dict[int, int], compile_seconds: float, call: float) -> None:
+    whole = Point("default", (compile_seconds + call,), None, call)
+    plan = shape_plan({(("n", size),): count for size, count in sizes.items()}, [whole])
+    found = next(way for way in plan.ways if way.way == "buckets")
+    exact = sum(size * count for size, count in sizes.items())
+    every = [(*few, max(sizes)) for number in range(len(sizes)) for few in combinations(sorted(sizes)[:-1], number)]
+    costs = [
+        len(buckets) * compile_seconds + sum(sizes.values()) * call * padded(sizes, buckets) / exact
+        for buckets in every
+    ]
+    assert found.total == pytest.approx(min(costs), rel=1e-6)
+    assert plan.ways and min(way.total or math.inf for way in plan.ways) == next(
+        way.total for way in plan.ways if way.way == plan.best
+    )
+
+
+def test_a_plan_for_shapes_gives_lines_to_paste() -> None:
+    histogram = {shape(batch=1, sequence=100): 1, shape(batch=8, sequence=120): 9, shape(batch=8, sequence=100): 2}
+    plan = shape_plan(histogram, [], (Dim("batch", "ids", 0), Dim("sequence", "ids", 1)))
+    assert (plan.calls, plan.shapes, plan.varying) == (12, 3, {"batch": [1, 8], "sequence": [100, 120]})
+    assert plan.lines.splitlines() == [
+        "torch._dynamo.mark_dynamic(ids, 0)",
+        "torch._dynamo.mark_dynamic(ids, 1, min=100, max=120)",
+    ]
+    assert plan.sources == "L['ids']"
+    assert plan.best == ""  # Nothing was measured.
+    assert "TORCH_COMPILE_DYNAMIC_SOURCES" in words.shape_lines(plan)
+
+
+def test_one_shape_needs_nothing() -> None:
+    plan = shape_plan({shape(n=4): 10}, [])
+    assert (plan.varying, plan.lines, [way.compiles for way in plan.ways]) == ({}, "", [1, 1, 1])
