@@ -21,7 +21,7 @@ from dynalyze.bench.choice import Point
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.shape_options import Shape
 from dynalyze.report import Report
-from dynalyze.report.plans import ShapePlan, ShapeWay
+from dynalyze.report.plans import ShapePlan, ShapeWay, SizeRange
 from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.text.errors import UsageError
 from dynalyze.words.bench import EAGER
@@ -109,7 +109,7 @@ def shape_plan(histogram: Histogram, points: Sequence[Point], dims: Sequence[Dim
     """What there is to do about the shapes, by the points that were measured, with so many calls in a pass."""
     names = list(dict.fromkeys(name for shape in histogram for name, _ in shape))
     sizes = {name: sorted({dict(shape)[name] for shape in histogram if name in dict(shape)}) for name in names}
-    varying = {name: [each[0], each[-1]] for name, each in sizes.items() if len(each) > 1}
+    varying = {name: SizeRange(each[0], each[-1]) for name, each in sizes.items() if len(each) > 1}
     plan = ShapePlan(sum(histogram.values()), len(histogram), varying)
     cost = _Cost.of(points, calls)
     plan.ways = [
@@ -271,11 +271,11 @@ def _recompiled(report: Report) -> list[dict[str, int]]:
     return [before, *({**before, name: actual} for name, _, actual in changes)] if changes else []
 
 
-def _lines(varying: Mapping[str, Sequence[int]], dims: Sequence[Dim]) -> tuple[str, str]:
+def _lines(varying: Mapping[str, SizeRange], dims: Sequence[Dim]) -> tuple[str, str]:
     """The lines that mark the varying sizes dynamic, and the list for the environment."""
     places = {dim.name: (dim.input, dim.axis) for dim in dims}
     lines, inputs = [], []
-    for name, (low, high) in varying.items():
+    for name, sizes in varying.items():
         place = places.get(name)
         if place is None and (match := _PLACE.fullmatch(name)) is not None:
             place = match["input"], int(match["axis"])
@@ -285,7 +285,7 @@ def _lines(varying: Mapping[str, Sequence[int]], dims: Sequence[Dim]) -> tuple[s
             lines.append(f"# which input has {name}? --dim {name}=INPUT:AXIS names it")
             continue
         called = f"inputs[{place[0]}]" if place[0].isdecimal() else place[0]
-        ends = f", min={low}, max={high}" if low > 1 else ""
+        ends = f", min={sizes.smallest}, max={sizes.largest}" if sizes.smallest > 1 else ""
         lines.append(f"torch._dynamo.mark_dynamic({called}, {place[1]}{ends})")
         if not place[0].isdecimal():
             inputs.append(f"L['{place[0]}']")

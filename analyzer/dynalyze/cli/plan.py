@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dynalyze.capture.shapes import Dim
     from dynalyze.report import Report
 
-_PAIRS, _PAIR_SECONDS = 5, 1.0
+_PAIRS, _PAIR_SECONDS = 8, 2.0
 """Pairs of processes of those ways that are close to the best, and timed seconds of each."""
 
 _LEAST_BUDGET = 10.0

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from dynalyze.report.held import Message, Name, Quote, Word
+from dynalyze.report.held import Message, Name, Quote
+
+Way = Literal["automatic", "dynamic", "static", "buckets"]
+"""How shapes are served: as torch does it by itself, marked dynamic, a version for each shape, padded to buckets."""
 
 
 class PlanPoint(msgspec.Struct):
@@ -56,11 +61,18 @@ class ShapeWay(msgspec.Struct):
     by name. `total` seconds are of all calls of the histogram, by the measured points.
     """
 
-    way: Word
+    way: Way
     compiles: int
     padding: float = 0.0
     total: float | None = None
     buckets: dict[Name, list[int]] = {}
+
+
+class SizeRange(msgspec.Struct):
+    """The sizes that came, both ends included."""
+
+    smallest: int
+    largest: int
 
 
 class ShapePlan(msgspec.Struct):
@@ -71,9 +83,9 @@ class ShapePlan(msgspec.Struct):
 
     calls: int
     shapes: int
-    varying: dict[Name, list[int]] = {}
+    varying: dict[Name, SizeRange] = {}
     ways: list[ShapeWay] = []
-    best: Word = ""
+    best: Way | Literal[""] = ""
     lines: Quote = ""
     sources: Quote = ""
 

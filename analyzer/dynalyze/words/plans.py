@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan, ShapeWay
+from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan, ShapeWay, Way
 from dynalyze.text.amounts import count_of, duration, listed, milliseconds, percent
 from dynalyze.words.bench import EAGER, capital, short_count
 
-_WAYS = {
+_WAYS: dict[Way, str] = {
     "automatic": "as torch does it by itself",
     "dynamic": "marked dynamic",
     "static": "a version for each shape",
@@ -37,16 +37,14 @@ def sentences(plan: CompilePlan) -> list[str]:
     points = {point.configuration: point for point in plan.points}
     if not points:
         return ["There is no plan: nothing could be measured."]
-    if not plan.choice:
+    chosen, warm = points.get(plan.choice), points.get(plan.warm_choice)
+    if chosen is None:
         return [f"{capital(ranges_words(plan.ranges))}.", *_warm_ranges(plan)]
-    chosen = points[plan.choice]
     found = [f"{_asked(plan)}: {what(plan.choice)}. {_takes(plan, chosen)}."]
     if plan.start_up is not None and chosen.start_up > plan.start_up:
         found.append("No way starts within that limit; this one starts soonest.")
-    if plan.warm_choice and plan.warm_choice != plan.choice:
-        found.append(
-            f"With warm caches: {what(plan.warm_choice)}. {_takes(plan, points[plan.warm_choice], warm=True)}."
-        )
+    if warm is not None and warm is not chosen:
+        found.append(f"With warm caches: {what(plan.warm_choice)}. {_takes(plan, warm, warm=True)}.")
     elif plan.choice != EAGER and chosen.warm_start_up is not None:
         found.append(f"With warm caches it is the same, and starts in {duration(chosen.warm_start_up)}.")
     return found
@@ -65,10 +63,7 @@ def table(plan: CompilePlan) -> tuple[list[str], list[list[str]]]:
     heads = ["Way", "Starts in", "warm", "A call"]
     heads += ["Compiles"] if versions else []
     if asked:
-        heads += [
-            f"{short_count(plan.calls)} calls" if plan.calls else f"In {duration(plan.seconds or 0)}",
-            "warm caches",
-        ]
+        heads += [f"{short_count(plan.calls)} calls" if plan.calls else f"In {duration(plan.seconds or 0)}", "warm"]
     rows = []
     for point in plan.points:
         warm = "" if point.configuration == EAGER or point.warm_start_up is None else duration(point.warm_start_up)
@@ -112,7 +107,7 @@ def pasted(plan: CompilePlan) -> str:
 
 def shape_sentences(shapes: ShapePlan) -> list[str]:
     """What the histogram holds, and what to do about it."""
-    ends = [f"{name} from {low:,} to {high:,}" for name, (low, high) in shapes.varying.items()]
+    ends = [f"{name} from {each.smallest:,} to {each.largest:,}" for name, each in shapes.varying.items()]
     found = [
         f"{count_of(shapes.calls, 'call')} of {count_of(shapes.shapes, 'shape')}{': ' if ends else ''}{listed(ends)}."
     ]

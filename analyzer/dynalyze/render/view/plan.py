@@ -74,7 +74,7 @@ def _marks(point: PlanPoint, choice: str, x: Scale, y: Scale, taken: list[tuple[
         warm = x.at(point.warm_start_up)
         shapes += [draw.Path("whisker", f"M{px(warm)} {px(top)}H{px(left)}"), _circle("point", warm, top, words_of)]
     shapes.append(_circle("point shown", left, top, words_of))
-    height = top + 4
+    height = top - 6  # Above the line of the frontier.
     while any(abs(left - other) < _LABEL_WIDTH and abs(height - used) < _LINE for other, used in taken):
         height += 1
     taken.append((left, height))
