@@ -39,7 +39,7 @@ def _table(summary: Summary, heads: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _lines(summary: Summary, lines: str) -> None:
-    for line in lines.splitlines():
-        summary.code(line)
+    for line in lines.splitlines():  # Each with a mark: none of them is a line of ours.
+        summary.indented(Text.assemble(("│ ", "dim"), one_line(line)))
     if lines:
         summary.line()
