@@ -1,0 +1,97 @@
+"""The accuracy test on inputs that are varied: what only they show is found, and what is right stays right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accuracy_runs import calls, judged, training
+from program import dynalyze
+
+from dynalyze.capture.bench.protocol import VARIANTS
+from dynalyze.capture.bench.variants import VariedWorkload
+from dynalyze.capture.bench.workload import Workload
+from dynalyze.report.document import from_json
+
+_WRONG_FOR = {
+    "other memory format": lambda x: not x.is_contiguous(),
+    "storage offset": lambda x: x.storage_offset() > 0,
+    "expanded": lambda x: 0 in x.stride(),
+    "batch 7": lambda x: x.shape[0] == 7,
+    "a second call with another batch": lambda x: x.shape[0] == 5,
+    "gradients": lambda x: x.requires_grad,
+    "infinities": lambda x: bool(x.isinf().any()),
+}
+"""By variant: the inputs to which a backend is wrong."""
+
+_PLANTED = """
+import torch
+
+
+def make():
+    def program(x):
+        return x * 2 if torch.compiler.is_compiling() and x.shape[0] == 7 else x + 1
+
+    return program, (torch.randn(3, 4),)
+"""
+
+
+def _wrong_for(is_meant: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            outputs = graph(*arguments)
+            tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+            return tuple(each * 2 for each in outputs) if any(map(is_meant, tensors)) else outputs
+
+        return run
+
+    return backend
+
+
+def _net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3))
+
+
+@pytest.mark.parametrize("variant", list(_WRONG_FOR))
+def test_what_only_these_inputs_show_is_found(variant: str) -> None:
+    workload = calls(lambda x: torch.sin(x) + 1, torch.randn(4, 6))
+    backend = _wrong_for(_WRONG_FOR[variant])
+    assert judged(workload, backend).verdict != "suspicious"
+    assert judged(VariedWorkload(workload, variant), backend).verdict == "suspicious"
+
+
+@pytest.mark.parametrize("workload_over", [calls, pytest.param(training, marks=pytest.mark.slow)])
+def test_a_backend_that_is_right_is_right_to_all_of_them(workload_over: Callable[..., Workload]) -> None:
+    workload = workload_over(_net(), torch.randn(4, 6))
+    for variant in VARIANTS:
+        varied = VariedWorkload(workload, variant)
+        if varied.refusal() == "":
+            assert judged(varied, "aot_eager").verdict in ("equal", "benign", "rounding only"), variant
+
+
+@pytest.mark.slow
+def test_an_audit_finds_them_and_writes_a_test_that_fails_until_they_are_right(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(_PLANTED)
+    asked = ("--backend", "eager", "--bench-seconds", "0.1", "--vary-inputs", "300", "--json", "report.json")
+    ended = dynalyze("audit", "planted.py:make", *asked, "--emit-test", "test_it.py", cwd=tmp_path)
+    assert ended.status in (0, 1), ended.stderr
+    report = from_json((tmp_path / "report.json").read_text())
+    (test,) = report.accuracy
+    assert test.verdict == "equal"
+    assert [each.name for each in test.variants if each.verdict == "suspicious"] == ["batch 7"]
+    assert "accuracy-inputs" in {finding.rule for finding in report.findings}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+
+    def run() -> str:
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ).stdout
+
+    assert "1 failed" in run()
+    (tmp_path / "planted.py").write_text(_PLANTED.replace("x * 2", "x + 1"))
+    assert "1 passed" in run()
