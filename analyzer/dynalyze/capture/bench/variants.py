@@ -21,6 +21,7 @@ from dynalyze.capture.nested_values import Copier, leaves
 Change = Callable[[Any], Any]
 Tensors = Callable[[torch.Tensor], torch.Tensor]
 _SEED = 1337
+_IMAGES = {4: torch.channels_last, 5: torch.channels_last_3d}
 _PRIME = 7
 _EVERY = 3
 _GAP = 2
@@ -106,11 +107,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _permuted(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The last dimensions first in memory; of an image its channels last."""
+    """The last dimensions first in memory; of an image or a volume its channels last."""
     if sum(size > 1 for size in tensor.shape) < 2 or not tensor.is_contiguous():
         return None
-    if tensor.dim() == 4 and not tensor.is_contiguous(memory_format=torch.channels_last):
-        return tensor.contiguous(memory_format=torch.channels_last)
+    image = _IMAGES.get(tensor.dim())
+    if image is not None and not tensor.is_contiguous(memory_format=image):
+        return tensor.contiguous(memory_format=image)
     order = list(range(tensor.dim()))[::-1]
     return tensor.permute(order).contiguous().permute(order)
 
@@ -150,8 +152,8 @@ def _subnormal(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _large(tensor: torch.Tensor) -> torch.Tensor:
-    """As large as half of the digits of the exponent allow, with the same signs."""
-    return tensor.sign() * math.sqrt(torch.finfo(tensor.dtype).max)
+    """With the same signs, and so large that squares can still be summed: what overflows first is chance."""
+    return tensor.sign() * torch.finfo(tensor.dtype).max ** 0.25
 
 
 def _extremes(tensor: torch.Tensor) -> torch.Tensor | None:
