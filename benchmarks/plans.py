@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--calls", nargs="+", type=int, default=list(CALLS))
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of each plan")
-    parser.add_argument("--keep", type=Path, help="a folder for the reports")
+    parser.add_argument("--keep", type=Path, help="a folder for the reports, and for those of before")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
@@ -134,9 +134,12 @@ def main() -> None:
 
 def measure(name: str, calls: list[int], budget: float, folder: Path) -> None:
     (folder / f"{name}.py").write_text(MODELS[name])
-    report, seconds = planned(folder, name, f"{name}.all.json", "--budget", "7200")
+    everything = folder / f"{name}.all.json"
+    if not everything.exists():
+        planned(folder, name, everything.name, "--budget", "7200")
+    report = from_json(everything.read_bytes())
     points = points_of(report.measurements)
-    print(f"\n{name}, exhaustive in {seconds:.0f} s:")
+    print(f"\n{name}, exhaustive in {report.outcome.seconds:.0f} s:")
     for point in points:
         warm = f"{point.start_up(warm=True):.2f} s warm" if point.again else ""
         print(f"  {point.name:12} {point.start_up():6.2f} s, {warm:12} {point.steady * 1000:7.3f} ms a call")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +14,10 @@ from typing import Any
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, in_process
 
+from dynalyze.bench.histogram import automatic_compiles, dynamic_compiles
 from dynalyze.report.document import to_json
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
+from limits import WALL_SECONDS
 from sample_reports import empty_report
 
 NET = """
@@ -41,6 +47,28 @@ def make():
     return Net(), (torch.randn(8, 16),)
 """
 
+VERSIONS = """
+import json, sys
+import torch
+
+def versions(shapes, mark):
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x: torch.relu(x * 2) + 1, backend=backend)
+    for shape in shapes:
+        x = torch.ones(shape)
+        for axis in range(x.dim() if mark else 0):
+            torch._dynamo.mark_dynamic(x, axis)
+        compiled(x)
+    return len(graphs)
+
+print(json.dumps([[versions(shapes, mark) for mark in (False, True)] for shapes in json.load(sys.stdin)]))
+"""
 
 Command = Callable[..., Outcome]
 
@@ -136,3 +164,22 @@ def test_for_one_call_nothing_is_measured_to_its_end(tmp_path: Path) -> None:
     assert report["plan"]["choice"] == "eager"
     assert [each["configuration"] for each in report["plan"]["not_measured"]] == ["default"]
     assert "cannot win" in report["plan"]["not_measured"][0]["reason"]
+
+
+@pytest.mark.slow
+def test_torch_compiles_as_many_versions_as_a_histogram_says() -> None:
+    chance = random.Random(3)
+    some = [1, 2, 3, 5, 8, 13]
+    sent = [
+        [[chance.choice(some) for _ in range(axes)] for _ in range(chance.randint(1, 8))]
+        for axes in (1, 2, 2, 3)
+        for _ in range(12)
+    ]
+    variables = {**os.environ, "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-c", VERSIONS], input=json.dumps(sent), capture_output=True, text=True, check=True,
+        env=variables, timeout=WALL_SECONDS,
+    )  # fmt: skip
+    shapes = [[tuple((str(axis), size) for axis, size in enumerate(each)) for each in every] for every in sent]
+    told = [[automatic_compiles(each), dynamic_compiles(each, marked=True)] for each in shapes]
+    assert json.loads(ended.stdout) == told

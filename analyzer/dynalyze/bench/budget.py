@@ -34,6 +34,9 @@ _ON_CUDA = (*_ON_CPU, "reduce-overhead", "max-autotune-no-cudagraphs", "max-auto
 _MERCY, _GRACE = 2.0, 10.0
 """Until the first calls of a way are given up: times what all calls take in the best way so far, and seconds more."""
 
+_LONG = 60.0
+"""Seconds of eager from which on the whole comes before its parts: of many calls it saves most."""
+
 _WIDEST = 0.4
 """How far behind the best a way may be after one pair to get another one; after n pairs the n-th part of it."""
 
@@ -98,6 +101,9 @@ class Planner(WorkBench):
     def _measure(self) -> None:
         self._pair(self.eager)
         self._know_parts()
+        eager = self._best()
+        if eager is not None and self._question.lasts(eager) > _LONG:
+            self.rows.sort(key=lambda row: row.name in (LAYERS, "regional"))
         for row in self.rows:  # Which may grow meanwhile.
             if not row.problem:
                 self._look_at(row)

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from dynalyze.bench.buckets import choose, ladder
@@ -92,16 +92,32 @@ def automatic_compiles(shapes: Iterable[Shape]) -> int:
     return len(versions)
 
 
-def dynamic_compiles(shapes: Iterable[Shape]) -> int:
-    """How many versions there are with every size dynamic from the start: 0 and 1 have versions of their own."""
-    return len({tuple(size if size < 2 else None for _, size in shape) for shape in shapes})
+def dynamic_compiles(shapes: Iterable[Shape], *, marked: bool = False) -> int:
+    """How many versions there are with every size dynamic from the start: 0 and 1 have versions of their own, and with
+    dynamic=True sizes that are equal when it compiles have to stay so, unless they are `marked` with mark_dynamic.
+    """
+    versions: list[Shape] = []
+    for shape in shapes:
+        if not any(_serves(version, shape, marked) for version in versions):
+            versions.append(shape)
+    return len(versions)
+
+
+def _serves(version: Shape, shape: Shape, marked: bool) -> bool:
+    sizes = [(known, size) for (_, known), (_, size) in zip(version, shape, strict=True)]
+    if any(known != size and min(known, size) < 2 for known, size in sizes):
+        return False
+    return marked or all(one[1] == other[1] for one, other in combinations(sizes, 2) if one[0] == other[0] > 1)
 
 
 def versions_of(histogram: Histogram, names: Iterable[str]) -> dict[str, int]:
     """The compiles that each way of compiling needs for the shapes, by its name."""
-    dynamic, automatic = dynamic_compiles(histogram), automatic_compiles(histogram)
-    static = len(histogram)
-    kinds = {"dynamic=on": dynamic, "dynamic=mark": dynamic, "dynamic=off": static}
+    automatic = automatic_compiles(histogram)
+    kinds = {
+        "dynamic=on": dynamic_compiles(histogram),
+        "dynamic=mark": dynamic_compiles(histogram, marked=True),
+        "dynamic=off": len(histogram),
+    }
     return {name: next((kinds[part] for part in name.split("+") if part in kinds), automatic) for name in names}
 
 
@@ -114,7 +130,7 @@ def shape_plan(histogram: Histogram, points: Sequence[Point], dims: Sequence[Dim
     cost = _Cost.of(points, calls)
     plan.ways = [
         ShapeWay("automatic", automatic_compiles(histogram)),
-        ShapeWay("dynamic", dynamic_compiles(histogram)),
+        ShapeWay("dynamic", dynamic_compiles(histogram, marked=True)),
         ShapeWay("static", len(histogram)),
     ]
     if varying:

@@ -86,7 +86,12 @@ def test_a_report_tells_the_sizes_that_made_it_compile_again() -> None:
     ],
 )
 def test_versions_are_counted_as_torch_compiles_them(shapes: list[Shape], automatic: int, dynamic: int) -> None:
-    assert (automatic_compiles(shapes), dynamic_compiles(shapes)) == (automatic, dynamic)
+    assert (automatic_compiles(shapes), dynamic_compiles(shapes, marked=True)) == (automatic, dynamic)
+
+
+def test_sizes_that_are_equal_at_first_are_one_unless_they_are_marked() -> None:
+    shapes = [shape(b=8, s=8), shape(b=8, s=9), shape(b=4, s=4)]
+    assert (dynamic_compiles(shapes), dynamic_compiles(shapes, marked=True)) == (2, 1)
 
 
 def test_each_way_has_its_number_of_versions() -> None:
