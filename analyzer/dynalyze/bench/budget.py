@@ -31,7 +31,7 @@ do not.
 _ON_CPU = (LAYERS, "regional", "default", "dynamic=on")
 _ON_CUDA = (*_ON_CPU, "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
-_MERCY, _GRACE = 2.0, 10.0
+_MERCY, _GRACE = 2.0, 3.0
 """Until the first calls of a way are given up: times what all calls take in the best way so far, and seconds more."""
 
 _LONG = 60.0
