@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _PAIRS, _PAIR_SECONDS = 8, 2.0
 """Pairs of processes of those ways that are close to the best, and timed seconds of each."""
 
+_CLOSING = 5.0
+"""Seconds of the budget for ending processes and writing the report."""
+
 _LEAST_BUDGET = 10.0
 """Seconds that are left to measure in, however long a program ran before."""
 
@@ -122,7 +125,7 @@ class _Measuring:
 
         self._wish = wish
         self._budget = budget
-        self._ends = time.monotonic() + budget
+        self._ends = time.monotonic() + budget - _CLOSING
         self._found = Found()
         self.versions = dict(versions)
 

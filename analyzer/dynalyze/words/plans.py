@@ -155,17 +155,17 @@ def _asked(plan: CompilePlan) -> str:
 
 
 def _takes(plan: CompilePlan, point: PlanPoint, *, warm: bool = False) -> str:
-    """What it comes to, with eager beside it."""
-    eager = next((each for each in plan.points if each.configuration == EAGER and each is not point), None)
+    """What it comes to, with eager beside it, or beside eager what comes next."""
+    others = [each for each in plan.points if each is not point and EAGER in (each.configuration, point.configuration)]
     if plan.calls is not None:
-        total, other = (point.warm_total if warm else point.total), eager.total if eager else None
-        told = f"That takes {duration(total or 0.0)} in all"
-        return f"{told}, eager {duration(other)}" if other is not None else told
+        other = min(others, key=lambda each: each.total or 0.0, default=None)
+        told = f"That takes {duration((point.warm_total if warm else point.total) or 0.0)} in all"
+        return told if other is None else f"{told}, {other.configuration} {duration(other.total or 0.0)}"
     if plan.seconds is not None:
-        calls, other = (point.warm_calls if warm else point.calls), eager.calls if eager else None
-        told = f"That makes {short_count(calls or 0.0)} calls"
-        return f"{told}, eager {short_count(other)}" if other is not None else told
+        other = max(others, key=lambda each: each.calls or 0.0, default=None)
+        told = f"That makes {short_count((point.warm_calls if warm else point.calls) or 0.0)} calls"
+        return told if other is None else f"{told}, {other.configuration} {short_count(other.calls or 0.0)}"
+    other = min(others, key=lambda each: each.ms, default=None)
     start = point.warm_start_up if warm else point.start_up
-    return f"That starts in {duration(start or 0.0)}, and a call takes {milliseconds(point.ms)}" + (
-        f", in eager {milliseconds(eager.ms)}" if eager else ""
-    )
+    told = f"That starts in {duration(start or 0.0)}, and a call takes {milliseconds(point.ms)}"
+    return told if other is None else f"{told}, with {other.configuration} {milliseconds(other.ms)}"
