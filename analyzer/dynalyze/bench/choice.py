@@ -12,11 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from dynalyze.bench.stats import usable
+from dynalyze.bench.stats import percentile, usable
 from dynalyze.capture.bench.protocol import AS_WRITTEN
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import CompilePlan, NotMeasured, PlanOvertakes, PlanPoint, PlanRange
 from dynalyze.words.bench import EAGER, first_calls
+
+_UNDISTURBED = 0.25
+"""Of all passes: so many were hardly disturbed by others."""
 
 _ENDLESS = 1e15
 """Passes: nobody waits for so many."""
@@ -183,9 +186,15 @@ def points_of(measurements: Sequence[Measurement], versions: Mapping[str, int] |
 
 
 def _ratio(item: Measurement) -> float | None:
-    """Eager's time by that of the configuration, over the pairs of processes."""
-    arms = [(usable(pair.eager), usable(pair.compiled)) for pair in item.samples]
-    logs = [math.log(statistics.median(one) / statistics.median(other)) for one, other in arms if one and other]
+    """Eager's time by that of the configuration, over the pairs of processes: of the lower quartiles, which what else
+    runs on the machine disturbs less than medians.
+    """
+    arms = [(sorted(usable(pair.eager)), sorted(usable(pair.compiled))) for pair in item.samples]
+    logs = [
+        math.log(percentile(one, _UNDISTURBED) / percentile(other, _UNDISTURBED))
+        for one, other in arms
+        if one and other
+    ]
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
