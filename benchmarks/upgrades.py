@@ -172,7 +172,7 @@ def main() -> None:
         if options.equal:
             for number in range(options.equal):
                 name = list(programs)[number % len(programs)]
-                found = upgrade(programs[name], "--from", options.old, "--to", options.old)
+                found = upgrade(programs[name], "--from", options.old, "--to", options.old, "--pairs", "5")
                 changed = [each["name"] for each in found["measures"] if each["verdict"] != "same"]
                 quiet = not found["changes"] and not changed
                 wrong += not quiet

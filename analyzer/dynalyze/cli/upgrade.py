@@ -13,6 +13,7 @@ from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import (
     compile_options,
+    count_option,
     observation_of,
     seconds_option,
     shown_options,
@@ -47,6 +48,7 @@ _STATUSES = {"timed_out": 4, "failed": 3, "interrupted": 130}
 )  # fmt: skip
 @click.option("--no-bench", is_flag=True, help="Do not measure speed, memory and outputs.")
 @seconds_option("--seconds", "Timed seconds, of all pairs of processes together.", 5.0)
+@count_option("--pairs", "The most pairs of processes; below 5 no difference can be shown.", DEFAULT_PAIRS)
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the page of `dynalyze diff` for the two runs.")
 @click.option(
@@ -121,7 +123,7 @@ def _plan(options: dict[str, Any], target: Any) -> Any:
     from dynalyze.cli.explain import short_bench
 
     plan = short_bench({**options, "bench_seconds": options["seconds"]}, target)
-    return replace(plan, pairs=DEFAULT_PAIRS, prices=False)
+    return replace(plan, pairs=options["pairs"], prices=False)
 
 
 def _shown(found: Upgrade, options: dict[str, Any]) -> Upgrade:
