@@ -39,6 +39,7 @@ def first_worse(
     """
     versions = _read(listed)
     tried = {version: Tried(version) for version in versions}
+    tried[versions[0]].note = f"torch {versions[0]}: what the others are held against"
 
     def python(version: str) -> str:
         say(f"torch {version}: setting up its environment")
