@@ -125,6 +125,7 @@ class Measured(msgspec.Struct):
 
     speed: Speedup | None = None
     latency_ms: tuple[float, float] | None = None
+    phase: Word = "forward"
     memory: tuple[int, int] | None = None
     outputs: Outputs = msgspec.field(default_factory=Outputs)
 
@@ -328,7 +329,7 @@ def _outputs(outputs: Outputs) -> Iterator[Change]:
 
 
 def settings_changed(before: Report, after: Report) -> list[Difference]:
-    """Settings of torch that both versions have, with another value: most are defaults that changed."""
+    """Public settings of torch that both versions have, with another value: most are defaults that changed."""
     one, other = _settings(before), _settings(after)
     return [
         Difference(name, _text(one[name]), _text(other[name]))
@@ -339,7 +340,8 @@ def settings_changed(before: Report, after: Report) -> list[Difference]:
 
 def _settings(report: Report) -> dict[Name, Any]:
     blocks = report.caches.settings if report.caches is not None else []
-    return {f"{block.of}.{name}": value for block in blocks[::-1] for name, value in block.values.items()}
+    named = ((f"{block.of}.{name}", value) for block in blocks[::-1] for name, value in block.values.items())
+    return {name: value for name, value in named if "._" not in name}
 
 
 def _text(value: Any) -> str:

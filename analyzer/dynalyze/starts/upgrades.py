@@ -116,9 +116,9 @@ def _told(sides: Sequence[_Side], measured: Measured, show: Show, notes: list[st
         )
     alike = all(each.verdict == "same" for each in measures if each.name in ("graphs", "kernels"))
     more, shown = told.measured_changes(measured, alike)
-    if measured.latency_ms is not None:
+    if measured.latency_ms is not None and any(each.kind == "speed" for each in shown):
         one_ms, other_ms = measured.latency_ms
-        comparison.measurements = [Measurement("as measured in turns", "forward", one_ms, other_ms, other_ms / one_ms)]
+        comparison.measurements = [Measurement("in turns", measured.phase, one_ms, other_ms, other_ms / one_ms)]
     return Upgrade(
         before=Interpreter(first.python, first.torch),
         after=Interpreter(second.python, second.torch),
@@ -200,6 +200,7 @@ class _Turns:
         medians = [latency([each for pair in pairs for each in side(pair)]) for side in (_first, _second)]
         if medians[0] is not None and medians[1] is not None:
             found.latency_ms = medians[0].p50, medians[1].p50
+            found.phase = self._arms[0].request.phase
 
     def outputs(self, found: Measured) -> None:
         """Each against its own eager and fp64; the second, on the calls of the first, also against its values."""

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from comparison_reports import again, at, broken, compiled, report
 from dynalyze.comparison import upgrades
 from dynalyze.comparison.reports import compare
-from dynalyze.comparison.types import Comparison
+from dynalyze.comparison.types import Comparison, Difference
 from dynalyze.comparison.upgrades import Change, Interpreter, Measured, Outputs, Tried, Upgrade
 from dynalyze.render.upgrade_text import render_json, render_upgrade
 from dynalyze.report import Graph, Kernel, Report
+from dynalyze.report.caches import Caches, SettingBlock
 from dynalyze.report.measurements import Interval, Speedup
 from dynalyze.starts import versions
 from dynalyze.starts.upgrades import _Side, _told
@@ -220,3 +221,12 @@ def test_a_version_that_cannot_be_installed_is_one_line(monkeypatch: pytest.Monk
 def test_a_list_that_is_none_is_refused(listed: str) -> None:
     with pytest.raises(UsageError, match="--versions"):
         versions.first_worse(listed, (), "python", Environments.compare, print)  # type: ignore[arg-type]
+
+
+def test_settings_whose_default_changed_are_named() -> None:
+    def with_settings(**values: Any) -> Report:
+        return report(caches=Caches(settings=[SettingBlock("inductor_config", values)]))
+
+    before = with_settings(combo_kernels=False, max_fusion_size=64, gone=1, _private=1)
+    after = with_settings(combo_kernels=True, max_fusion_size=64, new=1, _private=2)
+    assert upgrades.settings_changed(before, after) == [Difference("inductor_config.combo_kernels", "False", "True")]
