@@ -36,7 +36,7 @@ _AUDITED = {"os.system": "ran", "subprocess.Popen": "ran", "socket.connect": "co
             "os.rename": "renamed", "os.mkdir": "made", "os.putenv": "set", "os.unsetenv": "unset"}  # fmt: skip
 _OF_TORCH = ("b'TORCH", "b'TRITON", os.devnull, str(Path(tempfile.gettempdir()) / "torchinductor_"))
 """Variables that torch sets while it compiles, and where it writes."""
-_TORCH = str(Path(torch.__file__).parent)
+_TORCH = (str(Path(torch.__file__).parent), "<eval_with_key>")  # Its files, and its graphs as code.
 _WRITES = frozenset("wax+")
 _LARGEST_FILE = 1 << 20
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
