@@ -44,7 +44,7 @@ CONSEQUENCES = [r for r in recipes() if r.kind == "consequence"]
 WITH_CONFIG = [r for r in recipes() if r.config]
 DIFFERENTIATED = [r for r in recipes() if "requires_grad=True" in r.inputs and r.id not in NO_GRADIENT]
 # What they are about happens to numbers that are dynamic.
-DYNAMIC = ("number-text",)
+DYNAMIC = ("number-text", "symbolic-flag")
 # From this version on torch traces what they are about.
 TRACED = {"python-random": "2.15"}
 SECOND_BREAK = "*** While handling this graph break"

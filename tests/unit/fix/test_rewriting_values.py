@@ -311,3 +311,38 @@ def test_numpy_on_numbers_is_left_to_python(was: str, becomes: str | None) -> No
 def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:
     assert changed(ITEM, "y = gains[n]  # here\nreturn y") == {}
     assert changed(ITEM, "y = sorted(x)  # here\nreturn y") == {}  # Rows cannot be compared.
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("f(x, causal=maybe is not None and size > 1)", "True if maybe is not None and size > 1 else False"),
+        ("f(x, causal=flag)", "True if flag else False"),
+        ("f(x, not size == 1)", "True if not size == 1 else False"),
+        ("f(x, x > 1)", None),  # A tensor.
+        ("f(x, maybe or flag)", None),  # Not always a bool.
+        ("f(x, size)", None),
+    ],
+)
+def test_a_flag_that_hangs_on_a_size_is_decided_first(was: str, becomes: str | None) -> None:
+    found = changed("TypeError when making fake tensor call", f"y = {was}  # here\nreturn y")
+    assert ("symbolic-flag" in found) is (becomes is not None)
+    assert becomes is None or becomes in found["symbolic-flag"]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("self.encode(x, mask=mask)", "self.encode(x, mask=mask, is_causal=False)"),
+        ("self.encode(x, mask)", "self.encode(x, mask, is_causal=False)"),
+        ("self.encode(x)", None),
+        ("self.encode(x, mask=mask, is_causal=True)", None),
+        ("self.encode(x, **mask)", None),
+        ("self.f(x, mask=mask)", None),
+    ],
+)
+def test_torchs_encoder_is_told_that_the_mask_may_be_any(was: str, becomes: str | None) -> None:
+    encoder = Value("nn.Module", "torch.nn.modules.transformer.TransformerEncoder")
+    found = changed(ITEM, f"y = {was}  # here\nreturn y", {**rewriting_cases.KNOWN, "self.encode": encoder})
+    assert ("any-mask" in found) is (becomes is not None)
+    assert becomes is None or becomes in found["any-mask"]

@@ -25,7 +25,7 @@ def compute_in_python(site: Site) -> Iterator[Proposal]:
     for node in walk(site.statement, lambda each: isinstance(each, cst.Call)):
         assert isinstance(node, cst.Call)
         function = _function(site, node)
-        if function is not None and node.args and all(_is_number(site, each.value) for each in node.args):
+        if function is not None and node.args and all(is_number(site, each.value) for each in node.args):
             changes[node.func] = cst.parse_expression(function)
     if changes:
         yield Proposal(
@@ -45,14 +45,14 @@ def _function(site: Site, call: cst.Call) -> str | None:
     return (_WITHIN_INT if within and len(call.args) == 1 else _ALIKE).get(called(call))
 
 
-def _is_number(site: Site, node: cst.BaseExpression) -> bool:
+def is_number(site: Site, node: cst.BaseExpression) -> bool:
     """Whether an expression is a number of Python's, or a shape."""
     if isinstance(node, cst.Integer | cst.Float):
         return True
     if isinstance(node, cst.BinaryOperation):
-        return _is_number(site, node.left) and _is_number(site, node.right)
+        return is_number(site, node.left) and is_number(site, node.right)
     if isinstance(node, cst.Subscript):
-        return _is_number(site, node.value)
+        return is_number(site, node.value)
     if isinstance(node, cst.Call):
         return called(node) in ("size", "len", "numel") and isinstance(node.func, cst.Attribute | cst.Name)
     found = site.value(node)
