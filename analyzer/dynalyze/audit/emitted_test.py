@@ -13,7 +13,7 @@ from typing import Any
 from dynalyze.bench.bisect import cases
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
-from dynalyze.facts.wrong_numbers import right_backend, search_of, wrong_answers
+from dynalyze.facts.wrong_numbers import right_without, search_of, wrong_answers
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy
 
@@ -83,8 +83,8 @@ def _test(report: Report, test: Accuracy, request: WorkerRequest, variant: str, 
     what = what.replace("\\", "/").replace('"', "'")
     name = re.sub(r"\W+", "_", f"{words} {variant}").strip("_").lower()
     script = Path(report.folder, found.repro) if found is not None and found.repro else None
-    without = right_backend(found) if found is not None else ""
-    round_it = f"    # Works round it: torch.compile(..., backend={without!r}).\n" if without else ""
+    without = right_without(found).strip("`") if found is not None else ""
+    round_it = f"    # Works round it: {without}\n" if without else ""
     if script is not None and script.is_file():
         kept = file.with_name(f"{file.stem}_{script.name}")
         for one, other in ((script, kept), (script.with_suffix(".pt"), kept.with_suffix(".pt"))):

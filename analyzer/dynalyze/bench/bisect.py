@@ -25,6 +25,8 @@ _LADDER: tuple[tuple[BisectStage, str], ...] = (
     ("dynamo", "eager"), ("aot_autograd", "aot_eager"), ("decompositions", "aot_eager_decomp_partition"),
     ("inductor", "inductor"),
 )  # fmt: skip
+_PARTS = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "lowerings")
+_ALL = 1 << 30
 _FEW_MODULES = 3
 _FAULT_SHOWN = 1
 """The exit status of a script that shows the fault."""
@@ -159,6 +161,8 @@ class Search:
                 self._note(f"The operations could not be judged: {error.message}.")
         if not found.op:
             self._into_modules(found.stage)
+        if found.stage == "inductor":
+            self.into_inductor()
 
     def _hidden(self) -> None:
         """The answers are right: does each operation in the compiled code round as it may?"""
@@ -215,7 +219,7 @@ class Search:
             "aot_autograd", f"{backend}, nothing decomposed", verdict, answer["rmse"], reason=answer["reason"]
         )
         self.found.stages.append(run)
-        return stage if verdict in ("suspicious", "not comparable") else "decompositions"
+        return "decompositions" if self._as_eager(answer) else stage
 
     def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
         """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""
@@ -273,6 +277,40 @@ class Search:
         self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
         if stage != "dynamo":
             self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
+
+    def into_inductor(self) -> None:
+        """Which of torch's own switches makes the answers right, and down to which pass or lowering?"""
+        for part in _PARTS:
+            if not self._is_right(part=part, kept=0):
+                continue
+            self.found.part = part
+            right, wrong = 0, self._take("stage", stage="inductor", part=part, kept=_ALL)["applied"]
+            while wrong - right > 1:
+                middle = (right + wrong) // 2
+                if self._is_right(part=part, kept=middle):
+                    right = middle
+                else:
+                    wrong = middle
+            last = self._take("stage", stage="inductor", part=part, kept=wrong)
+            self.found.applied = last["last"] if last["verdict"] == "suspicious" else ""
+            if self.found.applied and part != "lowerings" and self._is_right(disabled=self.found.applied):
+                self.found.workaround = f"torch._inductor.config.disabled_passes = '{self.found.applied}'"
+            return
+
+    def _is_right(self, **switched: Any) -> bool:
+        """Whether Inductor's answers are, with something switched off that would have come."""
+        self._say(f"without {str(switched.get('part') or switched['disabled']).replace('_', ' ')}")
+        try:
+            answer = self._take("stage", stage="inductor", **switched)
+        except WorkerFailed:
+            return False
+        return ("disabled" in switched or bool(answer["applied"])) and self._as_eager(answer)
+
+    def _as_eager(self, answer: dict[str, Any]) -> bool:
+        """Whether the answers are right; where eager refuses the calls: whether compiled does."""
+        refuses = any(fault.contract == "exception" for fault in self._test.contracts)
+        refused = refuses and answer["reason"].startswith("Eager fails")
+        return refused or answer["verdict"] not in ("suspicious", "not comparable")
 
     def _take(self, step: str, **details: Any) -> dict[str, Any]:
         """The answer to a step, of one process as long as that lives. Raises WorkerFailed where it could not be taken,

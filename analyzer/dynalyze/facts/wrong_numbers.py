@@ -16,10 +16,22 @@ def search_of(test: Accuracy, bisections: list[Bisection]) -> Bisection | None:
     return next((each for each in bisections if (each.configuration, each.phase) == key and not each.hidden), None)
 
 
-def right_backend(found: Bisection) -> str:
-    """The last backend on the way to the wrong stage whose answers were right; "" where there was none."""
+def right_without(found: Bisection) -> str:
+    """A setting that was tried and gives right answers: without the pass at fault, or the last backend on the way to
+    the wrong stage whose answers were right; "" where there was none.
+    """
+    if found.workaround:
+        return f"`{found.workaround}`"
     before = list(takewhile(lambda run: run.verdict != "suspicious", found.stages))
-    return next((run.backend for run in reversed(before) if run.verdict != "not comparable"), "")
+    right = next((run.backend for run in reversed(before) if run.verdict != "not comparable"), "")
+    return f"`backend='{right}'`" if right else ""
+
+
+def wrong_part(found: Bisection) -> str:
+    """`the pass remove_noop_ops`, `the lowering of div`; "" where no part of Inductor is known."""
+    if not found.applied:
+        return found.part.replace("_", " ")
+    return f"the {'lowering of' if found.part == 'lowerings' else 'pass'} {found.applied}"
 
 
 def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:

@@ -197,6 +197,9 @@ class Bisection(msgspec.Struct):
     `hidden`: the answers themselves are not suspicious, an operation on the way to them is; `stages` are verdicts on
     operations then. The errors are those of the operation, against fp64 on the inputs that it had. `gradient`: what is
     wrong is the gradient that the operation or module passes on. `judged` counts the results that were looked at.
+
+    `part` of Inductor: without it the answers are right, and wrong from its pass or lowering `applied` on. `workaround`
+    is a setting that was tried, and made them right.
     """
 
     configuration: Name
@@ -220,6 +223,9 @@ class Bisection(msgspec.Struct):
     compiled_rmse: float | None = None
     nonfinite: int = 0
     judged: int = 0
+    part: Word = ""
+    applied: Quote = ""
+    workaround: Quote = ""
 
 
 CellStatus = Literal["runs", "breaks", "recompiles", "eager_error", "compile_error", "not_here", "timeout", "crash"]

@@ -57,7 +57,7 @@ def test_the_target_is_asked_again_from_where_the_file_lies(file: Path) -> None:
     (asked,) = _asked(file)
     assert Path(asked["source"]["path"]).resolve() == file.parents[1] / "net.py"
     assert asked["configuration"] == {"name": "default", "backend": "aot_eager"} and "variant" not in asked
-    assert "# Works round it: torch.compile(..., backend='eager')." in file.read_text()
+    assert "# Works round it: backend='eager'\n" in file.read_text()
     assert "has stride (1, 2)" in file.read_text() and "subprocess" not in file.read_text()
 
 

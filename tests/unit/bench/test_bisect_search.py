@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dynalyze.bench.bisect import Search, first_wrong, smallest_wrong
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
-from dynalyze.report.measurements import Accuracy
+from dynalyze.report.measurements import Accuracy, BrokenContract
 
 
 def _children(path: str) -> list[str]:
@@ -52,12 +52,25 @@ def test_nothing_wrong_below_is_the_model_itself() -> None:
 class _Pool:
     """One worker, with the verdict of each stage; `own_kernels` is AOTAutograd that decomposes nothing."""
 
-    def __init__(self, verdicts: dict[str, str]) -> None:
+    def __init__(self, verdicts: dict[str, str], reason: str = "") -> None:
         self._verdicts = verdicts
+        self._reason = reason
+        self.planted: dict[str, int] = {}
 
     def ask(self, name: str, **details: Any) -> dict[str, Any]:
         verdict = self._verdicts.get("own_kernels" if details.get("own_kernels") else details.get("stage", ""), "equal")
-        return {"verdict": verdict, "nonfinite": 0, "rmse": None, "reason": ""}
+        answer = {"verdict": verdict, "nonfinite": 0, "rmse": None, "reason": self._reason}
+        return answer | self._switched(details.get("part", ""), details.get("kept", 0))
+
+    def _switched(self, part: str, kept: int) -> dict[str, Any]:
+        """Of Inductor with a part off but for so many: wrong from the planted one on, by its place among twenty."""
+        planted = self.planted.get(part)
+        if not part:
+            return {}  # As with the pass disabled, by its name: right.
+        names = [f"{part} {number}" for number in range(20)]
+        wrong = planted is None or kept > planted
+        last = names[min(kept, 20) - 1] if 0 < kept <= 20 else ""
+        return {"verdict": "suspicious" if wrong else "equal", "applied": len(names), "last": last}
 
     def empty_caches(self) -> None:
         return None
@@ -80,7 +93,34 @@ class _Pool:
 def test_the_stage_is_the_first_wrong_one_and_decompositions_count_as_such_wherever_they_are_made(
     verdicts: dict[str, str], stage: str
 ) -> None:
-    pool: Any = _Pool(verdicts)
+    assert _search(_Pool(verdicts)).first_stage() == stage
+
+
+@given(st.sampled_from(["pre_grad_passes", "post_grad_passes", "lowerings"]), st.integers(0, 19))
+def test_the_pass_or_lowering_is_found_wherever_it_stands(part: str, number: int) -> None:
+    pool = _Pool({})
+    pool.planted[part] = number
+    search = _search(pool)
+    search.into_inductor()
+    assert (search.found.part, search.found.applied) == (part, f"{part} {number}")
+    setting = f"torch._inductor.config.disabled_passes = '{part} {number}'"
+    assert search.found.workaround == ("" if part == "lowerings" else setting)
+
+
+def test_a_fault_that_no_switch_removes_names_no_part() -> None:
+    search = _search(_Pool({}))
+    search.into_inductor()
+    assert (search.found.part, search.found.applied) == ("", "")
+
+
+def test_where_eager_refuses_the_calls_compiled_that_refuses_them_too_is_right() -> None:
+    pool = _Pool({"aot_autograd": "suspicious", "own_kernels": "not comparable"}, "Eager fails: RuntimeError.")
+    assert _search(pool).first_stage() == "aot_autograd"
+    refused = BrokenContract("exception", "A call", "RuntimeError", "gives an answer")
+    assert _search(pool, refused).first_stage() == "decompositions"
+
+
+def _search(pool: Any, *faults: BrokenContract) -> Search:
     request = WorkerRequest(source={}, configuration=Configuration("default"))
-    search = Search(Accuracy("default", verdict="suspicious"), request, pool, None, "", lambda line: None)
-    assert search.first_stage() == stage
+    test = Accuracy("default", verdict="suspicious", contracts=list(faults))
+    return Search(test, request, pool, None, "", lambda line: None)

@@ -211,6 +211,36 @@ def test_without_decompositions_that_take_part_in_autograd_its_own_kernels_are_t
     assert torch.ops.aten.dropout.default.py_kernels == kernels
 
 
+def test_a_part_of_inductor_is_switched_off_after_so_many_inside_alone() -> None:
+    bisector = importlib.import_module("torch._inductor.compiler_bisector").CompilerBisector
+    names: list[str] = []
+
+    def is_off(part: str, name: str) -> bool:
+        return bool(bisector.disable_subsystem("inductor", part, lambda: name))
+
+    enabled = bisector.bisection_enabled
+    with numerics.part_off("lowerings", 1, names):
+        assert [is_off("lowerings", "add"), is_off("post_grad_passes", "a pass"), is_off("lowerings", "div")] == [
+            False, False, True,
+        ]  # fmt: skip
+        assert bisector.bisection_enabled
+    assert names == ["add", "div"] and not is_off("lowerings", "mul") and bisector.bisection_enabled == enabled
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Inductor's own imports.
+def test_without_lowerings_and_without_a_pass_inductor_is_right_where_these_are_wrong() -> None:
+    """1.0 // 0.1 is 9 in eager; the lowering of torch 2.13 gives 10. A bool of ones summed up as half is half."""
+    importlib.import_module("torch._dynamo").reset()
+    with numerics.part_off("lowerings", 0, names := []):
+        divided = torch.compile(lambda x, y: x // y)(torch.tensor([1.0]), torch.tensor([0.1]))
+    assert divided.item() == 9 and names
+    importlib.import_module("torch._dynamo").reset()
+    with numerics.part_off("post_grad_passes", 0, names := []):
+        summed = torch.compile(lambda: torch.ones(2, 5, dtype=torch.bool).cumsum(1, dtype=torch.float16))()
+    assert summed.dtype == torch.float16 and names
+
+
 def test_float32_is_multiplied_in_float32_inside_alone() -> None:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")

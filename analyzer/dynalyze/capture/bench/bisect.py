@@ -1,6 +1,7 @@
 """The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
 
-stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing
+stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing; with
+            `part` that part of Inductor is off, but for the `kept` that come first; with `disabled` one pass is
 operations  one run in which every operation is judged where it stands
 children    the submodules of a module
 modules     the accuracy test with some submodules compiled and the rest in eager
@@ -9,7 +10,7 @@ modules     the accuracy test with some submodules compiled and the rest in eage
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -72,14 +73,25 @@ class Bisector:
         compiled_so_far = self._as_far_as(command["stage"])
         part = replace(compiled_so_far, autocast="", region="")
 
+        applied: list[str] = []
+
         def target() -> Callable[..., Any]:
+            applied.clear()
             model = self._workload.model
             if "paths" not in command:
                 return configured(model, compiled_so_far, self._device)
             made = compile_only(model, command["paths"], lambda one: configured(one, part, self._device))
             return configured(made, replace(compiled_so_far, compile=False), self._device)
 
-        with numerics.own_kernels() if command.get("own_kernels") else nullcontext():
+        kept = command.get("kept", 0)
+        switched: AbstractContextManager[Any] = nullcontext()
+        if command.get("own_kernels"):
+            switched = numerics.own_kernels()
+        elif part_of_inductor := command.get("part"):
+            switched = numerics.part_off(part_of_inductor, kept, applied)
+        elif disabled := command.get("disabled"):
+            switched = numerics.pass_disabled(disabled)
+        with switched:
             answer = accuracy(self._workload, target, compiled_so_far, self._device)
         worst: Answer = next(iter(answer.get("tensors") or ()), {})
         return {
@@ -89,6 +101,8 @@ class Bisector:
             "kind": worst.get("kind", ""),
             "rmse": worst.get("compiled_rmse"),
             "nonfinite": worst.get("nonfinite", 0),
+            "applied": len(applied),
+            "last": applied[kept - 1] if 0 < kept <= len(applied) else "",
         }
 
     def _operations(self, command: dict[str, Any]) -> Answer:

@@ -69,6 +69,46 @@ def own_kernels() -> Iterator[bool]:
             operation._dispatch_cache.clear()
 
 
+@contextlib.contextmanager
+def part_off(part: str, kept: int, names: list[str]) -> Iterator[None]:
+    """Compile what follows without a part of Inductor, by the switches of torch's own bisector: one of its groups of
+    passes, or `lowerings`, in whose place aten's kernels run. The first `kept` that come stay on; `names` gets those
+    that came since it was empty, and nothing where torch has no such switches.
+    """
+    try:
+        from torch._inductor.compiler_bisector import CompilerBisector
+    except ImportError:
+        yield
+        return
+
+    def disabled(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
+        if subsystem != part:
+            return False
+        names.append(debug_info() if debug_info is not None else "")
+        return len(names) > kept
+
+    own = {name: vars(CompilerBisector)[name] for name in ("disable_subsystem", "bisection_enabled")}
+    CompilerBisector.disable_subsystem = staticmethod(disabled)
+    CompilerBisector.bisection_enabled = True  # Caches are passed by: they know nothing of the switches.
+    try:
+        yield
+    finally:
+        for name, value in own.items():
+            setattr(CompilerBisector, name, value)
+
+
+@contextlib.contextmanager
+def pass_disabled(name: str) -> Iterator[None]:
+    """Compile what follows without an Inductor pass of this name, by the setting that users have for it.
+
+    Raises:
+        AttributeError: this torch has no such setting.
+    """
+    config = _inductor_config()
+    with config.patch(disabled_passes=name):
+        yield
+
+
 def can_emulate(backend: Any) -> bool:
     """Whether the backend is Inductor, and can be told to round where eager does."""
     return backend == "inductor" and hasattr(_inductor_config(), "emulate_precision_casts")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.facts.wrong_numbers import search_of, wrong_answers
+from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_part
 from dynalyze.render.view.links import Anchors, Listed, first
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
@@ -65,6 +65,7 @@ class Search:
     def __init__(self, found: Bisection) -> None:
         known = {
             "Stage": stage_name(found),
+            "Part of it": wrong_part(found),
             "Module": f"{found.module} ({found.module_class})" if found.module else found.module_class,
             "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
             "Line": f"{found.file}:{found.line}" if found.file and found.line else "",

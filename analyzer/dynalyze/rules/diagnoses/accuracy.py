@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.facts.wrong_numbers import right_backend, search_of, wrong_answers, wrong_operation
+from dynalyze.facts.wrong_numbers import right_without, search_of, wrong_answers, wrong_operation, wrong_part
 from dynalyze.report import Advice, Location, Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
@@ -37,8 +37,8 @@ def _advice_on(found: Bisection | None) -> Advice:
     if found.repro:
         maker = f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
         action = f"Run `python {found.repro}`: it shows the fault alone. Send it to whoever makes the {maker}."
-    elif without := right_backend(found):
-        action = f"{action} Until then `backend='{without}'` gives right answers."
+    elif without := right_without(found):
+        action = f"{action} Until then {without} gives right answers."
     elif found.stage == "dynamo":
         action = (
             f"Look in {found.module_class or 'the function'} for code that runs otherwise under compile "
@@ -46,6 +46,8 @@ def _advice_on(found: Bisection | None) -> Advice:
             "`torch.compiler.disable` on it gives eager's answers."
         )
     why = "Found by running it stage by stage"
+    if part := wrong_part(found):
+        why += f"; the answers are right without {part}"
     if found.op:
         why += f"; the operation was judged on the very inputs that it had in the compiled run ({found.why})"
     elif found.module:
