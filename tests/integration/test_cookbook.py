@@ -334,12 +334,18 @@ def parse_break(payload: str, error: BaseException | None) -> Break:
             gb_type,
             found["why"],
             context[1] if context else "",
-            f"{location.file}:{location.function}",
+            f"{location.file}:{location.function}\n:{innermost(error)}",
             read_statement(sources.block(location), sources.expression(location)),
         ),
         whole_frame="Failed to handle graph break gracefully" in payload,
         line=location.line,
     )
+
+
+def innermost(error: BaseException | None) -> str:
+    """The function of the line that breaks, which may be torch's own."""
+    stack = getattr(error, "real_stack", None)
+    return stack[-1].name if stack else ""
 
 
 def user_line(error: BaseException | None, payload: str) -> tuple[str, int, str, int | None, int | None] | None:

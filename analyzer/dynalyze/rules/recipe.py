@@ -54,7 +54,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         gb_types: the `gb_type` texts of PyTorch it can explain. Empty where PyTorch has no type for it.
         match: a regular expression that must be found in what PyTorch says of the break, where the operation and the
             types are named; "" fits every break.
-        place: a regular expression for the file and function of the break, which may be found in place of `match`.
+        place: a regular expression for the file and function of the break, or of torch's own function that breaks,
+            which may be found in place of `match`.
         shape: how the statement must be written, so that the change shown is one of it: a name in `statement_shapes`.
             "" fits every statement; where the source is not known, no shape fits.
         rank: decides between several recipes that fit; the higher one wins.
@@ -185,7 +186,8 @@ def find(broken: Broken) -> Recipe | None:
 
 def recipe_of(found: GraphBreak) -> Recipe | None:
     """The recipe for a graph break of a report."""
-    place = f"{found.location.file}:{found.location.function}"
+    within = found.stack[-1:]  # torch's own line, where a function of torch breaks that the user's line calls.
+    place = "\n".join(f"{each.file}:{each.function}" for each in (found.location, *within))
     code = read_statement(found.block, found.expression)
     return find(Broken(found.gb_type, found.explanation, found.context, place, code))
 
@@ -205,7 +207,7 @@ def setting_of(found: GraphBreak) -> str:
 def _fits(recipe: Recipe, broken: Broken) -> bool:
     words = f"{broken.gb_type}\n{broken.explanation}\n{broken.context}"
     said = bool(recipe.match or not recipe.place) and re.search(recipe.match, words) is not None
-    there = bool(recipe.place) and re.search(recipe.place, broken.place) is not None
+    there = bool(recipe.place) and re.search(recipe.place, broken.place, re.MULTILINE) is not None
     return (said or there) and (not recipe.shape or SHAPES[recipe.shape](broken.written))
 
 

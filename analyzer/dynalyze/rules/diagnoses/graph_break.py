@@ -62,6 +62,8 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
     whose = f"This line is in {package}."
     if inner.file != found.location.file:
         whose = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
+        if recipe is not None and recipe.place:  # It is for those who call that function.
+            return msgspec.structs.replace(advice, action=f"{advice.action} {whose}{around}")
         if recipe is not None:
             return Advice(action=f"{whose}{around}", why=advice.why, link=advice.link)
     told = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
