@@ -54,7 +54,8 @@ def notes(found: Upgrade) -> list[str]:
         for which, run in runs
         if run.status in ("failed", "timed_out", "interrupted")
     ]
-    return [*ended, *([found.outputs.note] if found.outputs.note else [])]
+    told = any(change.kind == "outputs" for change in found.changes)  # With the note as its advice.
+    return [*ended, *([found.outputs.note] if found.outputs.note and not told else [])]
 
 
 def values(change: Change) -> str:
@@ -78,8 +79,10 @@ def amount(name: MeasureName, value: float | None) -> str:
 
 def measure_verdict(measure: Measure, found: Upgrade) -> str:
     """Worse, better, same or changed; of speed with the ratio and its interval."""
-    if measure.name != "latency_ms" or found.speed is None:
+    if measure.name != "latency_ms":
         return measure.verdict
+    if found.speed is None:
+        return "not judged: only one pair of processes"
     shown = found.speed.verdict != "no difference shown"
     return f"{measure.verdict}: {ratio_words(found.speed) if shown else no_difference(found.speed)}"
 

@@ -161,6 +161,12 @@ def test_the_text_and_the_document() -> None:
     assert [each["direction"] for each in document["changes"]] == ["worse", "worse", "better"]
 
 
+def test_one_pair_of_processes_is_no_verdict_on_speed() -> None:
+    same = report(environment=NEW)
+    text = render_upgrade(upgraded([same], [same], Measured(latency_ms=(1.0, 2.0))), color=False, width=100)
+    assert "not judged: only one pair" in text
+
+
 def test_equal_reports_tell_nothing() -> None:
     same = report(broken(at(20)), recompiles=[again()], compilations=[compiled()], environment=NEW)
     found = upgraded([same, same], [same, same])

@@ -16,24 +16,25 @@ from dynalyze.capture.bench.state_snapshot import held_tensors
 
 
 def save(file: Path, runs: Runs, model: Callable[..., Any]) -> None:
-    """Write what eager gave, twice, and what compiled gave, with a digest of the weights. Tensors and words alone."""
-    sides = {"eager": runs.eager, "again": runs.again, "compiled": runs.compiled}
-    documents = {name: _document(run) for name, run in sides.items()}
+    """Write what eager gave, twice, compiled and fp64, with a digest of the weights. Tensors and words alone."""
+    sides = {"eager": runs.eager, "again": runs.again, "compiled": runs.compiled, "exact": runs.exact}
+    documents = {name: _document(run) for name, run in sides.items() if run is not None}
     torch.save({**documents, "weights": weights_digest(model)}, file)
 
 
 def judged(file: Path, runs: Runs, model: Callable[..., Any]) -> dict[str, Any]:
     """Eager and compiled of this interpreter against those of the one that saved: the verdict of each, and why.
 
-    `comparable` is false where the weights are not the same: then other values say nothing.
+    Of fp64 it is that one's too: where this one computes something else, its own would agree with it. `comparable` is
+    false where the weights are not the same: then other values say nothing.
     """
     found = torch.load(file, weights_only=True)
-    theirs = {name: _run(found[name]) for name in ("eager", "again", "compiled")}
+    theirs = {name: _run(document) for name, document in found.items() if name != "weights"}
     answer: dict[str, Any] = {"comparable": found["weights"] == weights_digest(model)}
     for name, mine in (("eager", runs.eager), ("compiled", runs.compiled)):
         both = Runs(
             eager=theirs[name], again=theirs["again"] if name == "eager" else theirs[name],
-            compiled=replace(mine, positions=[(_said(mine),)]), exact=runs.exact, tolerance=runs.tolerance,
+            compiled=replace(mine, positions=[(_said(mine),)]), exact=theirs.get("exact"), tolerance=runs.tolerance,
             tokens=runs.tokens,
         )  # fmt: skip
         worst = (judge(both) or [Judged("", "output", "equal")])[0]
