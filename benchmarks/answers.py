@@ -265,6 +265,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     from dynalyze.bench.bisect import Search
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
     from dynalyze.capture.bench.worker import Session
+    from dynalyze.facts.wrong_numbers import wrong_part
     from dynalyze.report.measurements import Accuracy
 
     source = {
@@ -287,6 +288,9 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
             )
             search = Search(test, request, asked, None, "", lambda line: None)
             found["named"] = search.first_stage()
+            if entry.get("parts") and found["named"] == "inductor":
+                search.into_inductor()
+                found["part"] = wrong_part(search.found)
         return found
 
 
@@ -406,6 +410,7 @@ def main() -> None:
     parser.add_argument(
         "--ladder", action="store_true", help="go on with the later stages where the named one is right"
     )
+    parser.add_argument("--parts", action="store_true", help="with --found, ask for the part of Inductor too")
     parser.add_argument("--write", action="store_true", help="write the versions into the table")
     options = parser.parse_args()
     whole = table()
@@ -414,7 +419,8 @@ def main() -> None:
     found: dict[str, dict[str, Any]] = {}
     for python in options.python or [sys.executable]:
         version = version_of(python)
-        for entry, answer in zip(entries, asked(python, entries, options.found, options.ladder), strict=True):
+        given = [entry | {"parts": options.parts} for entry in entries]
+        for entry, answer in zip(entries, asked(python, given, options.found, options.ladder), strict=True):
             for name in ("wrong", "right", "error"):
                 entry[name] = _with(entry.get(name, []), version, answer["verdict"] == name)
             if not entry["error"]:
@@ -429,6 +435,7 @@ def main() -> None:
             if ours := answer.get("dynalyze"):
                 found[entry["issue"]] = ours
                 named = f", {ours['named']} for {entry.get('fault', 'unknown')}" if "named" in ours else ""
+                named += f", {ours['part'] or 'no part'}" if "part" in ours else ""
                 line += f"\n    dynalyze: {ours['verdict']}{named}  {ours.get('reason', ours.get('differs'))}"
             print(line[:600], flush=True)
             if options.write:
