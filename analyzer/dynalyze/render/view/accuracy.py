@@ -70,6 +70,7 @@ class Search:
             "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
             "Line": f"{found.file}:{found.line}" if found.file and found.line else "",
             "What is wrong": found.why,
+            "Setting that makes it right": found.workaround,
             "Script that shows it": f"python {found.repro}" if found.repro else "",
         }
         asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
