@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dynalyze.bench.run import Benchmarks
     from dynalyze.capture.shapes import Dim
     from dynalyze.report import Report
+    from dynalyze.report.plans import CompilePlan
 
 _PAIRS, _PAIR_SECONDS = 8, 2.0
 """Pairs of processes of those ways that are close to the best, and timed seconds of each."""
@@ -135,7 +136,7 @@ class _Measuring:
         left = max(_LEAST_BUDGET, self._ends - time.monotonic())
         return measure_ways(replace(wanted, total=left), self._wish.in_passes, self.versions, self._found)
 
-    def plan(self, report: Report) -> Any:
+    def plan(self, report: Report) -> CompilePlan:
         from dynalyze.bench.choice import compile_plan
 
         found = compile_plan(report.measurements, self._wish, versions=self.versions, lines=self._found.lines)

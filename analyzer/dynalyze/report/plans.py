@@ -109,4 +109,3 @@ class CompilePlan(msgspec.Struct):
     not_measured: list[NotMeasured] = []
     shapes: ShapePlan | None = None
     budget: float | None = None
-    notes: list[Message] = []

@@ -96,7 +96,7 @@ def _warm_ranges(plan: CompilePlan) -> list[str]:
 def notes(plan: CompilePlan) -> list[str]:
     """From when on which way is best, where the verdict does not say so, and what was not measured."""
     found = [f"{capital(ranges_words(plan.ranges))}.", *_warm_ranges(plan)] if plan.choice and plan.ranges else []
-    return [*found, *(f"{each.configuration}: {each.reason}." for each in plan.not_measured), *plan.notes]
+    return [*found, *(f"{each.configuration}: {each.reason}." for each in plan.not_measured)]
 
 
 def pasted(plan: CompilePlan) -> str:
