@@ -57,7 +57,7 @@ def test_a_worse_effect_is_told_with_both() -> None:
 
 def test_recompiles_functions_and_latency_are_there() -> None:
     shown = flat(compared())
-    assert "New recompile: Ranker.forward: the size of a tensor changed (history)" in shown
+    assert "New recompile: Ranker.forward: the dtype of a tensor changed (history)" in shown
     assert "Fixed recompile: Ranker.forward: the recompile limit was reached" in shown
     assert re.search(r"Ranker.forward \d.* -> \d", shown)
     assert "default, forward 4 ms -> 3 ms, ratio 0.75" in shown
