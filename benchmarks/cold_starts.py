@@ -230,6 +230,14 @@ def plain_starts(program: Path, folder: Path) -> dict[str, Counted]:
         found[way] = start(**options)
     filled(elsewhere)
     found["cache_folder"] = start(where=elsewhere)
+    root = folder / "root"
+    (root / "app").mkdir(parents=True)
+    (root / "tmp").mkdir()
+    shutil.copy(program, root / "app")
+    filled(root / "cache")
+    variables |= {"USER": "app", "LOGNAME": "app", "TMPDIR": str(root / "tmp")}
+    inside = {"where": root / "cache", "what": root / "app" / program.name}
+    found["container"] = start(**inside, cwd=root / "app", variables=variables)
     found["artifacts"] = start("load", where=empty)
     return found
 

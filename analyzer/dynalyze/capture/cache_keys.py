@@ -14,7 +14,7 @@ from dynalyze.capture.trace_records import cut
 SETTINGS = ("inductor_config", "inductor_config_comms", "autograd_config", "custom_backend_codegen_configs")
 """Components that are hundreds of settings each, alike in almost all keys of a process."""
 
-_RECORDS = {
+RECORDS = {
     "fx_graph_cache_hit": ("fx_graph", "hit"),
     "fx_graph_cache_miss": ("fx_graph", "miss"),
     "aotautograd_cache_hit": ("autograd", "hit"),
@@ -32,18 +32,22 @@ _DIGEST, _LONGEST = 16, 400
 class CacheKeys:
     """Reads the records of the caches. Settings go to a text of their own, once."""
 
-    def __init__(self, write_text: Callable[[str], str], emit: Callable[[Event], None]) -> None:
-        self.readers = dict.fromkeys(_RECORDS, self._read)
+    def __init__(self, write_text: Callable[[str], str], emit: Callable[[Event], None] | None = None) -> None:
+        """`emit` takes what is known of the variables that this process has set; a log knows nothing of these."""
+        self.readers = dict.fromkeys(RECORDS, self._read)
         self._write_text = write_text
         self._emit = emit
         self._blocks: dict[str, str] = {}
         self._told = False
 
     def _read(self, name: str, content: Any, text: str) -> CacheLooked:
-        cache, state = _RECORDS[name]
+        cache, state = RECORDS[name]
         if cache == "pgo":
             return CacheLooked(cache=cache, state=state)
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except ValueError:  # A log whose texts were cut short still says what was asked, and how it ended.
+            found = {}
         lines = [str(line) for line in found.get("components") or ()]
         event = CacheLooked(
             cache=cache, state=state, digest=str(found.get("key") or ""),
@@ -51,7 +55,7 @@ class CacheKeys:
             saved=_seconds(found, "time_saved_ns", 1e9) or _seconds(found, "time_saved_ms", 1e3),
         )  # fmt: skip
         self._take_apart(event, [*lines, *cache_keys.more_lines(lines)])
-        if not self._told:
+        if self._emit is not None and not self._told:
             self._told = True
             self._emit(CacheVariables(cache_keys.variables_of_settings()))
         return event

@@ -54,6 +54,7 @@ def cache(context: click.Context, /, **options: Any) -> int:
     dynalyze cache model.py --portable    and in other places, with the filled cache
     dynalyze cache before.json after.json two reports of dynalyze explain
     dynalyze cache before.json model.py   a report and a run now
+    dynalyze cache trace-1/ trace-2/      two folders that TORCH_TRACE named, or logs in them
     dynalyze cache OLD NEW                two of vLLM's cache_key_factors.json, or folders that hold one
 
     Your own cache folder is neither read nor written. TARGET is one of `dynalyze explain`.
@@ -112,20 +113,22 @@ def _observation(context: click.Context, target: str | None, arguments: tuple[st
 
 
 def _written(name: str) -> Path | None:
-    """A report or vLLM's factors; None for a target."""
+    """A report, vLLM's factors or logs of torch; None for a target."""
     from dynalyze.comparison.vllm_factors import FILE
 
     path = Path(name)
     if path.is_dir() and not name.startswith("hf:"):
         found = sorted(path.rglob(FILE))
-        return found[0] if found else None
-    return path if path.suffix == ".json" else None
+        return found[0] if found else path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
+    return path if path.suffix in (".json", ".log") else None
 
 
 def _factors(path: Path) -> dict[str, Any] | None:
     from dynalyze.comparison.vllm_factors import is_factors
     from dynalyze.files.read_write import read_input
 
+    if path.suffix != ".json":
+        return None
     try:
         content = json.loads(read_input(path))
     except OSError as error:
@@ -136,7 +139,11 @@ def _factors(path: Path) -> dict[str, Any] | None:
 
 
 def _report(path: Path) -> Report:
-    return read_report(path, hint=_HINT)
+    if path.suffix == ".json":
+        return read_report(path, hint=_HINT)
+    from dynalyze.launch.logs import report_from_logs
+
+    return report_from_logs(path)
 
 
 def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:

@@ -18,8 +18,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
+from dynalyze.capture.cache_keys import RECORDS as CACHE_RECORDS
+from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.events import (
     BreakSeen,
+    CacheLooked,
     CompileEnded,
     CompileStarted,
     ErrorSeen,
@@ -162,16 +165,18 @@ _RANK = re.compile(r"rank_(\d{1,9})_")
 _VERSION = "torch_version"
 # Torch writes one of these once Dynamo has built the guards of a frame: it has compiled code then.
 _GUARDS = ("dynamo_cpp_guards_str", "dynamo_guards")
-_EVENTS = frozenset(TraceRecords().readers)
+_EVENTS = frozenset(TraceRecords().readers).union(CACHE_RECORDS)
 _KINDS = CONTEXT_KEYS.union(_EVENTS, ("str", _VERSION, *_GUARDS))
 _KINDS_WITH_TEXT = CONTEXT_KEYS.union(
-    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"}, BYPASSES
+    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"}, BYPASSES,
+    CACHE_RECORDS,
 )
 
 # What all logs together hold beyond these is left out, and said to be: a report of more is of no use to anybody.
 MOST_EVENTS = 80_000
 MOST_TEXT = 16 << 20
 _SHORT_TEXT = 2000
+_MOST_SETTINGS = 64
 _MOST_RANK = 10**9
 
 _DAMAGED = (msgspec.ValidationError, AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError)
@@ -182,7 +187,8 @@ class TraceLog:
     """One log: the processes that wrote it, in the order of their first records.
 
     `unreadable` counts lines that are neither a record nor part of one's text, and records that make no sense;
-    `omitted` the events beyond `MOST_EVENTS`; `unmeasured` the compiles whose metrics are missing.
+    `omitted` the events beyond `MOST_EVENTS`; `unmeasured` the compiles whose metrics are missing. `settings` are the
+    texts that `CacheLooked.settings` refers to, by their numbers.
     """
 
     path: Path
@@ -193,6 +199,7 @@ class TraceLog:
     processes: list[ProcessLog] = field(default_factory=list)
     quoted: dict[tuple[str, int], str] = field(default_factory=dict)
     torch_folder: str = ""
+    settings: list[str] = field(default_factory=list)
 
 
 def read_trace(path: Path, share: int = 1) -> TraceLog:
@@ -325,6 +332,8 @@ class _Reader:
             found.text = place
         elif isinstance(found, BreakSeen | ErrorSeen | RecompileSeen):
             self._share_text(found)
+        elif isinstance(found, CacheLooked):
+            self._limit(found)
         if found is not None:
             process.add(found, head.metadata, text)
 
@@ -344,9 +353,27 @@ class _Reader:
         # A forked process goes on in its parent's log, with its parent's table of file names.
         parent = self._now.get(pid) or next(iter(self._now.values()), None)
         process = TraceProcess(pid, dict(parent.records.files) if parent is not None else None)
+        process.records.readers.update(CacheKeys(self._write_settings).readers)
         self._now[pid] = process
         self._all.append(process)
         return process
+
+    def _write_settings(self, text: str) -> str:
+        """Settings are hundreds of lines, alike in almost all keys of all processes: kept once, referred to by number."""
+        kept = self._log.settings
+        if text not in kept:
+            if len(kept) >= _MOST_SETTINGS:
+                return ""
+            kept.append(text)
+        return str(kept.index(text))
+
+    def _limit(self, event: CacheLooked) -> None:
+        """Leave a key without components once the texts of the log fill their room; its digest stays."""
+        size = sum(len(value) for *_, value in event.components)
+        if size > self._room:
+            event.components = []
+        else:
+            self._room -= size
 
     def _share_text(self, event: BreakSeen | ErrorSeen | RecompileSeen) -> None:
         """Keep a text once, however many compiles repeat it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from dynalyze.capture.events import GraphSeen, TorchLoaded
+from dynalyze.capture.events import CacheLooked, GraphSeen, TorchLoaded
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.torch_trace import MOST_EVENTS, TraceLog, is_trace, place_of, read_text, read_trace
 from dynalyze.facts.build import assemble
@@ -110,16 +110,21 @@ def _run(logs: Sequence[TraceLog]) -> RunLog:
     for number, log in enumerate(logs):
         for event in _graphs(log.processes):  # A reference to a text names its log before the place in it.
             event.text = f"{number}/{event.text}"
-    paths = [log.path for log in logs]
-    return RunLog(processes, sum(log.unreadable for log in logs), partial(_text, paths))
+        for event in (event for process in log.processes for event in process.events if isinstance(event, CacheLooked)):
+            event.settings = [f"{number}/{name}" for name in event.settings if name]
+    return RunLog(processes, sum(log.unreadable for log in logs), partial(_text, logs))
 
 
-def _text(paths: Sequence[Path], reference: str) -> str:
+def _text(logs: Sequence[TraceLog], reference: str) -> str:
+    """The text of a graph by its place in a log, of settings by their number."""
     number, found, place = reference.partition("/")
     if not found:
         return ""
+    log = logs[int(number)]
+    if place.isdigit():
+        return log.settings[int(place)]
     try:
-        return read_text(paths[int(number)], place)
+        return read_text(log.path, place)
     except OSError:
         return ""
 

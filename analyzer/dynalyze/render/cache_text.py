@@ -65,7 +65,7 @@ def _uses(summary: Summary, found: CacheComparison) -> None:
         table.add_row(words.CACHES[name], *(one_line(cell or "not asked") for cell in cells))
     if "pgo" not in names:
         table.add_row(words.CACHES["pgo"], words.NO_PROFILE)
-    table.add_row("compiling", *(f"{start.compile_seconds:.1f} s of {start.seconds:.1f} s" for start in starts))
+    table.add_row("compiling", *map(words.compiling, starts))
     summary.table(table)
     summary.line()
     for start in starts[-1:]:

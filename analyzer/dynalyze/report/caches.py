@@ -17,7 +17,7 @@ DifferenceKind = Literal[
     "torch", "device", "variable", "setting", "path", "order", "state", "threads", "pass", "tag", "inputs", "constant",
     "graph", "kernel", "arguments", "names", "new", "not_kept", "other",
 ]  # fmt: skip
-Way = Literal["again", "home", "working_folder", "program", "cache_folder", "artifacts"]
+Way = Literal["again", "home", "working_folder", "program", "cache_folder", "container", "artifacts"]
 
 
 class KeyComponent(msgspec.Struct):

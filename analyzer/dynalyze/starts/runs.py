@@ -135,6 +135,7 @@ def _moves(observation: Observation, place: _Place) -> Iterator[_Moved]:
     yield _Moved("working_folder", _in_folder(observation, work), place.cache)
     yield _Moved("program", _copied(observation, place.folder / "copy"), place.cache)
     yield _Moved("cache_folder", observation, place.folder / "moved" / "cache")
+    yield _Moved("container", _in_container(observation, place.folder / "root"), place.folder / "root" / "cache")
     load: Observation | str = "the program left without Python's knowledge, or this torch has no artifacts"
     if place.artifacts.is_file():
         load = replace(observation, settings=_LOAD.format(file=str(place.artifacts)))
@@ -175,6 +176,17 @@ def _copied(observation: Observation, folder: Path) -> Observation | str:
         shutil.copyfile(file, copy)
     # What the text of the target names is the working directory's business, which stays.
     return replace(observation, target=replace(target, path=str(folder / path.name)))
+
+
+def _in_container(observation: Observation, root: Path) -> Observation | str:
+    """All of it at once, as in an image: another user and HOME, and a folder of its own for the program and for TMPDIR."""
+    copied = _copied(observation, root / "app")
+    if isinstance(copied, str):
+        return copied
+    for name in ("home", "tmp"):
+        (root / name).mkdir(parents=True)
+    user = {**_moved_home(root / "home"), "USER": "app", "LOGNAME": "app", "TMPDIR": str(root / "tmp")}
+    return _in_folder(replace(copied, switches={**copied.switches, **user}), root / "app")
 
 
 def _files(folder: Path, most: int) -> Iterator[Path]:

@@ -16,6 +16,7 @@ WAYS: dict[Way, str] = {
     "working_folder": "another working directory",
     "program": "the program in another folder",
     "cache_folder": "the cache folder elsewhere",
+    "container": "all of it at once, as in a container",
     "artifacts": "save_cache_artifacts into an empty cache",
 }
 _SAVED_FOR_NOTHING = (
@@ -95,6 +96,11 @@ def looked_up(start: Start) -> tuple[int, int, int]:
     graphs = [use for use in start.uses if use.cache in ("autograd", "fx_graph")]
     hits, misses, bypasses = (sum(getattr(use, name) or 0 for use in graphs) for name in ("hits", "misses", "bypasses"))
     return hits, misses, bypasses
+
+
+def compiling(start: Start) -> str:
+    """`3.7 s of 12.0 s`; a log does not say how long its program ran."""
+    return f"{start.compile_seconds:.1f} s" + (f" of {start.seconds:.1f} s" if start.seconds else "")
 
 
 def use_words(use: CacheUse) -> str:

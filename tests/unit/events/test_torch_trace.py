@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dynalyze.capture.events import (
     BreakSeen,
+    CacheLooked,
     CompileEnded,
     CompileStarted,
     Frame,
@@ -304,3 +305,40 @@ def test_no_record_is_too_strange(metadata: dict[str, Any], text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = read(Path(folder), record(metadata, text), WHOLE)
         assert "CompileEnded" in kinds(log)
+
+
+def key(state: str, *components: str, **fields: Any) -> bytes:
+    """What torch logs of a cache that was asked for a graph."""
+    content = {"key": "fkey", "cache_state": state, "components": components}
+    return artifact(f"fx_graph_cache_{state}", json.dumps(content, indent=2), **fields)
+
+
+def test_cache_keys_are_taken_apart_and_settings_kept_once(tmp_path: Path) -> None:
+    lines = ["[aa] gm: return x * 2", "[bb] inductor_config[max_autotune]: False"]
+    log = read(tmp_path, WHOLE, key("miss", *lines), key("hit", *lines, frame_compile_id=1))
+    one, other = (event for event in log.processes[0].events if isinstance(event, CacheLooked))
+    assert (one.cache, one.state, one.digest, one.id) == ("fx_graph", "miss", "fkey", "0/0")
+    assert (other.state, other.id) == ("hit", "0/1")
+    assert one.components == other.components == [("gm", "aa", "return x * 2")]
+    assert one.settings == other.settings == ["0"]
+    assert [json.loads(text) for text in log.settings] == [{"inductor_config": {"max_autotune": "False"}}]
+
+
+def test_keys_beyond_the_room_for_texts_keep_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_trace, "MOST_TEXT", 100)
+    monkeypatch.setattr(torch_trace, "_MOST_SETTINGS", 1)
+    lines = [f"[{'a' * 16}] gm: {'x' * 80}"]
+    settings = [f"[bb] inductor_config[threads]: {number}" for number in range(2)]
+    log = read(tmp_path, WHOLE, *(key("miss", *lines, setting) for setting in settings))
+    found = [event for event in log.processes[0].events if isinstance(event, CacheLooked)]
+    assert [bool(event.components) for event in found] == [True, False]
+    assert [event.digest for event in found] == ["fkey"] * 2 and len(log.settings) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"components": 3}', '{"components": [null, {}]}', '{"key": []', "9" * 5000])
+def test_damaged_keys_are_counted_or_left_out(tmp_path: Path, text: str) -> None:
+    log = read(tmp_path, WHOLE, artifact("fx_graph_cache_miss", text), start(frame_compile_id=1))
+    found = [event for event in log.processes[0].events if isinstance(event, CacheLooked)]
+    assert len(found) + log.unreadable == 1
+    assert all(event.components == [] for event in found)
+    assert kinds(log)[-1] == "CompileStarted"
