@@ -168,7 +168,8 @@ _GUARDS = ("dynamo_cpp_guards_str", "dynamo_guards")
 _EVENTS = frozenset(TraceRecords().readers).union(CACHE_RECORDS)
 _KINDS = CONTEXT_KEYS.union(_EVENTS, ("str", _VERSION, *_GUARDS))
 _KINDS_WITH_TEXT = CONTEXT_KEYS.union(
-    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"}, BYPASSES,
+    {_VERSION, "dynamo_output_graph", "dynamo_graph_break_reason", "dynamo_error", "recompile_reasons"},
+    BYPASSES,
     CACHE_RECORDS,
 )
 
@@ -359,7 +360,7 @@ class _Reader:
         return process
 
     def _write_settings(self, text: str) -> str:
-        """Settings are hundreds of lines, alike in almost all keys of all processes: kept once, referred to by number."""
+        """Settings are hundreds of lines, alike in almost all keys: kept once, referred to by number."""
         kept = self._log.settings
         if text not in kept:
             if len(kept) >= _MOST_SETTINGS:

@@ -179,7 +179,7 @@ def _copied(observation: Observation, folder: Path) -> Observation | str:
 
 
 def _in_container(observation: Observation, root: Path) -> Observation | str:
-    """All of it at once, as in an image: another user and HOME, and a folder of its own for the program and for TMPDIR."""
+    """All of it at once, as in an image: another user, HOME and TMPDIR, the program and the cache in other folders."""
     copied = _copied(observation, root / "app")
     if isinstance(copied, str):
         return copied

@@ -255,7 +255,7 @@ def test_texts_after_a_long_line_are_still_found(tmp_path: Path) -> None:
     graph = record({"dynamo_output_graph": {}, **ID}, "code")
     long = artifact("fx_graph_cache_miss", "x" * 20_000_000)
     log = read(tmp_path, long, graph, WHOLE)
-    seen = log.processes[0].events[0]
+    seen = log.processes[0].events[1]
     assert isinstance(seen, GraphSeen)
     assert read_text(log.path, seen.text) == "code"
 
@@ -335,7 +335,7 @@ def test_keys_beyond_the_room_for_texts_keep_their_digest(tmp_path: Path, monkey
     assert [event.digest for event in found] == ["fkey"] * 2 and len(log.settings) == 1
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"components": 3}', '{"components": [null, {}]}', '{"key": []', "9" * 5000])
+@pytest.mark.parametrize("text", ["", "[]", '{"components": 3}', '{"components": [null, {}]}', '{"key": []'])
 def test_damaged_keys_are_counted_or_left_out(tmp_path: Path, text: str) -> None:
     log = read(tmp_path, WHOLE, artifact("fx_graph_cache_miss", text), start(frame_compile_id=1))
     found = [event for event in log.processes[0].events if isinstance(event, CacheLooked)]
