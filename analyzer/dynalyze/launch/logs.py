@@ -108,10 +108,12 @@ def _run(logs: Sequence[TraceLog]) -> RunLog:
     for number, process in enumerate(processes):
         process.process = number
     for number, log in enumerate(logs):
-        for event in _graphs(log.processes):  # A reference to a text names its log before the place in it.
-            event.text = f"{number}/{event.text}"
-        for event in (event for process in log.processes for event in process.events if isinstance(event, CacheLooked)):
-            event.settings = [f"{number}/{name}" for name in event.settings if name]
+        for event in (event for process in log.processes for event in process.events):
+            # A reference to a text names its log before the place in it.
+            if isinstance(event, GraphSeen):
+                event.text = f"{number}/{event.text}"
+            elif isinstance(event, CacheLooked):
+                event.settings = [f"{number}/{name}" for name in event.settings if name]
     return RunLog(processes, sum(log.unreadable for log in logs), partial(_text, logs))
 
 
