@@ -14,6 +14,9 @@ arguments and buffers, Python values, exceptions, and where the random numbers s
     right   it does not, or it fails as eager does
     error   compiled fails where eager does not: wrong, but not silently
 
+`--minimal` lets the search of an audit reduce the program to a small one too, and runs the script of that alone; with
+`--larger` the program stands beside other layers in one function.
+
 `--found` asks dynalyze for its verdict on the same program, with the process that audits and benchmarks ask, and the
 search of an audit for the stage. `fault` in the table is the stage that is at fault by the issue or its fix, `why` the
 reason; `stage` is the first backend with wrong answers.
@@ -268,9 +271,10 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     from dynalyze.facts.wrong_numbers import wrong_part
     from dynalyze.report.measurements import Accuracy
 
+    program = PROGRAMS / f"issue_{entry['issue']}.py"
     source = {
-        "kind": "object", "path": str(PROGRAMS / f"issue_{entry['issue']}.py"), "module": None, "name": "build",
-        "inputs": [], "arguments": [], "attention": None,
+        "kind": "object", "path": str(_larger(program) if entry.get("larger") else program), "module": None,
+        "name": "build", "inputs": [], "arguments": [], "attention": None,
     }  # fmt: skip
     configuration = Configuration("default", backend=backend, dynamic="on" if entry.get("dynamic") else "auto")
     request = WorkerRequest(source=source, configuration=configuration, phase=entry.get("phase", "forward"))
@@ -286,16 +290,51 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
             test = msgspec.convert(
                 {name: answer[name] for name in answer.keys() & set(Accuracy.__struct_fields__)}, Accuracy
             )
-            search = Search(test, request, asked, None, "", lambda line: None)
+            search = Search(test, request, asked, Path(folder) / "kept", entry["issue"], lambda line: None)
             found["named"] = search.first_stage()
+            if entry.get("minimal") and found["named"] != "dynamo":
+                search.show_alone(found["named"], search.operations(found["named"]))
+                reduced = search.found.reduced
+                found["minimal"] = reduced and {name: getattr(reduced, name) for name in reduced.__struct_fields__}
+                found["repro"] = bool(search.found.repro)
             if entry.get("parts") and found["named"] == "inductor":
                 search.into_inductor()
                 found["part"] = wrong_part(search.found)
         return found
 
 
+def _larger(program: Path) -> Path:
+    """A file whose `build` gives the program beside layers that have nothing to do with it."""
+    made = Path(tempfile.mkdtemp()) / f"larger_{program.stem}.py"
+    made.write_text(_LARGER.format(folder=str(program.parent), name=program.stem), encoding="utf-8")
+    return made
+
+
+_LARGER = """
+import sys, torch
+sys.path.insert(0, {folder!r})
+from {name} import build as small
+
+def build():
+    program, calls = small()
+    torch.manual_seed(3)
+    parts = [torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64)] * 4
+    before, after = torch.nn.Sequential(*parts), torch.nn.Sequential(*parts)
+    x = torch.randn(32, 64)
+
+    def larger(*args):
+        hidden = before(x)
+        answer = program(*args)
+        return answer, torch.softmax(after(hidden) + x, -1)
+
+    return larger, calls
+"""
+
+
 class _Asked:
     """A session of this process, in the place of a pool with one worker."""
+
+    seconds_left = 300.0
 
     def __init__(self, session: Any) -> None:
         from dynalyze.bench.workers import WorkerFailed
@@ -309,7 +348,13 @@ class _Asked:
             raise self.Failed(answer["error"]["kind"], answer["error"]["message"])
         return answer
 
-    def empty_caches(self) -> None:
+    def empty_caches(self) -> Path:
+        return Path(tempfile.mkdtemp())
+
+    def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(caches)}
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return subprocess.run([sys.executable, script], env=environment, timeout=seconds, check=False).returncode
         return None
 
     def worker(self, *_: Any) -> contextlib.AbstractContextManager[Any]:
@@ -411,6 +456,8 @@ def main() -> None:
         "--ladder", action="store_true", help="go on with the later stages where the named one is right"
     )
     parser.add_argument("--parts", action="store_true", help="with --found, ask for the part of Inductor too")
+    parser.add_argument("--minimal", action="store_true", help="with --found, ask for a small program too")
+    parser.add_argument("--larger", action="store_true", help="each program beside other layers")
     parser.add_argument("--write", action="store_true", help="write the versions into the table")
     options = parser.parse_args()
     whole = table()
@@ -419,7 +466,7 @@ def main() -> None:
     found: dict[str, dict[str, Any]] = {}
     for python in options.python or [sys.executable]:
         version = version_of(python)
-        given = [entry | {"parts": options.parts} for entry in entries]
+        given = [entry | {name: getattr(options, name) for name in ("parts", "minimal", "larger")} for entry in entries]
         for entry, answer in zip(entries, asked(python, given, options.found, options.ladder), strict=True):
             for name in ("wrong", "right", "error"):
                 entry[name] = _with(entry.get(name, []), version, answer["verdict"] == name)
@@ -436,6 +483,7 @@ def main() -> None:
                 found[entry["issue"]] = ours
                 named = f", {ours['named']} for {entry.get('fault', 'unknown')}" if "named" in ours else ""
                 named += f", {ours['part'] or 'no part'}" if "part" in ours else ""
+                named += f", alone {ours['repro']}, {ours['minimal']}" if "minimal" in ours else ""
                 line += f"\n    dynalyze: {ours['verdict']}{named}  {ours.get('reason', ours.get('differs'))}"
             print(line[:600], flush=True)
             if options.write:

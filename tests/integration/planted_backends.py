@@ -138,3 +138,16 @@ def _linear_in_parts(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor |
     parts = zip(x.float().chunk(8, -1), weight.float().chunk(8, -1), strict=True)
     total = sum((one @ other.mT for one, other in reversed(list(parts))), torch.zeros(()))
     return (total if bias is None else total + bias.float()).to(x.dtype)
+
+
+def wrong_where_fused(graph: torch.fx.GraphModule, inputs: list[Any]) -> Run:
+    """A backend that computes gelu wrong where it alone uses what a linear layer gives, as a wrong fusion would."""
+    for node in list(graph.graph.nodes):
+        users = list(node.users)
+        called = node.op.startswith("call_") and all(user.op.startswith("call_") for user in users)
+        if called and _name(node) == "linear" and [_name(user) for user in users] == ["gelu"]:
+            with graph.graph.inserting_after(users[0]):
+                doubled = graph.graph.call_function(torch.mul, (users[0], 2))
+            users[0].replace_all_uses_with(doubled, delete_user_cb=lambda user: user is not doubled)  # noqa: B023
+    graph.recompile()
+    return graph.forward  # type: ignore[no-any-return]

@@ -69,7 +69,7 @@ def make():
 """
 
 _BACKEND = """
-from planted_backends import InGraph, other_order
+from planted_backends import InGraph, other_order, wrong_where_fused
 
 def wrong(graph, inputs):
     return InGraph("softmax", 1)(graph, inputs)
@@ -139,6 +139,14 @@ def test_an_operation_that_the_answers_hide(tmp_path: Path, monkeypatch: pytest.
     (found,) = searched(tmp_path, _RIGHT, "faulty:wrong", "benign", monkeypatch)
     assert found.hidden and (found.stage, found.stages[-1].backend) == ("backend", "faulty:wrong")
     assert (found.module, found.op) == ("layers.1.attention", "torch.softmax")
+    assert shows(found.repro, tmp_path)
+
+
+@pytest.mark.slow
+def test_two_operations_together_and_a_script_of_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _RIGHT, "faulty:wrong_where_fused", "suspicious", monkeypatch)
+    assert found.stage == "backend" and not found.op and found.reduced is not None
+    assert (found.reduced.operations, found.reduced.elements) == (2, 3)
     assert shows(found.repro, tmp_path)
 
 

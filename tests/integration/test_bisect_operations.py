@@ -12,7 +12,7 @@ import torch
 import torch._inductor.config
 from accuracy_runs import calls, judged, training
 from bisect_models import blocks
-from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition
+from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition, wrong_where_fused
 
 from dynalyze.capture.bench.bisect import Bisector
 from dynalyze.capture.bench.protocol import Configuration
@@ -216,6 +216,26 @@ def test_nothing_is_wrong_with_the_stages_of_torch(dtype: torch.dtype, tmp_path:
     for stage in ("aot_autograd", "decompositions"):
         answer = searched(model.to(dtype), x.to(dtype), "inductor", tmp_path, stage)
         assert answer["fault"] is None and answer["judged"] > 20 and not answer["problems"]
+
+
+def test_a_fault_of_two_operations_together_is_reduced_to_these(tmp_path: Path) -> None:
+    """None is wrong by itself: where their values are looked at, nothing is fused."""
+    model, x = blocks(2)
+    assert searched(model, x, wrong_where_fused, tmp_path)["fault"] is None
+    bisector = Bisector(calls(model, x), Configuration("tested", backend=f"{__name__}:planted"), "cpu")
+    answer = bisector.take("minimal", {"stage": "backend", "folder": str(tmp_path), "seconds": 300.0})
+    reduced = answer["reduced"]
+    assert (reduced["operations"], reduced["elements"]) == (2, 3), "a linear layer of one weight and one bias, and gelu"
+    assert reduced["operations_before"] > 20 and reduced["elements_before"] > 50_000 and reduced["tried"]
+    script = (tmp_path / answer["scripts"][0]["script"]).read_text()
+    assert "nn.functional.gelu" in script and f"{reduced['elements_before']:,} elements" in script
+
+
+def test_what_is_right_is_not_reduced(tmp_path: Path) -> None:
+    model, x = blocks(1)
+    bisector = Bisector(calls(model, x), Configuration("tested", backend="aot_eager"), "cpu")
+    answer = bisector.take("minimal", {"stage": "aot_autograd", "folder": str(tmp_path), "seconds": 300.0})
+    assert answer == {"reduced": None, "scripts": []}
 
 
 @pytest.mark.filterwarnings("ignore:dynamo_pgo force disabled")

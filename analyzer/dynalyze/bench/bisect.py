@@ -16,7 +16,7 @@ from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable
-from dynalyze.report.audit import Bisection, BisectStage, StageRun
+from dynalyze.report.audit import Bisection, BisectStage, Reduced, StageRun
 from dynalyze.report.measurements import Accuracy
 
 DEFAULT_FOLDER = Path("dynalyze-reports")
@@ -32,6 +32,9 @@ _FAULT_SHOWN = 1
 """The exit status of a script that shows the fault."""
 _SCRIPT_SECONDS = 120.0
 _ALL_SCRIPTS_SECONDS = 600.0
+_REDUCTION_SECONDS = 120.0
+_REDUCTION_SHARE = 1 / 3
+"""Of the time that is left."""
 
 IsWrong = Callable[[Sequence[str]], bool]
 """Whether the answers are wrong when these submodules are compiled, and all else runs in eager."""
@@ -154,11 +157,13 @@ class Search:
         if found.stage == "dynamo":
             self._note("The graphs that Dynamo captured compute something else than the Python code.")
         else:
+            fault = None
             try:
-                if (fault := self._operations(found.stage)) is not None:
+                if (fault := self.operations(found.stage)) is not None:
                     self._take_over(fault)
             except WorkerFailed as error:
                 self._note(f"The operations could not be judged: {error.message}.")
+            self.show_alone(found.stage, fault)
         if not found.op:
             self._into_modules(found.stage)
         if found.stage == "inductor":
@@ -167,11 +172,11 @@ class Search:
     def _hidden(self) -> None:
         """The answers are right: does each operation in the compiled code round as it may?"""
         last, backend = self._last
-        wrong = self._operations(last)
+        wrong = self.operations(last)
         if wrong is None:
             return
         for stage, name in self._before:
-            earlier = self._operations(stage)
+            earlier = self.operations(stage)
             rmse = earlier["fault"]["compiled_rmse"] if earlier else None
             self.found.stages.append(StageRun(stage, name, "suspicious" if earlier else "benign", rmse))
             if earlier is not None:
@@ -181,6 +186,7 @@ class Search:
             self.found.stages.append(StageRun(last, backend, "suspicious", wrong["fault"]["compiled_rmse"]))
         self.found.stage = last
         self._take_over(wrong)
+        self.show_alone(last, wrong)
 
     def first_stage(self) -> BisectStage:
         """Up the ladder until the answers are suspicious; the last rung is the test that was made before."""
@@ -221,7 +227,7 @@ class Search:
         self.found.stages.append(run)
         return "decompositions" if self._as_eager(answer) else stage
 
-    def _operations(self, stage: BisectStage) -> dict[str, Any] | None:
+    def operations(self, stage: BisectStage) -> dict[str, Any] | None:
         """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""
         self._say(f"every operation, stage {stage}")
         folder = self._pool.empty_caches()
@@ -237,15 +243,37 @@ class Search:
             setattr(self.found, name, fault[name])
         self.found.nonfinite = fault["nonfinite"] or 0
         self.found.gradient = bool(fault.get("gradient"))
+
+    def show_alone(self, stage: BisectStage, wrong: dict[str, Any] | None) -> None:
+        """A script that shows it: of a program that was reduced, or else of the operation that is `wrong`."""
         if self._keep_in is None:
-            self._note("A script that shows it quotes the program, and was not asked for.")
+            if wrong is not None:
+                self._note("A script that shows it quotes the program, and was not asked for.")
             return
-        self._say("a script that shows it")
-        script = self._first_that_shows(answer.get("scripts") or [], answer["folder"])
-        if script is None:
+        small = self._reduced(stage)
+        for answer in (small, wrong):
+            if answer is None:
+                continue
+            self._say("a script that shows it")
+            script = self._first_that_shows(answer.get("scripts") or [], answer["folder"])
+            if script is not None:
+                self.found.repro = printable(str(_kept(script, answer["folder"], self._keep_in, self._name)))
+                self.found.reduced = Reduced(**small["reduced"]) if small is not None and answer is small else None
+                return
+        if wrong is not None:
             self._note("No script shows the fault outside of the program.")
-        else:
-            self.found.repro = printable(str(_kept(script, answer["folder"], self._keep_in, self._name)))
+
+    def _reduced(self, stage: BisectStage) -> dict[str, Any] | None:
+        """A small program that is wrong by itself; None where no graph is, or the process did not live to tell."""
+        self._say("a smaller program that shows it")
+        folder = self._pool.empty_caches()
+        seconds = min(_REDUCTION_SECONDS, self._pool.seconds_left * _REDUCTION_SHARE)
+        try:
+            answer = self._take("minimal", stage=stage, folder=str(folder), seconds=seconds)
+        except WorkerFailed as error:
+            self._note(f"No smaller program was found: {error.message}.")
+            return None
+        return {**answer, "folder": folder} if answer["reduced"] else None
 
     def _first_that_shows(self, scripts: Sequence[dict[str, str]], made_in: Path) -> dict[str, str] | None:
         """None where none of them ends with the exit status that says: it is wrong."""

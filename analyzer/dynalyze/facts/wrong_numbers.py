@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, BrokenContract, TensorAccuracy
+from dynalyze.text.amounts import count_of
 
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
@@ -32,6 +33,15 @@ def wrong_part(found: Bisection) -> str:
     if not found.applied:
         return found.part.replace("_", " ")
     return f"the {'lowering of' if found.part == 'lowerings' else 'pass'} {found.applied}"
+
+
+def reduced_to(found: Bisection) -> str:
+    """`31 operations to 2, 6,344 elements of the inputs to 2`; "" where the script is of no smaller program."""
+    small = found.reduced
+    if small is None:
+        return ""
+    operations = f"{count_of(small.operations_before, 'operation')} to {small.operations:,}"
+    return f"{operations}, {count_of(small.elements_before, 'element')} of the inputs to {small.elements:,}"
 
 
 def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:

@@ -189,6 +189,18 @@ class StageRun(msgspec.Struct):
     reason: Quote = ""
 
 
+class Reduced(msgspec.Struct):
+    """How much smaller the program of the script is than the graph that it began with: operations, elements of its
+    inputs; `tried` counts the programs on the way.
+    """
+
+    operations_before: int
+    operations: int
+    elements_before: int
+    elements: int
+    tried: int
+
+
 class Bisection(msgspec.Struct):
     """Where wrong numbers come from. `stage` is the first whose result is suspicious; `module` the path of the
     submodule, `op` the operation whose result is the first to be wrong, `file` and `line` its line in the program.
@@ -199,7 +211,7 @@ class Bisection(msgspec.Struct):
     wrong is the gradient that the operation or module passes on. `judged` counts the results that were looked at.
 
     `part` of Inductor: without it the answers are right, and wrong from its pass or lowering `applied` on. `workaround`
-    is a setting that was tried, and made them right.
+    is a setting that was tried, and made them right. `reduced` is set where the script is of a smaller program.
     """
 
     configuration: Name
@@ -226,6 +238,7 @@ class Bisection(msgspec.Struct):
     part: Word = ""
     applied: Quote = ""
     workaround: Quote = ""
+    reduced: Reduced | None = None
 
 
 CellStatus = Literal["runs", "breaks", "recompiles", "eager_error", "compile_error", "not_here", "timeout", "crash"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.render.view.accuracy import accuracy_view
+from dynalyze.render.view.accuracy import Search, accuracy_view
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
-from dynalyze.report.audit import Bisection, StageRun
+from dynalyze.report.audit import Bisection, Reduced, StageRun
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, BrokenContract, InputVariant, TensorAccuracy
 from dynalyze.rules.rule import judge
 
@@ -47,6 +47,14 @@ def test_wrong_answers_name_stage_module_operation_line_and_script() -> None:
     assert finding.location is not None and (finding.location.file, finding.location.line) == ("net.py", 12)
     assert "python dynalyze-reports/net.repro.py" in finding.advice
     assert finding.detail is not None and "its error is 0.3" in finding.detail.why
+
+
+def test_how_small_the_program_of_the_script_is_made_is_told() -> None:
+    found = _found(reduced=Reduced(31, 2, 6344, 2, 13))
+    (finding,) = [each for each in judge(_report("suspicious", found)) if each.rule == "accuracy-suspicious"]
+    small = "31 operations to 2, 6,344 elements of the inputs to 2"
+    assert finding.detail is not None and f"the script is reduced from {small}" in finding.detail.why
+    assert ("Reduced", small) in Search(found).facts
 
 
 def test_without_a_search_no_place_is_made_up() -> None:
@@ -144,6 +152,7 @@ def test_the_page_says_what_the_search_found_and_names_the_script() -> None:
     assert searched.stages[1].stage == "inductor"
     assert ("Line", "net.py:12") in searched.facts and ("Operation", "torch.softmax") in searched.facts
     assert ("Script that shows it", "python dynalyze-reports/net.repro.py") in searched.facts
+    assert "Reduced" not in dict(searched.facts)
 
 
 def test_the_page_does_not_tell_people_to_search_where_a_search_was_made() -> None:

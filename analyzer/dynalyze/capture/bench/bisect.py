@@ -3,14 +3,16 @@
 stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing; with
             `part` that part of Inductor is off, but for the `kept` that come first; with `disabled` one pass is
 operations  one run in which every operation is judged where it stands
+minimal     a small program with the fault: the operation that was found, or a graph reduced
 children    the submodules of a module
 modules     the accuracy test with some submodules compiled and the rest in eager
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,15 @@ import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
 from dynalyze.capture.bench.bisect_graph import Probed, outputs_of, probed, tapped
+from dynalyze.capture.bench.bisect_minimal import Program, Reduction, SameFault, own_memory, program_of
 from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
-from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
+from dynalyze.capture.bench.bisect_scripts import (
+    CannotWrite,
+    operation_graph,
+    operation_name,
+    write_program,
+    write_scripts,
+)
 from dynalyze.capture.bench.configure import CallableGroup, CompilePart, configured, shell_of
 from dynalyze.capture.bench.failures import Failed, one_line
 from dynalyze.capture.bench.output_capture import OutputCapture
@@ -45,6 +54,7 @@ class Bisector:
         written = configuration.name == AS_WRITTEN
         self._configuration = replace(configuration, name="bisected") if written else configuration
         self._device = device or "cpu"
+        self._faults: dict[str, OperationFault] = {}
 
     def take(self, step: str, command: dict[str, Any]) -> Answer:
         """The answer to one step.
@@ -54,7 +64,7 @@ class Bisector:
         """
         steps: dict[str, Callable[[dict[str, Any]], Answer]] = {
             "stage": self._compared, "modules": self._compared,
-            "operations": self._operations, "children": self._children,
+            "operations": self._operations, "children": self._children, "minimal": self._minimal,
         }  # fmt: skip
         if step not in steps:
             raise Failed("internal", f"unknown step of a bisection {step!r}")
@@ -121,14 +131,49 @@ class Bisector:
             watch.problems.append(f"The gradients were not looked at one by one: {one_line(error)}.")
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
         if watch.fault is not None:
+            self._faults[command["stage"]] = watch.fault
             answer["fault"] = self._described(watch.fault)
             answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(command["folder"]))
         return answer
 
-    def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
-        dynamic = {"on": True, "off": False}.get(configuration.dynamic)
-        inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
-        watch = Watch(inner, TOLERANCE, gradients)
+    def _minimal(self, command: dict[str, Any]) -> Answer:
+        """A small program that is wrong by itself, made within `seconds`; scripts that show it go to `folder`."""
+        began = time.monotonic()
+        configuration = replace(self._as_far_as(command["stage"]), region="", regions={})
+        is_wrong = SameFault(configuration, self._device)
+        for program, whole in self._programs(command["stage"], configuration):
+            if time.monotonic() - began > command["seconds"]:
+                break
+            if not is_wrong(program):
+                continue
+            reduction = Reduction(is_wrong, began + command["seconds"])
+            small = reduction.reduced(program)
+            facts = {
+                "operations_before": whole.operations, "operations": small.operations,
+                "elements_before": whole.elements, "elements": small.elements, "tried": reduction.tried,
+            }  # fmt: skip
+            return {"reduced": facts, "scripts": write_program(small, facts, configuration, Path(command["folder"]))}
+        return {"reduced": None, "scripts": []}
+
+    def _programs(self, stage: str, configuration: Configuration) -> Iterator[tuple[Program, Program]]:
+        """Programs that may have the fault: the wrong operation by itself, and the graphs as they were captured; each
+        with the graph that it stands in.
+        """
+        train = self._workload.phase == "train"
+        if (fault := self._faults.get(stage)) is not None:
+            with suppress(CannotWrite):
+                graph, inputs = operation_graph(fault)
+                alone = program_of(torch.fx.GraphModule(fault.graph, graph), inputs, train=fault.gradient)
+                yield alone, program_of(fault.graph, fault.arguments, train=train)
+        kept = Kept()
+        with suppress(Exception):  # Where eager refuses the calls, the graph that it refuses was kept.
+            self._pass_through(kept, configuration)
+        for graph, inputs in kept.calls:
+            program = program_of(graph, inputs, train=train)
+            yield program, program
+
+    def _pass_through(self, watch: Watch | Kept, configuration: Configuration) -> None:
+        """One pass of the workload whose graphs the watch gets."""
         state = StateSnapshot(self._workload.model, _SEED)
         dynamo.forget_compiled()
         try:
@@ -140,6 +185,12 @@ class Bisector:
         finally:
             state.leave()
             dynamo.forget_compiled()
+
+    def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
+        dynamic = {"on": True, "off": False}.get(configuration.dynamic)
+        inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
+        watch = Watch(inner, TOLERANCE, gradients)
+        self._pass_through(watch, configuration)
         return watch
 
     def _as_far_as(self, stage: str) -> Configuration:
@@ -228,7 +279,29 @@ class Watch:
         self.judged += judge.judged
 
 
-_watching: list[Watch] = []
+@dataclass
+class Kept:
+    """Runs graphs in eager, and keeps each with the inputs of its first call."""
+
+    calls: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = field(default_factory=list)
+
+    def compiled(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        """A backend's answer."""
+        known: list[Any] = []
+
+        def call(*arguments: Any) -> Any:
+            if not known:
+                known.append(tuple(map(own_memory, arguments)))
+                self.calls.append((graph, known[0]))
+            return graph.forward(*arguments)
+
+        return call
+
+    def finish(self) -> None:
+        """Nothing is left to be done."""
+
+
+_watching: list[Watch | Kept] = []
 
 
 def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -237,7 +310,7 @@ def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., A
 
 
 @contextmanager
-def watching(watch: Watch) -> Iterator[str]:
+def watching(watch: Watch | Kept) -> Iterator[str]:
     """The name of a backend that compiles as the watch says; with Inductor, every operation rounds as in eager."""
     _watching.append(watch)
     try:

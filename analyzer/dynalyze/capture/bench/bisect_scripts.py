@@ -1,11 +1,13 @@
-"""Writes scripts that show one wrong operation alone. Whether they do is found out by running them.
+"""Writes scripts that show one wrong operation alone, or a small program. Whether they do is found out by running them.
 
-There are several: the operation by itself, or with the graph before it; inputs drawn from a seed, or the values
-themselves, kept in a file beside the script; and with the program's own file imported first, for what it sets up.
+There are several: the operation by itself, or with the graph before it; inputs that are written down where they are few
+and else drawn from a seed, or the values themselves, kept in a file beside the script; and with the program's own file
+imported first, for what it sets up.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import keyword
 import math
@@ -21,12 +23,16 @@ import torch
 from torch.fx.node import map_arg
 
 from dynalyze.capture.bench.bisect_graph import tapped
+from dynalyze.capture.bench.bisect_minimal import Program
 from dynalyze.capture.bench.bisect_operations import OperationFault
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.protocol import Configuration
 
 _MOST_BYTES = 256 << 20
+_WRITTEN = 64
 _TEMPLATE = Path(__file__).with_name("bisect_script.txt")
+_JUDGES_OPERATIONS = Path(__file__).with_name("bisect_script_operation.txt")
+_JUDGES_PROGRAMS = Path(__file__).with_name("bisect_script_program.txt")
 _HEAD = re.compile(r"^def forward\(self(?:, )?(?P<names>.*?)\)(?: -> .*?)?:", re.MULTILINE | re.DOTALL)
 _LITERALS = (bool, int, float, str, type(None), torch.dtype, torch.device)
 _BUILTINS = {"_operator": "operator"}
@@ -37,52 +43,96 @@ def write_scripts(fault: OperationFault, configuration: Configuration, folder: P
 
     What cannot be written is left out.
     """
+    written = []
+    for name, make in (("gradient", backward),) if fault.gradient else (("operation", alone), ("graph", within)):
+        with contextlib.suppress(CannotWrite):
+            form = make(fault)
+            parts = _operation_parts(form, fault)
+            written += _ways(name, form.inputs, form.imports, parts, configuration, folder)
+    return written
+
+
+def write_program(
+    program: Program, facts: dict[str, int], configuration: Configuration, folder: Path
+) -> list[dict[str, str]]:
+    """The same for a program that was reduced, as the `facts` say."""
+    try:
+        source, imports = _source(program.graph, program.graph.graph)
+    except CannotWrite as error:
+        return [{"problem": one_line(error)}]
+    names = [operation_name(node) for node in program.graph.graph.nodes if node.op.startswith("call_")]
+    reduced = (
+        "Reduced from {operations_before:,} operations to {operations:,}, and from {elements_before:,} elements of\n"
+        "the inputs to {elements:,}; {tried:,} programs were tried.\n"
+    )
+    parts = {
+        "OPERATION": " and ".join(dict.fromkeys(names[-2:])).replace("`", "'") or "nothing",
+        "WHERE": "a program",
+        "REDUCED": reduced.format(**facts),
+        "AUTOCAST": f"torch.{configuration.autocast}" if configuration.autocast else "None",
+        "JUDGED": _JUDGES_PROGRAMS.read_text(encoding="utf-8").strip(),
+        "GRAPH": source,
+        "TRAIN": repr(program.train),
+    }  # fmt: skip
+    return _ways("program", program.inputs, tuple(imports), parts, configuration, folder)
+
+
+def _ways(
+    name: str, inputs: tuple[Any, ...], imports: tuple[str, ...], parts: dict[str, str], configuration: Configuration,
+    folder: Path,
+) -> list[dict[str, str]]:  # fmt: skip
+    """The same script with inputs from everywhere that they may come from."""
     main = sys.argv[0] if sys.argv else ""
     # Imports the program's own file, where the model was taken from one.
     from_file = main.endswith(".py") and Path(main).is_file()
     prelude = [f"import_program({str(Path(main).resolve())!r})"] if from_file else []
+    ways: list[tuple[str, str, list[str]]] = [("seeded", "", []), ("saved", f"{name}_saved.pt", [])]
+    ways += [("in_program", f"{name}_in_program.pt", prelude)] if prelude else []
     written = []
-    for name, make in (("gradient", backward),) if fault.gradient else (("operation", alone), ("graph", within)):
+    for way, data, lines in ways:
         try:
-            form = make(fault)
-        except CannotWrite:
-            continue
-        ways: list[tuple[str, str, list[str]]] = [("seeded", "", []), ("saved", f"{name}_saved.pt", [])]
-        ways += [("in_program", f"{name}_in_program.pt", prelude)] if prelude else []
-        for way, data, lines in ways:
-            try:
-                script = folder / f"{name}_{way}.py"
-                script.write_text(_text(form, fault, configuration, data, lines), encoding="utf-8")
-                if data:
-                    tensors = [value.detach().cpu() for value in form.inputs if isinstance(value, torch.Tensor)]
-                    if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
-                        raise CannotWrite("its inputs are too large to be kept in a file")
-                    torch.save(tensors, folder / data)
-                written.append({"script": script.name, "data": data, "problem": ""})
-            except Exception as error:  # A value that cannot be saved; another way may do without it.
-                written.append({"problem": one_line(error)})
+            script = folder / f"{name}_{way}.py"
+            own = {
+                "IMPORTS": "\n".join([*imports, *_backend(configuration)[0], *lines]),
+                "INPUTS": _inputs(inputs, data),
+            }
+            script.write_text(_text({**parts, **own}, configuration), encoding="utf-8")
+            if data:
+                tensors = [value.detach().cpu() for value in inputs if isinstance(value, torch.Tensor)]
+                if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
+                    raise CannotWrite("its inputs are too large to be kept in a file")
+                torch.save(tensors, folder / data)
+            written.append({"script": script.name, "data": data, "problem": ""})
+        except Exception as error:  # A value that cannot be saved; another way may do without it.
+            written.append({"problem": one_line(error)})
     return written
 
 
-def _text(form: Form, fault: OperationFault, configuration: Configuration, data: str, prelude: list[str]) -> str:
-    setup, backend = _backend(configuration)
+def _operation_parts(form: Form, fault: OperationFault) -> dict[str, str]:
     name = operation_name(fault.operation).replace("`", "'")
-    options = {"mode": configuration.mode, "dynamic": {"on": True, "off": False}.get(configuration.dynamic)}
-    text = _TEMPLATE.read_text(encoding="utf-8")
-    values = {
+    return {
         "OPERATION": f"the gradient of {name}" if fault.gradient else name,
         "WHERE": form.description,
-        "TORCH": torch.__version__,
-        "IMPORTS": "\n".join([*form.imports, *setup, *prelude]),
-        "BACKEND": backend,
-        "OPTIONS": repr({name: value for name, value in options.items() if value is not None}),
+        "REDUCED": "",
         "AUTOCAST": f"torch.{fault.autocast}" if fault.autocast else "None",
+        "JUDGED": _JUDGES_OPERATIONS.read_text(encoding="utf-8").strip(),
         "GRAPH": form.graph,
         "ALONE": form.operation,
         "TOWARDS": repr(form.towards),
         "INCOMING": str(form.incoming),
-        "INPUTS": _inputs(form.inputs, data),
     }
+
+
+def _text(parts: dict[str, str], configuration: Configuration) -> str:
+    """The template with its parts; those of a part come after it."""
+    options = {"mode": configuration.mode, "dynamic": {"on": True, "off": False}.get(configuration.dynamic)}
+    values = {
+        "TORCH": torch.__version__,
+        "BACKEND": _backend(configuration)[1],
+        "OPTIONS": repr({name: value for name, value in options.items() if value is not None}),
+        **parts,
+    }
+    text = _TEMPLATE.read_text(encoding="utf-8").replace("<<JUDGED>>", values.pop("JUDGED"))
     for name, value in values.items():
         text = text.replace(f"<<{name}>>", value)
     return text
@@ -99,14 +149,15 @@ def _backend(configuration: Configuration) -> tuple[list[str], str]:
 
 
 def _inputs(values: tuple[Any, ...], data: str) -> str:
-    """The list of inputs as Python; from `data`, or drawn with the moments that they had."""
+    """The list of inputs as Python; from `data`, written down, or drawn with the moments that they had."""
     numbers = itertools.count()
 
     def source(value: Any) -> str:
         if not isinstance(value, torch.Tensor):
             return repr(value)
         number = next(numbers)
-        return f"SAVED[{number}].to({str(value.device.type)!r})" if data else _drawn(value, number)
+        made = f"SAVED[{number}].to({str(value.device.type)!r})" if data else _drawn(value, number)
+        return f"{made}.requires_grad_()" if value.requires_grad else made
 
     head = f'SAVED = torch.load(Path(__file__).with_name("{data}"), weights_only=True)\n' if data else ""
     return f"{head}INPUTS = [\n" + "\n".join(f"    {source(value)}," for value in values) + "\n]"
@@ -114,6 +165,8 @@ def _inputs(values: tuple[Any, ...], data: str) -> str:
 
 def _drawn(value: torch.Tensor, seed: int) -> str:
     shape = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.dtype}, {value.device.type!r}"
+    if value.numel() <= _WRITTEN:
+        return f"written({value.detach().flatten().tolist()}, {shape})"
     if value.is_floating_point():
         finite = value.detach().double()
         finite = finite[torch.isfinite(finite)]
@@ -148,7 +201,7 @@ class Form:
 
 def alone(fault: OperationFault) -> Form:
     """The operation by itself."""
-    operation, tensors = _operation_graph(fault)
+    operation, tensors = operation_graph(fault)
     graph = torch.fx.Graph()
     copies = {node: graph.placeholder(node.name) for node in operation.nodes if node.op == "placeholder"}
     placeholders = list(copies.values())
@@ -158,7 +211,7 @@ def alone(fault: OperationFault) -> Form:
 
 def backward(fault: OperationFault) -> Form:
     """The operation by itself, with the gradients that it got."""
-    operation, tensors = _operation_graph(fault)
+    operation, tensors = operation_graph(fault)
     names = [node.name for node in operation.nodes if node.op == "placeholder"]
     if fault.towards not in names:
         raise CannotWrite(f"the gradient is not one of {', '.join(names)}")
@@ -172,14 +225,17 @@ def within(fault: OperationFault) -> Form:
     """The operation behind all that the graph computes before it; the whole graph gives what the operation took and
     what it gave.
     """
-    operation, _ = _operation_graph(fault)
+    operation, _ = operation_graph(fault)
     used = [name for name, value in fault.inputs.items() if isinstance(value, torch.Tensor)]
     watched = tapped(fault.graph, frozenset({*used, fault.node.name}))
     graph = watched.graph.graph
     *_, output = graph.nodes
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     version = watched.version[fault.operation.name]
-    after = max(v for name, v in watched.taps if name == fault.node.name)
+    versions = [v for name, v in watched.taps if name == fault.node.name]
+    if not versions:
+        raise CannotWrite("the result is a tensor that it wrote to")
+    after = max(versions)
     outputs = list(output.args[0])
     wanted = [
         outputs[watched.taps[name, version]] if (name, version) in watched.taps else placeholders[name] for name in used
@@ -201,7 +257,7 @@ def _form(
     return Form(whole, source, every_import, inputs, description, towards, incoming)
 
 
-def _operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, ...]]:
+def operation_graph(fault: OperationFault) -> tuple[torch.fx.Graph, tuple[Any, ...]]:
     """A graph of the one operation, whose inputs are its tensors; everything else becomes a constant."""
     graph = torch.fx.Graph()
     tensors = tuple(value for value in fault.inputs.values() if isinstance(value, torch.Tensor))

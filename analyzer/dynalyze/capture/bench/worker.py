@@ -109,6 +109,7 @@ class Session:
         self._offered: dict[str, Any] = {}
         self._trials: Any = None
         self._prover: Any = None
+        self._bisector: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
@@ -232,7 +233,9 @@ class Session:
     def _bisect(self, command: Command) -> Answer:
         from dynalyze.capture.bench.bisect import Bisector
 
-        return Bisector(self._workload(), self._configuration, self._device).take(command["step"], command)
+        if self._bisector is None:
+            self._bisector = Bisector(self._workload(), self._configuration, self._device)
+        return dict(self._bisector.take(command["step"], command))
 
     def _record(self, command: Command) -> Answer:
         """The only command that records what is compiled: until the calls are steady. Nothing is timed meanwhile."""

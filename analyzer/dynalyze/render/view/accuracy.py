@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_part
+from dynalyze.facts.wrong_numbers import reduced_to, search_of, wrong_answers, wrong_part
 from dynalyze.render.view.links import Anchors, Listed, first
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
@@ -72,6 +72,7 @@ class Search:
             "What is wrong": found.why,
             "Setting that makes it right": found.workaround,
             "Script that shows it": f"python {found.repro}" if found.repro else "",
+            "Reduced": reduced_to(found),
         }
         asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
         self.title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"

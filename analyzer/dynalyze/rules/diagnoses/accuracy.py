@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.facts.wrong_numbers import right_without, search_of, wrong_answers, wrong_operation, wrong_part
+from dynalyze.facts.wrong_numbers import (
+    reduced_to,
+    right_without,
+    search_of,
+    wrong_answers,
+    wrong_operation,
+    wrong_part,
+)
 from dynalyze.report import Advice, Location, Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
@@ -46,6 +53,8 @@ def _advice_on(found: Bisection | None) -> Advice:
             "`torch.compiler.disable` on it gives eager's answers."
         )
     why = "Found by running it stage by stage"
+    if small := reduced_to(found):
+        why += f"; the script is reduced from {small}"
     if part := wrong_part(found):
         why += f"; the answers are right without {part}"
     if found.op:
