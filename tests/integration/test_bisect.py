@@ -35,6 +35,28 @@ def make():
     return model.eval(), (torch.randn(2, 16, 64),)
 """
 
+_TRACED_OTHERWISE = """
+import torch
+from bisect_models import Block, Blocks
+
+def plain(x):
+    return x
+
+@torch.compiler.substitute_in_graph(plain)
+def traced(x):
+    return x * 1.5
+
+class Odd(Block):
+    def forward(self, x):
+        return plain(super().forward(x))
+
+def make():
+    torch.manual_seed(0)
+    model = Blocks(5)
+    model.layers[3] = Odd(64)
+    return model.eval(), (torch.randn(2, 16, 64),)
+"""
+
 _NAN_IN_A_DECOMPOSITION = """
 import torch
 from torch._inductor import decomposition
@@ -112,9 +134,18 @@ def shows(script: str, tmp_path: Path) -> bool:
 
 def test_a_module_that_computes_otherwise_under_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = searched(tmp_path, _OTHERWISE_UNDER_COMPILE, "aot_eager", "suspicious", monkeypatch)
-    assert (found.stage, found.module, found.module_class) == ("dynamo", "layers.3", "Odd")
     assert [run.stage for run in found.stages] == ["dynamo"] and not found.op and not found.repro
-    assert found.file.endswith("program.py") and found.reason
+    (place,) = found.asks
+    assert (found.stage, found.exact, found.file) == ("program", True, place.file)
+    assert place.file.endswith("program.py") and place.function == "forward"
+    assert place.code == "return x * 1.5 if torch.compiler.is_compiling() else x"
+
+
+@pytest.mark.slow
+def test_a_module_that_dynamo_traces_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _TRACED_OTHERWISE, "aot_eager", "suspicious", monkeypatch)
+    assert (found.stage, found.module, found.module_class) == ("dynamo", "layers.3", "Odd")
+    assert found.file.endswith("program.py") and found.reason and not found.asks
 
 
 @pytest.mark.slow

@@ -37,7 +37,8 @@ class AuditRequest:
 
     `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
     the time limit of the run unless given. Without `scripts` nothing that quotes the program is kept beside the report.
-    `emit_test` is a file for a test that fails as long as answers are wrong.
+    `emit_test` is a file for a test that fails as long as answers are wrong. With `bits` it is searched where those of
+    right answers first differ.
     """
 
     observation: Observation
@@ -49,6 +50,7 @@ class AuditRequest:
     seconds: float | None = None
     scripts: bool = True
     emit_test: Path | None = None
+    bits: bool = False
 
 
 def audit(
@@ -117,7 +119,7 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
         with _as_note(report, _BISECT):
             from dynalyze.bench.bisect import bisect_suspicious
 
-            report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts)
+            report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts, bits=request.bits)
     if plan is not None and request.emit_test is not None:
         from dynalyze.audit.emitted_test import emit_test
 

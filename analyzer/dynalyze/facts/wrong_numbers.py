@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
+from pathlib import PurePath
 
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, BrokenContract, TensorAccuracy
@@ -50,6 +51,24 @@ def wrong_tensor(test: Accuracy) -> TensorAccuracy | None:
     return next((tensor for tensor in wrong if tensor.nonfinite), None) or next(iter(wrong), None)
 
 
+def asking_place(found: Bisection) -> str:
+    """`masking_utils.py:295`, and how many more, of a difference that is the program's own."""
+    first, others = found.asks[0], len(found.asks) - 1
+    more = f" (and {others} more)" if others else ""
+    return f"{PurePath(first.file).name}:{first.line}{more}"
+
+
+def differing_bits(found: Bisection) -> str:
+    """`the bits first differ from eager's at Inductor: the lowering of exp`, of answers that are right."""
+    if found.stage == "program":
+        return f"the bits first differ in the program's own code: {asking_place(found)} asks whether it is compiled"
+    if not found.stage:
+        return "the bits differ from eager's, at no stage that was tried again"
+    is_rounding = any(run.stage == "emulated" and run.same_bits for run in found.stages)
+    what = "where it rounds" if is_rounding else wrong_part(found)
+    return f"the bits first differ from eager's at {stage_name(found)}{f': {what}' if what else ''}"
+
+
 def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
     """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`.
 
@@ -69,6 +88,8 @@ def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
         how = "is NaN or infinite where eager's is not"
     elif tensor is not None and tensor.compiled_dtype and tensor.dtype and tensor.compiled_dtype != tensor.dtype:
         how = f"is {tensor.compiled_dtype} where eager's is {tensor.dtype}"
+    if found is not None and found.stage == "program":
+        return f"{what} is another one than eager's, because {asking_place(found)} asks whether it is compiled"
     return f"{what} {how}{f', stage: {stage_name(found)}' if found is not None and found.stage else ''}"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import Backend, Dtype, FilePath, Message, Name, Operation, Quote, Settings, Word
+from dynalyze.report.held import Backend, Dtype, FilePath, Message, Name, Operation, Quote, Settings, Source, Word
 from dynalyze.report.measurements import AccuracyVerdict, Speedup
 
 CheckStatus = Literal["passed", "failed", "unknown", "waived"]
@@ -174,12 +174,18 @@ class Warmup(msgspec.Struct):
     notes: list[Message] = []
 
 
-BisectStage = Literal["eager", "dynamo", "aot_autograd", "decompositions", "inductor", "emulated", "backend", ""]
-"""backend: one that is none of torch's own stages, and is compared as a whole."""
+BisectStage = Literal[
+    "eager", "program", "dynamo", "aot_autograd", "decompositions", "inductor", "emulated", "backend", ""
+]
+"""program: it asks whether it is compiled, and does otherwise then. backend: one that is none of torch's own stages,
+and is compared as a whole.
+"""
 
 
 class StageRun(msgspec.Struct):
-    """The accuracy test of one stage on the way down: `backend` as torch.compile takes it."""
+    """The accuracy test of one stage on the way down: `backend` as torch.compile takes it. `same_bits`: its values are
+    eager's to the bit; None where that is not known.
+    """
 
     stage: BisectStage
     backend: Backend
@@ -187,6 +193,16 @@ class StageRun(msgspec.Struct):
     rmse: float | None = None
     nonfinite: int = 0
     reason: Quote = ""
+    same_bits: bool | None = None
+
+
+class AskingPlace(msgspec.Struct):
+    """A line of the program that asks whether it is compiled, and whose answer changes what is computed."""
+
+    file: FilePath
+    line: int
+    function: Name = ""
+    code: Source = ""
 
 
 class Reduced(msgspec.Struct):
@@ -212,6 +228,12 @@ class Bisection(msgspec.Struct):
 
     `part` of Inductor: without it the answers are right, and wrong from its pass or lowering `applied` on. `workaround`
     is a setting that was tried, and made them right. `reduced` is set where the script is of a smaller program.
+
+    `asks`: with these places told that they are compiled, eager gives compiled's answers, to the bit if `exact`. The
+    stage is `program` then.
+
+    `bits`: the answers are right, and `stage` is the first whose values are not eager's to the bit; `hidden` as well.
+    `part` and `applied` are what makes the bits others then.
     """
 
     configuration: Name
@@ -239,6 +261,9 @@ class Bisection(msgspec.Struct):
     applied: Quote = ""
     workaround: Quote = ""
     reduced: Reduced | None = None
+    asks: list[AskingPlace] = []
+    exact: bool = False
+    bits: bool = False
 
 
 CellStatus = Literal["runs", "breaks", "recompiles", "eager_error", "compile_error", "not_here", "timeout", "crash"]
@@ -298,7 +323,8 @@ class AttentionMatrix(msgspec.Struct):
 
 
 STAGES: dict[BisectStage, str] = {
-    "eager": "eager", "dynamo": "Dynamo", "aot_autograd": "AOTAutograd", "decompositions": "decompositions",
+    "eager": "eager", "program": "the program's own code", "dynamo": "Dynamo",
+    "aot_autograd": "AOTAutograd", "decompositions": "decompositions",
     "inductor": "Inductor", "emulated": "Inductor, rounding as eager", "backend": "the backend itself",
 }  # fmt: skip
 

@@ -386,7 +386,8 @@ class InputVariant(msgspec.Struct):
 class Accuracy(msgspec.Struct):
     """The fp64-anchored test of one configuration; `verdict` is its worst tensor's, suspicious for a broken contract.
 
-    `deterministic` is whether eager gave the same twice; `argmax_flips` the share of rows of the logits whose largest
+    `deterministic` is whether eager gave the same twice, `same_bits` whether compiled gave eager's values to the bit
+    (None where eager does not itself); `argmax_flips` the share of rows of the logits whose largest
     entry differs between eager and compiled.
     """
 
@@ -404,3 +405,4 @@ class Accuracy(msgspec.Struct):
     contracts: list[BrokenContract] = []
     shape: dict[Name, int] = {}
     variants: list[InputVariant] = []
+    same_bits: bool | None = None

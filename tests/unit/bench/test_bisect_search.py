@@ -52,14 +52,19 @@ def test_nothing_wrong_below_is_the_model_itself() -> None:
 class _Pool:
     """One worker, with the verdict of each stage; `own_kernels` is AOTAutograd that decomposes nothing."""
 
-    def __init__(self, verdicts: dict[str, str], reason: str = "") -> None:
+    def __init__(self, verdicts: dict[str, str], reason: str = "", other_bits: Sequence[str] = ()) -> None:
         self._verdicts = verdicts
+        self._other_bits = other_bits
+        self.asks: list[dict[str, Any]] = []
         self._reason = reason
         self.planted: dict[str, int] = {}
 
-    def ask(self, name: str, **details: Any) -> dict[str, Any]:
+    def ask(self, name: str, step: str = "", **details: Any) -> dict[str, Any]:
+        if step == "own_source":
+            return {"places": self.asks, "exact": True, "asked": len(self.asks)}
         verdict = self._verdicts.get("own_kernels" if details.get("own_kernels") else details.get("stage", ""), "equal")
         answer = {"verdict": verdict, "nonfinite": 0, "rmse": None, "reason": self._reason}
+        answer["same_bits"] = details.get("stage") not in self._other_bits
         return answer | self._switched(details.get("part", ""), details.get("kept", 0))
 
     def _switched(self, part: str, kept: int) -> dict[str, Any]:
@@ -120,7 +125,34 @@ def test_where_eager_refuses_the_calls_compiled_that_refuses_them_too_is_right()
     assert _search(pool, refused).first_stage() == "decompositions"
 
 
-def _search(pool: Any, *faults: BrokenContract) -> Search:
+def test_a_difference_of_dynamo_that_the_program_asked_for_is_its_own() -> None:
+    pool = _Pool({"dynamo": "suspicious"})
+    pool.asks = [{"file": "net.py", "line": 3, "function": "forward", "code": "if is_compiling():"}]
+    search = _search(pool)
+    assert search.run() == ""
+    found = search.found
+    assert (found.stage, found.file, found.line, found.exact, found.module) == ("program", "net.py", 3, True, "")
+    assert [(at.function, at.code) for at in found.asks] == [("forward", "if is_compiling():")]
+
+
+@pytest.mark.parametrize(
+    ("other_bits", "stage"),
+    [
+        (["dynamo", "aot_autograd", "decompositions", "inductor"], "dynamo"),
+        (["decompositions", "inductor"], "decompositions"),
+        (["inductor"], "inductor"),
+        ([], ""),
+    ],
+)
+def test_the_first_stage_with_other_bits_is_named_whatever_the_verdicts_are(other_bits: list[str], stage: str) -> None:
+    search = _search(_Pool({}, other_bits=other_bits), bits=True)
+    assert search.run() == ""
+    assert (search.found.stage, search.found.bits, search.found.hidden) == (stage, True, True)
+    tried = {run.stage: run.same_bits for run in search.found.stages}
+    assert [tried[name] for name in other_bits[:1]] == [False] * bool(other_bits)
+
+
+def _search(pool: Any, *faults: BrokenContract, bits: bool = False) -> Search:
     request = WorkerRequest(source={}, configuration=Configuration("default"))
-    test = Accuracy("default", verdict="suspicious", contracts=list(faults))
-    return Search(test, request, pool, None, "", lambda line: None)
+    test = Accuracy("default", verdict="equal" if bits else "suspicious", contracts=list(faults))
+    return Search(test, request, pool, None, "", lambda line: None, bits=bits)

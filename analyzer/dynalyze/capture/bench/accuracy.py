@@ -45,12 +45,12 @@ _UNNAMED_WIDTH = 100
 
 def accuracy(
     workload: Workload, make_target: Callable[[], Target], configuration: Configuration, device: str = "cpu", *,
-    save: str = "", against: str = "",
+    save: str = "", against: str = "", emulate: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Compare what `make_target()` gives with eager and with fp64, in the fields of `measurements.Accuracy`.
 
-    The values go into the file `save`, for another interpreter; with those of another one, in the file `against`, they
-    are compared too: `across` (across.py).
+    With `emulate` Inductor rounds as eager from the beginning. The values go into the file `save`, for another
+    interpreter; with those of another one, in the file `against`, they are compared too: `across` (across.py).
 
     Everything is left as it was found, except that Dynamo forgets all that it has compiled in this process. Nothing
     that goes wrong in the target is raised: the answer is "not comparable" then, with the reason. `device` is the type
@@ -68,7 +68,7 @@ def accuracy(
         try:
             with numerics.full_float32():
                 capture = OutputCapture(workload, state)
-                test = _Test(workload, make_target, configuration, device, capture, save, against)
+                test = _Test(workload, make_target, configuration, device, capture, save, against, emulate)
                 return answer | test.compare()
         finally:
             state.leave()
@@ -87,6 +87,7 @@ class _Test:
     capture: OutputCapture
     save: str = ""
     against: str = ""
+    emulate: bool = False
     notes: list[str] = field(default_factory=list)
 
     def compare(self) -> dict[str, Any]:
@@ -175,7 +176,7 @@ class _Test:
         dynamo.forget_compiled()
         before = numerics.compiled_frames() or 0
         try:
-            with numerics.comparable_code():
+            with numerics.comparable_code(self.emulate):
                 run = self.capture.run(self.make_target())
         except Exception as error:
             raise _failed("compiled", "compile", error) from error
@@ -215,6 +216,7 @@ class _Test:
             "reason": " ".join(notes + self.notes),
             "anchored": any(each.facts.get("compiled_rmse") is not None for each in tensors),
             "deterministic": runs.repeatable,
+            "same_bits": runs.same_bits,
             "argmax_flips": argmax_flips(runs.eager, runs.compiled),
             "tensors": [
                 {"name": each.name, "kind": each.kind, "verdict": each.verdict, **each.facts}

@@ -1,7 +1,9 @@
 """The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
 
-stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing; with
-            `part` that part of Inductor is off, but for the `kept` that come first; with `disabled` one pass is
+stage       the accuracy test, compiled as far as one stage; with `emulate`, Inductor rounds as eager; with
+            `own_kernels`, AOTAutograd decomposes nothing; with `part` that part of Inductor is off, but for the
+            `kept` that come first; with `disabled` one pass is
+own_source  the places of the program that ask whether it is compiled, and so make the difference
 operations  one run in which every operation is judged where it stands
 minimal     a small program with the fault: the operation that was found, or a graph reduced
 children    the submodules of a module
@@ -20,6 +22,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
+from dynalyze.capture.bench.bisect_asking import own_source
 from dynalyze.capture.bench.bisect_graph import Probed, outputs_of, probed, tapped
 from dynalyze.capture.bench.bisect_minimal import Program, Reduction, SameFault, own_memory, program_of
 from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
@@ -64,7 +67,8 @@ class Bisector:
         """
         steps: dict[str, Callable[[dict[str, Any]], Answer]] = {
             "stage": self._compared, "modules": self._compared,
-            "operations": self._operations, "children": self._children, "minimal": self._minimal,
+            "own_source": self._own_source, "operations": self._operations, "children": self._children,
+            "minimal": self._minimal,
         }  # fmt: skip
         if step not in steps:
             raise Failed("internal", f"unknown step of a bisection {step!r}")
@@ -77,6 +81,10 @@ class Bisector:
         code = getattr(function, "__code__", None)
         file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
         return {"children": children_of(model, path), "class": type(owner).__name__, "file": file, "line": line}
+
+    def _own_source(self, command: dict[str, Any]) -> Answer:
+        dynamo_alone = self._as_far_as("dynamo")
+        return own_source(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED, bits=bool(command.get("bits")))
 
     def _compared(self, command: dict[str, Any]) -> Answer:
         """The accuracy test, with everything compiled or only the submodules of some `paths`."""
@@ -102,10 +110,12 @@ class Bisector:
         elif disabled := command.get("disabled"):
             switched = numerics.pass_disabled(disabled)
         with switched:
-            answer = accuracy(self._workload, target, compiled_so_far, self._device)
+            emulate = bool(command.get("emulate"))
+            answer = accuracy(self._workload, target, compiled_so_far, self._device, emulate=emulate)
         worst: Answer = next(iter(answer.get("tensors") or ()), {})
         return {
             "verdict": answer["verdict"],
+            "same_bits": answer.get("same_bits"),
             "reason": answer.get("reason", ""),
             "tensor": worst.get("name", ""),
             "kind": worst.get("kind", ""),

@@ -34,8 +34,18 @@ class Runs:
     @property
     def repeatable(self) -> bool:
         """Whether eager gave the same twice."""
-        mine, other = self.eager.tensors, self.again.tensors
-        return mine.keys() == other.keys() and all(identical(mine[key], other[key]) for key in mine)
+        return same_bits(self.eager, self.again)
+
+    @property
+    def same_bits(self) -> bool | None:
+        """Whether compiled gave eager's answers to the bit; None where eager itself does not."""
+        return same_bits(self.eager, self.compiled) if self.repeatable else None
+
+
+def same_bits(one: Run, other: Run) -> bool:
+    """Whether two runs gave the same tensors, every bit of them."""
+    mine, theirs = one.tensors, other.tensors
+    return mine.keys() == theirs.keys() and all(identical(mine[key], theirs[key]) for key in mine)
 
 
 @dataclass

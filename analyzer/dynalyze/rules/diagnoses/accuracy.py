@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
 
 from dynalyze.facts.wrong_numbers import (
+    asking_place,
+    differing_bits,
     reduced_to,
     right_without,
     search_of,
@@ -19,6 +22,9 @@ from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import listed
+
+_MASKS = re.compile(r"transformers[/\\]masking_utils\.py$")
+_BITS = "Nothing: the answers are as near to fp64 as those of eager."
 
 
 def _has_nan(test: Accuracy) -> bool:
@@ -40,6 +46,8 @@ def _advice_on(found: Bisection | None) -> Advice:
             "Do not ship this configuration. `dynalyze audit` finds the stage of the compiler and the operation.",
             why="Measured against fp64 in this run; where it comes from was not searched for, or not found.",
         )
+    if found.stage == "program":
+        return _advice_on_own_code(found)
     action = "Do not ship this configuration before the cause is known."
     if found.repro:
         maker = f"backend {stage_name(found)}" if found.stage == "backend" else "compiler, PyTorch"
@@ -64,6 +72,27 @@ def _advice_on(found: Bisection | None) -> Advice:
     return Advice(action, f"{why}. {found.reason}".strip().rstrip(".") + ".")
 
 
+def _advice_on_own_code(found: Bisection) -> Advice:
+    """It is no fault of the compiler: which of the two branches is meant is the program's to say."""
+    place, asks = found.asks[0], len(found.asks)
+    here = f"{place.function} ({asking_place(found)})" if place.function else asking_place(found)
+    if _MASKS.search(place.file):
+        action = (
+            "Give the model the mask that you mean, with four dimensions, or choose an attention that always gets one "
+            '(`attn_implementation="eager"`): then there is no shortcut to take or not to take.'
+        )
+    else:
+        action = f"Make both branches of {here} compute the same, or take the question out of it."
+    means = "to the bit" if found.exact else "within the tolerance"
+    why = (
+        f"This is no fault of the compiler. {here} asks whether it is compiled: `{place.code}`. "
+        f"Told in plain eager that it is, the program gives compiled's answers, {means}"
+        f"{f'; it takes these {asks} places' if asks > 1 else ', and this place alone makes the difference'}. "
+        "Which of the two is right is the program's to say: fp64 took the branch of eager"
+    )
+    return Advice(action, f"{why}. {found.reason}".strip().rstrip(".") + ".")
+
+
 def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     found = search_of(test, report.bisections)
     advice = _advice_on(found)
@@ -71,6 +100,7 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
         f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
         msgspec.structs.replace(advice, action=f"{reason} {advice.action}".strip()),
         location=_place_of(found),
+        rule="accuracy-program" if found is not None and found.stage == "program" else "",
     )
 
 
@@ -82,15 +112,26 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     "or they have another dtype or shape; or compiled breaks a contract: strides, shared memory, Python values, an "
     "exception that eager raises. The stage of the compiler, the module and the operation are named where "
     "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
-    "what comes after it rounds more.",
+    "what comes after it rounds more. accuracy-program is no fault of the compiler: the program asks whether it is "
+    "compiled and does otherwise then. accuracy-bits, with `--explain-bits`, says of right answers where their bits "
+    "first differ from eager's.",
     passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
-    more_ids=("accuracy-operation",),
+    more_ids=("accuracy-operation", "accuracy-program", "accuracy-bits"),
 )
 def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
         if test.verdict == "suspicious" and not _has_nan(test):
             yield _wrong(accuracy_suspicious, test, report, test.reason)
     for found in report.bisections:
+        if found.bits:
+            yield accuracy_suspicious.finding(
+                f"{found.configuration}, {found.phase}: {differing_bits(found)}",
+                _advice_on_own_code(found) if found.asks else Advice(_BITS, found.reason),
+                rank=710,
+                rule="accuracy-bits",
+                severity="info",
+                location=_place_of(found),
+            )
         if not found.hidden or not found.op:
             continue
         advice = _advice_on(found)

@@ -1,0 +1,125 @@
+"""The functions of torch by which code asks whether it is compiled, and other answers to them.
+
+Run on torch 2.8, 2.11, 2.13 and 2.15. A function that this torch lacks, or whose code cannot be replaced, is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from dynalyze.capture.torch_private import dynamo
+
+Question = Callable[[], Any]
+_PUBLIC = ("is_compiling", "is_dynamo_compiling", "is_exporting")
+# A function that hands the question on, as `is_tracing` and `is_torchdynamo_compiling` of transformers.
+_HANDS_ON = re.compile(r"_?is_\w*(compiling|exporting|tracing|compiled)$")
+_OF_TORCH = str(Path(torch.__file__).parent)
+# Layers are Python like a program's own. Elsewhere in torch the code of "compiled" needs that Dynamo is really there.
+_LAYERS = str(Path(torch.__file__).parent / "nn" / "modules")
+_OURS = str(Path(__file__).parents[2])
+
+
+class Place(NamedTuple):
+    """The line that asks."""
+
+    file: str
+    line: int
+    function: str
+
+
+def questions() -> dict[Question, Any]:
+    """The functions that Dynamo answers otherwise than eager, with its answers: it is asked itself, once for each.
+
+    Dynamo forgets what it has compiled.
+    """
+    known: dict[Any, None] = dict.fromkeys(
+        found for name in _PUBLIC if (found := getattr(torch.compiler, name, None)) is not None
+    )
+    with contextlib.suppress(Exception):
+        from torch._dynamo.variables.torch import tracing_state_functions
+
+        known |= dict.fromkeys(each for each, answer in tracing_state_functions().items() if answer)
+    answers: dict[Question, Any] = {}
+    for question in known:
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            eager, compiled = question(), _under_dynamo(question)
+            if compiled != eager and _can_be_replaced(question):
+                answers[question] = compiled
+    return answers
+
+
+def _under_dynamo(question: Question) -> Any:
+    def asked(x: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        return x + 1, question()
+
+    try:
+        return torch.compile(asked, backend="eager")(torch.zeros(1))[1]
+    finally:
+        dynamo.forget_compiled()
+
+
+def _can_be_replaced(question: Question) -> bool:
+    return isinstance(question, types.FunctionType) and not question.__code__.co_freevars
+
+
+@contextlib.contextmanager
+def answering(answers: dict[Question, Any], wanted: Callable[[Place], bool]) -> Iterator[list[Place]]:
+    """Answer these questions so where they are asked at a wanted place; yields the places that ask, in their order.
+
+    Only for what runs in eager. The functions stay who they are, wherever they were imported; their code is another.
+    """
+    places: dict[Place, None] = {}
+    found: list[Place] = []
+    taken: list[tuple[types.FunctionType, types.CodeType]] = []
+
+    def answer(question: types.FunctionType, otherwise: types.FunctionType) -> Any:
+        place = _asking(sys._getframe(2))
+        if place is None:
+            return otherwise()
+        if place not in places:
+            places[place] = None
+            found.append(place)
+        return answers[question] if wanted(place) else otherwise()
+
+    try:
+        for question in answers:
+            assert isinstance(question, types.FunctionType)
+            number = len(_current)
+            own = types.FunctionType(question.__code__, question.__globals__, question.__name__)
+            _current.append(functools.partial(answer, question, own))
+            names: dict[str, Any] = {}
+            exec(f"def asked():\n from {__name__} import _current\n return _current[{number}]()", names)
+            taken.append((question, question.__code__))
+            question.__code__ = names["asked"].__code__
+        yield found
+    finally:
+        for question, code in taken:
+            question.__code__ = code
+        del _current[len(_current) - len(taken) :]
+
+
+_current: list[Callable[[], Any]] = []
+
+
+def _asking(frame: types.FrameType | None) -> Place | None:
+    """The place that a question comes from, whoever handed it on; None where that is torch or we."""
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        hands_on = _HANDS_ON.match(code.co_name) is not None or file.endswith("typing_extensions.py")
+        if not hands_on:
+            is_torch = file.startswith(_OF_TORCH) and not file.startswith(_LAYERS)
+            return None if is_torch or file.startswith(_OURS) else Place(file, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
