@@ -39,7 +39,7 @@ def sentences(plan: CompilePlan) -> list[str]:
         return ["There is no plan: nothing could be measured."]
     chosen, warm = points.get(plan.choice), points.get(plan.warm_choice)
     if chosen is None:
-        return [f"{capital(ranges_words(plan.ranges))}.", *_warm_ranges(plan)]
+        return _all_ranges(plan)
     found = [f"{_asked(plan)}: {what(plan.choice)}. {_takes(plan, chosen)}."]
     if plan.start_up is not None and chosen.start_up > plan.start_up:
         found.append("No way starts within that limit; this one starts soonest.")
@@ -87,6 +87,13 @@ def ranges_words(ranges: Sequence[PlanRange]) -> str:
     return listed([first, *(f"{each.configuration} from {short_count(each.calls)} on" for each in ranges[1:])])
 
 
+def _all_ranges(plan: CompilePlan) -> list[str]:
+    """With empty caches and with warm ones; nothing is said of ways that have no point."""
+    told = ranges_words(plan.ranges)
+    told = f"Of what was measured, {told}." if plan.not_measured else f"{capital(told)}."
+    return [told, *_warm_ranges(plan)]
+
+
 def _warm_ranges(plan: CompilePlan) -> list[str]:
     told = ranges_words(plan.warm_ranges)
     same = [each.configuration for each in plan.ranges] == [each.configuration for each in plan.warm_ranges]
@@ -95,7 +102,7 @@ def _warm_ranges(plan: CompilePlan) -> list[str]:
 
 def notes(plan: CompilePlan) -> list[str]:
     """From when on which way is best, where the verdict does not say so, and what was not measured."""
-    found = [f"{capital(ranges_words(plan.ranges))}.", *_warm_ranges(plan)] if plan.choice and plan.ranges else []
+    found = _all_ranges(plan) if plan.choice and plan.ranges else []
     return [*found, *(f"{each.configuration}: {each.reason}." for each in plan.not_measured)]
 
 
