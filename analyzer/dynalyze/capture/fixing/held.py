@@ -48,6 +48,9 @@ class HeldState:
         self._tensors: list[_Tensor] = []
         self._moving: list[_Moving] = []
 
+    def __len__(self) -> int:
+        return len(self._seen)
+
     def add(self, name: str, root: Any, *, own: bool = False) -> None:
         """Hold what `root` leads to as well; globals of functions are entered where they are `own`, or the user's."""
         waiting = deque([(name, root, own)])

@@ -48,6 +48,7 @@ class Passes:
         self.held = HeldState()
         self.held.add("", model, own=True)
         self._state = state
+        state.put_back_elsewhere = {id(tensor) for _, tensor in self.held.shared()}
         self._next_hook = RemovableHandle.next_id
 
     def restore(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +41,8 @@ from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
 
 _SEED = 1337
+_MOST_KEPT = 512 << 20
+"""Bytes of tensors of passes that are kept."""
 _FEWEST_DRAWS, _MOST_REFUSED = 3, 3
 _TOLERANCES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
 _TOLERANCE, _OF_GRADIENTS = 1e-5, 10
@@ -124,6 +126,9 @@ class Prover:
         self._compiles_itself = False
         self._regions: dict[str, list[str]] = {}
         self._patience = _LEAST_PATIENCE
+        self._own_before: tuple[int, Pass] | None = None
+        self._drawn_before: dict[Hashable, tuple[Pass, set[tuple[str, int]]]] = {}
+        self._room = _MOST_KEPT
 
     def baseline(self) -> dict[str, Any]:
         """Record what the code as it is compiles, and whether it does the same twice.
@@ -195,31 +200,47 @@ class Prover:
             dynamo.forget_compiled()
 
     def _own(self, proof: Proof, change: _Change) -> None:
-        seen: set[tuple[str, int]] = set()
-        self._remembering.forget()
-        first = self._pass(self._workload, self._eager)
-        before = self._before(self._workload, change, seen)
-        proof.lines, proof.gradients = sorted(seen), _has_gradients(before)
-        with self._with(change):
-            # What happens once for all, as a message that is logged once, happens in the first pass.
-            self._remembering.forget()
-            operators: dict[str, Callable[[], str]] = {}
-            with calls_noted(change.swap.put if change.swap is not None else (), operators):
-                first_after = self._pass(self._workload, self._eager)
-            refused = next(filter(None, (check() for check in operators.values())), "")
-            eager = self._pass(self._workload, self._eager)
-        again = self._pass(self._workload, self._eager)
-        judged = self._judged("eager", self._workload, first, first_after)
-        if judged.equality != "different":
-            judged = self._judged("eager", self._workload, before, eager, again)
-        proof.own["eager"] = judged = Compared("different", refused) if refused else judged
-        if judged.equality == "different":
+        if change.swap is not None:
+            before, proof.own["eager"] = self._own_in_eager(proof, change, change.swap)
+        else:  # What is compiled makes no difference where nothing is.
+            before, proof.own["eager"] = self._unchanged(), Compared("bitwise")
+        proof.gradients = _has_gradients(before)
+        if proof.own["eager"].equality == "different":
             return
         with self._with(change):
             with self._recorded() as proof.folder:
                 self._compile(self._workload)
             traced = self._pass(self._workload, self._traced)
-        proof.own["traced"] = self._judged("traced", self._workload, before, traced, again)
+        proof.own["traced"] = self._judged("traced", self._workload, before, traced)
+
+    def _own_in_eager(self, proof: Proof, change: _Change, swap: Swap) -> tuple[Pass, Compared]:
+        """A pass of the code as it is, and the changed code against it."""
+        seen: set[tuple[str, int]] = set()
+        self._remembering.forget()
+        first = self._pass(self._workload, self._eager)
+        before = self._before(self._workload, change, seen)
+        proof.lines = sorted(seen)
+        with self._with(change):
+            # What happens once for all, as a message that is logged once, happens in the first pass.
+            self._remembering.forget()
+            operators: dict[str, Callable[[], str]] = {}
+            with calls_noted(swap.put, operators):
+                first_after = self._pass(self._workload, self._eager)
+            refused = next(filter(None, (check() for check in operators.values())), "")
+            eager = self._pass(self._workload, self._eager)
+        if refused:
+            return before, Compared("different", refused)
+        judged = self._judged("eager", self._workload, first, first_after)
+        if judged.equality != "different":
+            judged = self._judged("eager", self._workload, before, eager)
+        return before, judged
+
+    def _unchanged(self) -> Pass:
+        """The program's own calls with the code as it is, made once for all changes that leave the code alone."""
+        held = len(self._passes.held)
+        if self._own_before is None or self._own_before[0] != held:
+            self._own_before = held, self._pass(self._workload, self._eager)
+        return self._own_before[1]
 
     def _draw(
         self, proof: Proof, change: _Change, draws: int, seconds: float, sides: set[tuple[str, int]]
@@ -308,8 +329,7 @@ class Prover:
         found, ran = proof.draws, set(seen)
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
-            with ended_after(self._patience):
-                before = self._before(drawn, change, ran)
+            before = self._before_drawn(drawn, change, ran, (kind, circumstance, number))
         except (Unfit, Endless):
             return None
         if circumstance and kind not in SEARCHING and before.raised:
@@ -342,6 +362,30 @@ class Prover:
     def _before(self, workload: Workload, change: _Change, seen: set[tuple[str, int]]) -> Pass:
         with lines_run(change.swap.codes, seen) if change.swap is not None else contextlib.nullcontext():
             return self._pass(workload, self._eager)
+
+    def _before_drawn(
+        self, drawn: DrawnWorkload, change: _Change, seen: set[tuple[str, int]], draw: tuple[Kind, Circumstance, int]
+    ) -> Pass:  # fmt: skip
+        """The pass of the code as it is, made once for all changes that look at the same functions and state.
+
+        Raises:
+            Endless: it takes longer than a pass may.
+        """
+        held = self._passes.held
+        codes = frozenset(change.swap.codes) if change.swap is not None else frozenset()
+        key = draw, codes, len(held), frozenset(held.ignored)
+        if key not in self._drawn_before:
+            ran: set[tuple[str, int]] = set()
+            with ended_after(self._patience):
+                before = self._before(drawn, change, ran)
+            self._room -= sum(each.nbytes for each in before.run.tensors.values())
+            if self._room < 0:
+                seen |= ran
+                return before
+            self._drawn_before[key] = before, ran
+        before, ran = self._drawn_before[key]
+        seen |= ran
+        return before
 
     def _compile(self, workload: Workload) -> None:
         """Compile anew until nothing is compiled any more; what goes wrong shows in the next pass."""
