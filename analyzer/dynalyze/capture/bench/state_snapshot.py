@@ -104,6 +104,8 @@ def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     if one.layout is not torch.strided:
         one, other = one.to_dense(), other.to_dense()
-    return _same_bits(one, other) or torch.equal(one, other) or (
-        one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan())))
+    return (
+        _same_bits(one, other)
+        or torch.equal(one, other)
+        or (one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan()))))
     )
