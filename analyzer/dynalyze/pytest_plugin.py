@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def dynalyze() -> CompileChecks:
-    """Assertions about torch.compile: assert_no_graph_breaks, assert_no_recompiles, assert_compiles."""
+    """Assertions about torch.compile: assert_no_graph_breaks, assert_no_recompiles, assert_compiles,
+    assert_same_answers.
+    """
     from dynalyze.testing.checks import CompileChecks
 
     return CompileChecks()

@@ -38,6 +38,14 @@ def refuses(graph, inputs):
     raise RuntimeError("no kernel for relu")
 
 
+def doubles(graph, inputs):
+    return lambda *given: tuple(2 * each for each in graph.forward(*given))
+
+
+def turns(graph, inputs):
+    return lambda *given: tuple(each.t().contiguous().t() for each in graph.forward(*given))
+
+
 class Hears(list):
     """A backend that notes how often it was asked: torch's own word on what was compiled."""
 
@@ -52,7 +60,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from model import Hears, Net, Talking, refuses
+from model import Hears, Net, Talking, doubles, refuses, turns
 
 X = torch.ones(2, 4)
 SIZES = [torch.ones(size, 4) for size in (2, 3, 5, 7)]
@@ -101,6 +109,31 @@ def test_fails_for_the_backend(dynalyze):
 def test_fails_where_nothing_compiles(dynalyze):
     with torch.compiler.set_stance("force_eager"):
         dynalyze.assert_no_recompiles(Net(), X)
+
+
+def test_passes_with_the_answers_of_eager(dynalyze):
+    checks = dynalyze.compiled_with(backend="aot_eager")
+    checks.assert_same_answers(Net(), X, scale=2.0, gradients=True)
+    in_place = Net()
+    in_place.compile(backend="aot_eager")
+    dynalyze.assert_same_answers(in_place, X)
+    checks.assert_same_answers(lambda x: x.relu(), X)
+
+
+def test_fails_with_other_values(dynalyze):
+    dynalyze.compiled_with(backend=doubles).assert_same_answers(Net(), X)
+
+
+def test_fails_with_other_values_of_a_compiled_module(dynalyze):
+    dynalyze.assert_same_answers(torch.compile(Net(), backend=doubles), X)
+
+
+def test_fails_with_other_strides(dynalyze):
+    dynalyze.compiled_with(backend=turns).assert_same_answers(Net(), X)
+
+
+def test_fails_where_no_answers_are_compared(dynalyze):
+    dynalyze.compiled_with(backend=refuses).assert_same_answers(Net(), X)
 
 
 def test_fails_around_a_block_without_compiling(dynalyze):
@@ -179,7 +212,9 @@ def output_of_the_suite(folder: Path) -> str:
     (folder / "model.py").write_text(MODEL)
     (folder / "test_net.py").write_text(TESTS)
     (folder / "test_documented.py").write_text(example("pytest"))
-    done = run_pytest(folder, "-rA", "-W", "error", "test_net.py", "test_documented.py")
+    # Importing Inductor warns on this torch.
+    warns = ("-W", "error", "-W", "ignore:`torch.jit:DeprecationWarning")
+    done = run_pytest(folder, "-rA", *warns, "test_net.py", "test_documented.py")
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
@@ -204,7 +239,7 @@ def test_each_test_ends_as_its_name_says(output: str) -> None:
 def test_the_documented_example_passes(output: str) -> None:
     names = re.findall(r"def (test_\w+)", example("pytest"))
     passed = re.findall(r"^PASSED test_documented\.py::(\w+)", output, re.MULTILINE)
-    assert len(names) == 4 and sorted(passed) == sorted(names)
+    assert len(names) == 5 and sorted(passed) == sorted(names)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +253,10 @@ def test_the_documented_example_passes(output: str) -> None:
         ("test_fails_for_another_value", ["`scale` changed from 2.0 to 3.0", "torch.tensor(scale)"]),
         ("test_fails_under_fullgraph", ["compile refuses under fullgraph", 'print("shape", x.shape)']),
         ("test_fails_for_the_backend", ["it does not compile", "RuntimeError: no kernel for relu"]),
+        ("test_fails_with_other_values", ["compiled answers otherwise than eager", "its error against fp64 is"]),
+        ("test_fails_with_other_values_of_a_compiled_module", ["its error against fp64 is"]),
+        ("test_fails_with_other_strides", ["has stride (1, 2) in compiled, has stride (4, 1) in eager"]),
+        ("test_fails_where_no_answers_are_compared", ["not comparable: Compiled fails", "no kernel for relu"]),
         ("test_fails_where_nothing_compiles", ["nothing was checked", "force_eager"]),
         ("test_fails_around_a_block_without_compiling", ["nothing was checked", "No compiled function was called"]),
         ("test_fails_around_a_block_that_recompiles", ["1 recompile, expected none", "changed from 2 to 3"]),

@@ -15,12 +15,12 @@ import torch
 from dynalyze.capture.environment import compile_disabled
 from dynalyze.capture.inputs import Inputs, calls_from
 from dynalyze.capture.torch_private import dynamo
-from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
 from dynalyze.capture.torch_private.trace import TRACE_LOGGER
 from dynalyze.recording.recorder import Recording
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
+from dynalyze.testing.answers import compiled_already, wrong_here
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import visible
 
@@ -141,14 +141,24 @@ class CompileChecks:
             return _block(check, kwargs)
         return self._checked(check, fn, [Inputs(args, kwargs)], fullgraph=fullgraph)
 
+    def assert_same_answers(self, fn: Function, /, *args: Any, gradients: bool = False, **kwargs: Any) -> None:
+        """Compiled answers `fn(*args, **kwargs)` as eager does, by the accuracy test of `dynalyze bench`: values,
+        measured from fp64, and what is no number, such as strides, shared memory, exceptions and side effects. With
+        `gradients` these are compared too.
+        """
+        __tracebackhide__ = True
+        torch.compiler.reset()
+        with quiet_trace():
+            failure = wrong_here(fn, Inputs(args, kwargs), self._options, gradients=gradients)
+        if failure:
+            raise AssertionError(f"compiled answers otherwise than eager\n\n{visible(failure)}") from None
+
     def _checked(
         self, check: CompileCheck, fn: Function, calls: Sequence[Inputs], warmup: int = 0, **defaults: Any
     ) -> Recording:
         __tracebackhide__ = True
-        # What torch.compile returned, or a module after `module.compile()`, keeps its own options.
-        in_place = isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None
-        compiles = in_place or is_compiled_function(fn) or is_compiled_module(fn)
-        run = fn if compiles else torch.compile(fn, **{**defaults, **self._options})
+        # What is compiled keeps its own options.
+        run = fn if compiled_already(fn) else torch.compile(fn, **{**defaults, **self._options})
         torch.compiler.reset()
         try:
             with quiet_trace():
