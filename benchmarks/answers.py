@@ -254,8 +254,6 @@ def verdict_of_dynalyze(entry: dict[str, Any]) -> dict[str, Any]:
     """What the accuracy test of `audit` and `bench` says of the program, and the stage that the search of an audit
     names (`named`): on Inductor, and where that answers rightly with the backend that ends at the stage at fault.
     """
-    if hasattr(_module(entry), "use"):
-        return {"verdict": "not asked", "reason": "The fault shows between calls, which no target of one call has."}
     on_inductor = _tested(entry, "inductor")
     elsewhere = entry["stage"] != "inductor" and on_inductor["verdict"] != "suspicious"
     return _tested(entry, BACKENDS[entry["stage"]]) if elsewhere else on_inductor

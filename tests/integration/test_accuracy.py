@@ -294,6 +294,46 @@ def test_a_side_effect_of_a_closure_is_one_too_and_one_that_is_kept_is_none() ->
     assert [(each.contract, each.place) for each in found.contracts] == [("side effect", "lost")]
 
 
+def test_tensors_of_a_closure_are_put_back_and_a_write_that_is_lost_or_made_is_told() -> None:
+    counted, lost, made = torch.zeros(2), torch.zeros(2), torch.zeros(2)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        counted.add_(1)
+        compiling = torch.compiler.is_compiling()
+        (made if compiling else lost).add_(0)
+        return x + counted[0]
+
+    found = judged(calls(function, SQUARE))
+    assert found.deterministic and verdicts(found)["output"] == "equal", "each run begins with zeros"
+    assert {(each.contract, each.place, each.compiled) for each in found.contracts} == {
+        ("side effect", "lost", "is left as it was"), ("side effect", "made", "counts a write"),
+    }  # fmt: skip
+    assert not counted.any()
+
+
+def test_data_and_buffers_that_a_call_puts_in_the_place_of_others_are_put_back() -> None:
+    class Replaces(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.total = self.total + x.sum()
+            return x * self.total
+
+    model = Replaces()
+    before, weight = model.total, torch.ones(3)
+
+    def gives_other_data(x: torch.Tensor) -> torch.Tensor:
+        weight.data = torch.cat([x[0], x[0]]).double()
+        return x + 1
+
+    assert judged(calls(model, SQUARE)).verdict == "equal"
+    assert model.total is before and not float(before)
+    judged(calls(gives_other_data, SQUARE))
+    assert weight.tolist() == [1.0, 1.0, 1.0] and weight.dtype is torch.float32
+
+
 def test_what_eager_does_otherwise_each_time_is_no_contract() -> None:
     drawn = iter(range(100))
     found = judged(calls(otherwise(lambda x: (x + 1, next(drawn)), lambda x: (x + 1, -1)), SQUARE))

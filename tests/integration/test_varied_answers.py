@@ -67,6 +67,57 @@ def test_what_only_these_inputs_show_is_found(variant: str) -> None:
     assert judged(VariedWorkload(workload, variant), backend).verdict == "suspicious"
 
 
+class _Counting(torch.nn.Module):
+    """Its answer depends on how often it was called, and on its mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 3)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        x = self.layer(x) * self.count
+        return torch.relu(x) if self.training else x
+
+
+_BETWEEN_CALLS: dict[str, Callable[[torch.fx.GraphModule, Any], bool]] = {
+    "a second call": lambda graph, given: any(each.dim() == 0 and float(each) == 1 for each in given),
+    "a call in the other mode between two": lambda graph, given: "relu" in str(graph.graph),
+    "a second call under autocast": lambda graph, given: torch.is_autocast_enabled("cpu"),
+}
+"""By variant: the calls to which a backend is wrong."""
+
+
+@pytest.mark.parametrize("variant", list(_BETWEEN_CALLS))
+def test_what_only_a_later_call_shows_is_found(variant: str) -> None:
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            is_wrong = _BETWEEN_CALLS[variant](graph, given)
+            outputs = graph(*given)
+            return tuple(each * 3 for each in outputs) if is_wrong else outputs
+
+        return run
+
+    torch.manual_seed(0)
+    model = _Counting().eval()
+    workload = calls(model, torch.randn(4, 6))
+    assert judged(workload, backend).verdict != "suspicious"
+    for other in _BETWEEN_CALLS:
+        found = judged(VariedWorkload(workload, other), backend).verdict
+        # Every variant of them has a second call.
+        assert (found == "suspicious") == (variant in (other, "a second call")), other
+    assert not model.training and float(model.count) == 0
+
+
+def test_a_function_has_no_mode_and_integers_no_autocast() -> None:
+    for variant, given in (
+        ("a call in the other mode between two", torch.randn(2)),
+        ("a second call under autocast", torch.arange(3)),
+    ):
+        assert VariedWorkload(calls(lambda x: x + 1, given), variant).refusal() is None
+
+
 @pytest.mark.parametrize("workload_over", [calls, pytest.param(training, marks=pytest.mark.slow)])
 def test_a_backend_that_is_right_is_right_to_all_of_them(workload_over: Callable[..., Workload]) -> None:
     workload = workload_over(_net(), torch.randn(4, 6))

@@ -9,7 +9,8 @@
 | memory        | which of the tensors that go in and come out share memory                                |
 | identity      | which objects that come out are one                                                      |
 | python        | numbers, texts and containers that come out, and what the arguments hold after the call  |
-| side effect   | what a pass changes in containers and numbers of modules, classes, closures and globals  |
+| side effect   | what a pass changes in containers, numbers and tensors of modules, classes, closures and |
+|               | globals; of a tensor there also that it counts no write which eager does not make        |
 """
 
 from __future__ import annotations
@@ -46,12 +47,21 @@ class Broken(NamedTuple):
 
 @dataclass
 class Promises:
-    """What a pass kept, by call: the forms of what came out and of the arguments after it, and who shares memory."""
+    """What a pass kept, by call: the forms of what came out and of the arguments after it, and who shares memory.
+
+    `changed` is what the whole pass changed of `kept_state`, `written` the tensors among that.
+    """
 
     forms: dict[str, Signature] = field(default_factory=dict)
     shared: dict[str, frozenset[frozenset[str]]] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+
+    def note_state(self, before: dict[str, Signature], after: dict[str, Signature]) -> None:
+        """Once the pass is over: what `kept_state` was and is."""
+        self.changed = {place for place in before.keys() | after.keys() if before.get(place) != after.get(place)}
+        self.written = {place for place in self.changed if (after.get(place) or ("",))[0] == "version"}
 
     def note(
         self,
@@ -83,28 +93,43 @@ def broken(eager: Promises, again: Promises, compiled: Promises) -> list[Broken]
         mine, theirs = eager.strides[place], compiled.strides[place]
         if len(mine) == len(theirs) and mine != theirs and mine == again.strides.get(place):
             found[Broken("stride", place, f"has stride {mine}", f"has stride {theirs}")] = None
-    # What eager changes each time and compiled does not; the other way round it may be the compiler's own.
+    # What eager changes each time and compiled does not. The other way round tensors alone tell: others may be its own.
     lost = (eager.changed & again.changed) - compiled.changed
-    return [*found, *(Broken("side effect", place, "is changed", "is left as it was") for place in sorted(lost))]
+    made = compiled.written - eager.changed - again.changed
+    return [
+        *found,
+        *(Broken("side effect", place, "is changed", "is left as it was") for place in sorted(lost)),
+        *(Broken("side effect", place, "counts no write", "counts a write") for place in sorted(made)),
+    ]
 
 
 def kept_state(model: Any) -> dict[str, Signature]:
     """The containers, numbers and texts that a run of `model` can reach beside its arguments, by where they are: in
-    attributes of its modules, in its classes, in closures, and in globals that its functions name.
+    attributes of its modules, in its classes, in closures, and in globals that its functions name. Of tensors there it
+    is how often they were written to.
     """
     found: dict[str, Signature] = {}
+    for place, value in reached_values(model):
+        if isinstance(value, (list, dict, set, deque)):
+            found[place] = sign(value) if len(value) < _MOST_HELD else ("holds", len(value))
+        elif isinstance(value, torch.Tensor):
+            found[place] = ("version", -1 if value.is_inference() else value._version)
+        else:
+            found[place] = sign(value)
+    return found
+
+
+def reached_values(model: Any) -> Iterator[tuple[str, Any]]:
+    """Containers, numbers, texts and tensors there, with their places."""
     seen: set[int] = set()
     waiting: list[tuple[str, Any]] = [("", model)]
     while waiting and len(seen) < _MOST_SEEN:
         place, value = waiting.pop()
-        if isinstance(value, (list, dict, set, deque)):
-            found[place] = sign(value) if len(value) < _MOST_HELD else ("holds", len(value))
-        elif isinstance(value, _PLAIN):
-            found[place] = sign(value)
+        if isinstance(value, (list, dict, set, deque, torch.Tensor, *_PLAIN)):
+            yield place, value
         elif id(value) not in seen:
             seen.add(id(value))
             waiting += [(f"{place}.{name}".lstrip("."), item) for name, item in _reached(value)]
-    return found
 
 
 def _reached(value: Any) -> Iterator[tuple[str, Any]]:
@@ -119,7 +144,9 @@ def _reached(value: Any) -> Iterator[tuple[str, Any]]:
             with contextlib.suppress(ValueError):  # Not filled yet.
                 yield name, cell.cell_contents
         named = ((name, value.__globals__.get(name)) for name in value.__code__.co_names)
-        yield from ((name, item) for name, item in named if isinstance(item, (list, dict, set, deque, *_PLAIN)))
+        yield from (
+            (name, item) for name, item in named if isinstance(item, (list, dict, set, deque, torch.Tensor, *_PLAIN))
+        )
     elif isinstance(value, type) and not _of_torch(value):
         held = (list, dict, set, deque, types.FunctionType, *_PLAIN)
         yield from ((name, item) for name, item in vars(value).items() if name[:2] != "__" and isinstance(item, held))

@@ -78,6 +78,8 @@ class Fp64Reference:
 
     def __init__(self, model: Callable[..., Any], *, draws: bool, lift: bool = True) -> None:
         self.model = fp64_model(model)
+        parts = (each.modules() if isinstance(each, torch.nn.Module) else () for each in (model, self.model))
+        self._pairs = list(zip(*parts, strict=True))
         # The floating type of most parameters, which is the type that dropout is applied in.
         parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
         counts = Counter(each.dtype for each in parameters if each.is_floating_point())
@@ -86,6 +88,8 @@ class Fp64Reference:
         self._lift = lift
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for original, copied in self._pairs:
+            copied.training = original.training  # It may be changed between calls.
         with contextlib.ExitStack() as stack:
             for kind in _AUTOCAST_DEVICES:
                 if torch.is_autocast_enabled(kind):

@@ -79,8 +79,7 @@ class OutputCapture:
                     self._mutated.add(key)
                 if key in self._mutated:
                     run.tensors[key] = _on_host(tensor)
-        now = kept_state(self._workload.model)
-        run.promises.changed = {place for place in held.keys() | now.keys() if held.get(place) != now.get(place)}
+        run.promises.note_state(held, kept_state(self._workload.model))
         changed = dict(self._state.changed_buffers())
         self._changed |= changed.keys() if reference else set()
         if isinstance(target, Fp64Reference):

@@ -22,7 +22,7 @@ what the answer holds beside `ok`:
               supported, unsupported, names ({name: {"used", "refused"}}: what is taken, or why it cannot be had here)
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
               stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
-              scripts. children: children, class, file, line
+              scripts. children: children, class, file, line. minimal: reduced, scripts
     record    {those of warm}: as `warm`, and what compiles meanwhile is recorded in the folder. torch_folder beside
               the fields of `warm`
     prices    {timed}: after `record`, where the time of a call goes. The fields of capture/bench/prices.py
@@ -66,6 +66,7 @@ RERUN_HINT = (
 
 VARIANTS = (
     "other memory format", "batch 0", "batch 7", "NaN", "a second call with another batch", "gradients",
+    "a second call", "a call in the other mode between two", "a second call under autocast",
     "not contiguous", "expanded", "one tensor as several", "infinities", "large numbers", "largest and least integers",
     "storage offset", "batch 1", "zeros of both signs", "subnormal numbers",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.contracts import reached_values
 from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.call_context import RandomState
 
@@ -16,7 +17,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
 
 
 class StateSnapshot:
-    """A snapshot of a model (nothing for a function) and of the random generators, to begin each run alike.
+    """A snapshot of a model or a function and of the random generators, to begin each run alike.
 
     Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept.
     """
@@ -29,6 +30,7 @@ class StateSnapshot:
             (part, part.training, {name: value for name, value in vars(part).items() if isinstance(value, _PLAIN)})
             for part in parts
         ]
+        self._buffers = [(part._buffers, dict(part._buffers)) for part, _, _ in self._attributes if part._buffers]
         self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in held_tensors(model)}
         self._gradients = [(t, t.grad) for t, _ in self._tensors.values() if t.is_leaf]
         self.put_back_elsewhere: set[int] = set()
@@ -41,6 +43,8 @@ class StateSnapshot:
         for part, training, attributes in self._attributes:
             vars(part).update(attributes)
             part.training = training
+        for held, buffers in self._buffers:
+            held.update(buffers)  # A call may have put others in their place.
         with torch.no_grad():
             for identity, (tensor, value) in self._tensors.items():
                 if identity in self.put_back_elsewhere:
@@ -48,6 +52,8 @@ class StateSnapshot:
                 if tensor.is_inference():
                     with torch.inference_mode():
                         tensor.copy_(value)
+                elif tensor.dtype != value.dtype or tensor.shape != value.shape:  # It was given other data.
+                    tensor.data = value.to(tensor.device)
                 elif not identical(tensor.detach().to("cpu"), value):
                     tensor.data.copy_(value)
         for tensor, _ in self._gradients:
@@ -72,8 +78,14 @@ class StateSnapshot:
 
 
 def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters, buffers and tensors that are plain attributes of a module, with their names."""
-    for name, part in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+    """Parameters, buffers and tensors that are plain attributes of a module, with their names; of a function those that
+    its closure and its globals lead to.
+    """
+    if not isinstance(model, torch.nn.Module):
+        reached = ((name, value) for name, value in reached_values(model) if isinstance(value, torch.Tensor))
+        yield from ((name, value) for name, value in reached if value.device.type != "meta")
+        return
+    for name, part in model.named_modules():
         for held in (part._parameters, part._buffers, vars(part)):
             for key, value in held.items():
                 if isinstance(value, torch.Tensor) and value.device.type != "meta":

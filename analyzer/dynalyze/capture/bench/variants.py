@@ -1,4 +1,5 @@
-"""Variants of the inputs of a workload that leave its meaning: other memory, other sizes, special values, gradients.
+"""Variants of the inputs of a workload that leave its meaning: other memory, other sizes, special values, gradients,
+and further calls that meet what the ones before left.
 
 Each is a change of all inputs of a call that works the same for eager, compiled and fp64. `protocol.VARIANTS` has the
 names in the order in which they are tried.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.nested_values import Copier, leaves
 
 Change = Callable[[Any], Any]
+Around = Callable[[Any, Any], AbstractContextManager[Any]]
 Tensors = Callable[[torch.Tensor], torch.Tensor]
 _SEED = 1337
 _IMAGES = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -43,6 +46,7 @@ class VariedWorkload(Workload):
         super().__init__(inner.model, "train" if self._differentiates else inner.phase)
         self._inner = inner
         self._changes = _CHANGES[variant]
+        self._around = _AROUND.get(variant, (_nothing,) * len(self._changes))
 
     def refusal(self) -> str | None:
         """What eager says to these inputs, "" where it takes them; None where they are the program's own.
@@ -63,18 +67,68 @@ class VariedWorkload(Workload):
         return ""
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
-        """A pass for each change: all but one kind of variant have one."""
-        return [step for change in self._changes for step in self._inner.steps(self._varied(target, change))]
+        """The calls of one pass; where there are several changes, a pass of each in one step."""
+        passes = zip(self._changes, self._around, strict=True)
+        steps = [self._inner.steps(self._varied(target, change, around)) for change, around in passes]
+        return steps[0] if len(steps) == 1 else [_InOrder([step for each in steps for step in each])]
 
-    def _varied(self, target: Callable[..., Any], change: Change) -> Callable[..., Any]:
+    def _varied(self, target: Callable[..., Any], change: Change, around: Around) -> Callable[..., Any]:
         def varied(*args: Any, **kwargs: Any) -> Any:
             args, kwargs = change((args, kwargs))
-            if not self._differentiates:
-                return target(*args, **kwargs)
-            with torch.inference_mode(False), torch.enable_grad():
-                return target(*args, **kwargs)
+            with around(self.model, (args, kwargs)):
+                if not self._differentiates:
+                    return target(*args, **kwargs)
+                with torch.inference_mode(False), torch.enable_grad():
+                    return target(*args, **kwargs)
 
         return varied
+
+
+class _InOrder(Step):
+    """Steps of which each meets the state of the model that the one before left; their inputs are fresh."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self._steps = steps
+
+    def prepare(self) -> None:
+        for step in self._steps:
+            step.prepare()
+
+    def run(self) -> Any:
+        # A CUDA graph writes over what it gave in the call before.
+        return [Copier(_off_the_graph).copy(step.run()) for step in self._steps]
+
+
+def _off_the_graph(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.is_cuda:
+        return value.detach().clone()
+    return value if isinstance(value, (torch.Tensor, torch.nn.Module)) else NotImplemented
+
+
+def _nothing(model: Any, inputs: Any) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@contextmanager
+def _other_mode(model: Any, inputs: Any) -> Iterator[None]:
+    """After train() of a model that evaluates, or after eval() of one that trains."""
+    if not isinstance(model, torch.nn.Module):
+        raise Unfit
+    before = [(part, part.training) for part in model.modules()]
+    model.train(not model.training)
+    try:
+        yield
+    finally:
+        for part, training in before:
+            part.training = training
+
+
+def _autocast(model: Any, inputs: Any) -> AbstractContextManager[Any]:
+    device = next((each.device.type for each in _tensors(inputs) if each.is_floating_point()), "")
+    if not device or torch.is_autocast_enabled(device):
+        raise Unfit
+    made: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16)
+    return made
 
 
 def _each(change: Tensors, *, floating: bool | None = None) -> Change:
@@ -234,6 +288,9 @@ _CHANGES: dict[str, tuple[Change, ...]] = {
     "batch 1": (_batch(1),),
     "batch 7": (_batch(_PRIME),),
     "a second call with another batch": (_own, _batch(None)),
+    "a second call": (_own, _own),
+    "a call in the other mode between two": (_own, _own, _own),
+    "a second call under autocast": (_own, _own),
     "gradients": (_with_gradients,),
     "one tensor as several": (_shared,),
     "NaN": (_each(_spread(math.nan), floating=True),),
@@ -242,5 +299,9 @@ _CHANGES: dict[str, tuple[Change, ...]] = {
     "subnormal numbers": (_each(_subnormal, floating=True),),
     "large numbers": (_each(_large, floating=True),),
     "largest and least integers": (_each(_extremes, floating=False),),
+}
+_AROUND: dict[str, tuple[Around, ...]] = {
+    "a call in the other mode between two": (_nothing, _other_mode, _nothing),
+    "a second call under autocast": (_nothing, _autocast),
 }
 assert _CHANGES.keys() == set(VARIANTS)
