@@ -5,9 +5,9 @@
     .venv/bin/python benchmarks/clean_answers.py --keep answers.jsonl     those that are there are not asked again
 
 Each is made small, as `hf:NAME` does it, and its forward in evaluation and a training step are compared with eager,
-with fp64 and by contract, in a process of its own: by the process that `audit` and `bench` ask. On the backends "eager" and
-"aot_eager" the kernels are eager's own, so that whatever is suspicious is an alarm to look into: a fault of torch, of
-the model, or ours.
+with fp64 and by contract, in a process of its own, by the process that `audit` and `bench` ask. On the backends
+"eager" and "aot_eager" the kernels are eager's own, so that whatever is suspicious is an alarm to look into: a fault
+of torch, of the model, or ours.
 """
 
 from __future__ import annotations
