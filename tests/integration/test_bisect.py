@@ -153,7 +153,7 @@ def test_nan_of_a_decomposition_and_a_script_that_shows_it(tmp_path: Path, monke
     (found,) = searched(tmp_path, _NAN_IN_A_DECOMPOSITION, "inductor", "suspicious", monkeypatch)
     assert [(run.stage, run.verdict) for run in found.stages][-1] == ("decompositions", "suspicious")
     assert (found.stage, found.module, found.op) == ("decompositions", "layers.0", "torch.nn.functional.gelu")
-    assert found.nonfinite > 0
+    assert found.nonfinite > 0 and (found.part, found.applied) == ("decomposition", "aten.gelu.default")
     assert shows(found.repro, tmp_path)
 
 

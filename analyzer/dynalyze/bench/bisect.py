@@ -182,6 +182,8 @@ class Search:
             self._into_modules(found.stage)
         if found.stage == "inductor":
             self.into_inductor()
+        elif found.stage == "decompositions":
+            self._into_decompositions()
 
     def _hidden(self) -> None:
         """The answers are right: does each operation in the compiled code round as it may?"""
@@ -218,6 +220,8 @@ class Search:
                 break
         if self.found.stage == "dynamo":
             self._of_the_program()
+        elif self.found.stage == "decompositions":
+            self._into_decompositions()
         elif self.found.stage == "inductor" and not self._is_rounding():
             self.into_inductor()
 
@@ -368,29 +372,38 @@ class Search:
 
     def into_inductor(self) -> None:
         """Which of torch's own switches makes the answers right, and down to which pass or lowering?"""
-        for part in _PARTS:
-            if not self._is_right(part=part, kept=0):
-                continue
-            self.found.part = part
-            right, wrong = 0, self._take("stage", stage="inductor", part=part, kept=_ALL)["applied"]
-            while wrong - right > 1:
-                middle = (right + wrong) // 2
-                if self._is_right(part=part, kept=middle):
-                    right = middle
-                else:
-                    wrong = middle
-            last = self._take("stage", stage="inductor", part=part, kept=wrong)
-            is_wrong = last["same_bits"] is False if self.found.bits else last["verdict"] == "suspicious"
-            self.found.applied = last["last"] if is_wrong else ""
-            if self.found.applied and part != "lowerings" and self._is_right(disabled=self.found.applied):
-                self.found.workaround = f"torch._inductor.config.disabled_passes = '{self.found.applied}'"
-            return
+        part = next((part for part in _PARTS if self._is_right("inductor", part=part, kept=0)), "")
+        self._into_part("inductor", part)
+        passing = self.found.applied if part != "lowerings" else ""
+        if passing and self._is_right("inductor", disabled=passing):
+            self.found.workaround = f"torch._inductor.config.disabled_passes = '{passing}'"
 
-    def _is_right(self, **switched: Any) -> bool:
-        """Whether Inductor's answers are, with something switched off that would have come."""
+    def _into_decompositions(self) -> None:
+        """Down to which decomposition, by the same means."""
+        part = "decomposition"
+        self._into_part("decompositions", part if self._is_right("decompositions", part=part, kept=0) else "")
+
+    def _into_part(self, stage: BisectStage, part: str) -> None:
+        """Of a part without which the answers are right, "" for none: how many of it may come until they are not?"""
+        self.found.part = part
+        if not part:
+            return
+        right, wrong = 0, self._take("stage", stage=stage, part=part, kept=_ALL)["applied"]
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            if self._is_right(stage, part=part, kept=middle):
+                right = middle
+            else:
+                wrong = middle
+        last = self._take("stage", stage=stage, part=part, kept=wrong)
+        is_wrong = last["same_bits"] is False if self.found.bits else last["verdict"] == "suspicious"
+        self.found.applied = last["last"] if is_wrong else ""
+
+    def _is_right(self, stage: BisectStage, **switched: Any) -> bool:
+        """Whether the answers of a stage are, with something switched off that would have come."""
         self._say(f"without {str(switched.get('part') or switched['disabled']).replace('_', ' ')}")
         try:
-            answer = self._take("stage", stage="inductor", **switched)
+            answer = self._take("stage", stage=stage, **switched)
         except WorkerFailed:
             return False
         return ("disabled" in switched or bool(answer["applied"])) and self._as_eager(answer)

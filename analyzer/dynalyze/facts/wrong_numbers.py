@@ -12,6 +12,9 @@ from dynalyze.text.amounts import count_of
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
+_PARTS = {"lowerings": "lowering of", "decomposition": "decomposition of"}
+
+
 def search_of(test: Accuracy, bisections: list[Bisection]) -> Bisection | None:
     """The search after the place of these answers; None where none was made."""
     key = test.configuration, test.phase
@@ -30,10 +33,12 @@ def right_without(found: Bisection) -> str:
 
 
 def wrong_part(found: Bisection) -> str:
-    """`the pass remove_noop_ops`, `the lowering of div`; "" where no part of Inductor is known."""
+    """`the pass remove_noop_ops`, `the lowering of div`, `the decomposition of aten.silu.default`; "" where no part of
+    the stage is known.
+    """
     if not found.applied:
         return found.part.replace("_", " ")
-    return f"the {'lowering of' if found.part == 'lowerings' else 'pass'} {found.applied}"
+    return f"the {_PARTS.get(found.part, 'pass')} {found.applied}"
 
 
 def reduced_to(found: Bisection) -> str:

@@ -226,7 +226,8 @@ class Bisection(msgspec.Struct):
     operations then. The errors are those of the operation, against fp64 on the inputs that it had. `gradient`: what is
     wrong is the gradient that the operation or module passes on. `judged` counts the results that were looked at.
 
-    `part` of Inductor: without it the answers are right, and wrong from its pass or lowering `applied` on. `workaround`
+    `part` of Inductor, or `decomposition`: without it the answers are right, and wrong from its pass, lowering or
+    operation `applied` on. `workaround`
     is a setting that was tried, and made them right. `reduced` is set where the script is of a smaller program.
 
     `asks`: with these places told that they are compiled, eager gives compiled's answers, to the bit if `exact`. The

@@ -75,7 +75,8 @@ class _Pool:
         names = [f"{part} {number}" for number in range(20)]
         wrong = planted is None or kept > planted
         last = names[min(kept, 20) - 1] if 0 < kept <= 20 else ""
-        return {"verdict": "suspicious" if wrong else "equal", "applied": len(names), "last": last}
+        verdict = "suspicious" if wrong else "equal"
+        return {"verdict": verdict, "same_bits": not wrong, "applied": len(names), "last": last}
 
     def empty_caches(self) -> None:
         return None
@@ -110,6 +111,15 @@ def test_the_pass_or_lowering_is_found_wherever_it_stands(part: str, number: int
     assert (search.found.part, search.found.applied) == (part, f"{part} {number}")
     setting = f"torch._inductor.config.disabled_passes = '{part} {number}'"
     assert search.found.workaround == ("" if part == "lowerings" else setting)
+
+
+def test_the_decomposition_is_found_wherever_it_stands() -> None:
+    pool = _Pool({}, other_bits=["decompositions", "inductor"])
+    pool.planted["decomposition"] = 7
+    search = _search(pool, bits=True)
+    search.run()
+    assert (search.found.stage, search.found.part) == ("decompositions", "decomposition")
+    assert (search.found.applied, search.found.workaround) == ("decomposition 7", "")
 
 
 def test_a_fault_that_no_switch_removes_names_no_part() -> None:

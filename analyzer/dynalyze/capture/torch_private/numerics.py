@@ -21,6 +21,7 @@ from dynalyze.capture.torch_private import runtime
 # What the dispatcher says of operations that draw random numbers.
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
 _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
+_OPERATION = re.compile(r"OpOverload\(op='([^']+)', overload='([^']+)'\)")
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -72,8 +73,8 @@ def own_kernels() -> Iterator[bool]:
 @contextlib.contextmanager
 def part_off(part: str, kept: int, names: list[str]) -> Iterator[None]:
     """Compile what follows without a part of Inductor, by the switches of torch's own bisector: one of its groups of
-    passes, or `lowerings`, in whose place aten's kernels run. The first `kept` that come stay on; `names` gets those
-    that came since it was empty, and nothing where torch has no such switches.
+    passes, or `lowerings`, in whose place aten's kernels run, or each `decomposition` of its table. The first `kept`
+    that come stay on; `names` gets those that came since it was empty, and nothing where torch has no such switches.
     """
     try:
         from torch._inductor.compiler_bisector import CompilerBisector
@@ -84,7 +85,9 @@ def part_off(part: str, kept: int, names: list[str]) -> Iterator[None]:
     def disabled(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> bool:
         if subsystem != part:
             return False
-        names.append(debug_info() if debug_info is not None else "")
+        said = debug_info() if debug_info is not None else ""
+        operation = _OPERATION.search(said)
+        names.append(".".join(operation.groups()) if operation is not None else said)
         return len(names) > kept
 
     own = {name: vars(CompilerBisector)[name] for name in ("disable_subsystem", "bisection_enabled")}
