@@ -33,9 +33,11 @@ def _has_nan(test: Accuracy) -> bool:
 
 
 def _place_of(found: Bisection | None) -> Location | None:
-    """The line of the operation, or where the forward of the module begins."""
+    """The line that asks, or of the operation, or where the forward of the module begins."""
     if found is None or not found.file or not found.line:
         return None
+    if found.asks:
+        return Location(file=found.file, line=found.line, function=found.asks[0].function, code=found.asks[0].code)
     return Location(file=found.file, line=found.line, function=found.module_class)
 
 
@@ -76,16 +78,17 @@ def _advice_on_own_code(found: Bisection) -> Advice:
     """It is no fault of the compiler: which of the two branches is meant is the program's to say."""
     place, asks = found.asks[0], len(found.asks)
     here = f"{place.function} ({asking_place(found)})" if place.function else asking_place(found)
+    action = "The compiler is not at fault: the program takes another branch when it is compiled. "
     if _MASKS.search(place.file):
-        action = (
+        action += (
             "Give the model the mask that you mean, with four dimensions, or choose an attention that always gets one "
             '(`attn_implementation="eager"`): then there is no shortcut to take or not to take.'
         )
     else:
-        action = f"Make both branches of {here} compute the same, or take the question out of it."
+        action += f"Make both branches of {here} compute the same, or take the question out of it."
     means = "to the bit" if found.exact else "within the tolerance"
     why = (
-        f"This is no fault of the compiler. {here} asks whether it is compiled: `{place.code}`. "
+        f"{here} asks whether it is compiled{f': `{place.code}`' if place.code else ''}. "
         f"Told in plain eager that it is, the program gives compiled's answers, {means}"
         f"{f'; it takes these {asks} places' if asks > 1 else ', and this place alone makes the difference'}. "
         "Which of the two is right is the program's to say: fp64 took the branch of eager"
@@ -96,11 +99,14 @@ def _advice_on_own_code(found: Bisection) -> Advice:
 def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     found = search_of(test, report.bisections)
     advice = _advice_on(found)
+    own = found is not None and found.stage == "program"
+    if own:  # Its errors are measured from the branch that eager takes.
+        reason = ""
     return rule.finding(
         f"{test.configuration}, {test.phase}: {wrong_answers(test, found)}",
         msgspec.structs.replace(advice, action=f"{reason} {advice.action}".strip()),
         location=_place_of(found),
-        rule="accuracy-program" if found is not None and found.stage == "program" else "",
+        rule="accuracy-program" if own else "",
     )
 
 
