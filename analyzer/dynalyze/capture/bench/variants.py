@@ -16,7 +16,7 @@ import torch
 
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.protocol import VARIANTS
-from dynalyze.capture.bench.state_snapshot import StateSnapshot
+from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.nested_values import Copier, leaves
 
@@ -124,7 +124,8 @@ def _other_mode(model: Any, inputs: Any) -> Iterator[None]:
 
 
 def _autocast(model: Any, inputs: Any) -> AbstractContextManager[Any]:
-    device = next((each.device.type for each in _tensors(inputs) if each.is_floating_point()), "")
+    held = (tensor for _, tensor in held_tensors(model))
+    device = next((each.device.type for each in (*_tensors(inputs), *held) if each.is_floating_point()), "")
     if not device or torch.is_autocast_enabled(device):
         raise Unfit
     made: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16)
