@@ -170,6 +170,36 @@ def test_gradients_of_inputs_and_of_parameters_that_a_function_reaches() -> None
     assert verdicts(wrong)["input 0"] == "suspicious"
 
 
+def test_a_leaf_that_each_run_makes_anew_is_one_gradient() -> None:
+    """As models do it for gradient checkpointing."""
+
+    class Restarts(TwoHeads):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            x = x * 2
+            x.requires_grad = True
+            return super().forward(x)
+
+    found = judged(training(Restarts(), torch.randn(6, 16)))
+    assert (found.verdict, found.deterministic) == ("equal", True)
+    owned = {name for name, _ in TwoHeads().named_parameters()}
+    assert {tensor.name for tensor in found.tensors if tensor.kind == "gradient"} - owned == {f"parameter {len(owned)}"}
+
+
+def test_gradients_of_a_layer_that_other_random_numbers_leave_out_cannot_be_compared() -> None:
+    class Skips(TwoHeads):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return super().forward(x if torch.rand([]) < share else self.extra(x))
+
+    draws_once_more = replacing(torch.rand, lambda *_, **__: (torch.rand([]), torch.rand([]))[1])
+    model, x = Skips(), torch.randn(6, 16)
+    model.extra = torch.nn.Linear(16, 16)
+    start = torch.get_rng_state()
+    share = float(torch.rand([]) + torch.rand([])) / 2  # The layer is there with one of these numbers alone.
+    torch.set_rng_state(start)
+    found = judged(training(model, x), draws_once_more)
+    assert found.verdict == "not comparable" and "other random numbers" in found.reason
+
+
 def test_another_dtype_or_shape_is_suspicious() -> None:
     narrow = replacing(torch.sigmoid, lambda x: torch.sigmoid(x).bfloat16())
     found = judged(calls(TwoHeads(), torch.randn(6, 16)), narrow)

@@ -346,3 +346,38 @@ def test_torchs_encoder_is_told_that_the_mask_may_be_any(was: str, becomes: str 
     found = changed(ITEM, f"y = {was}  # here\nreturn y", {**rewriting_cases.KNOWN, "self.encode": encoder})
     assert ("any-mask" in found) is (becomes is not None)
     assert becomes is None or becomes in found["any-mask"]
+
+
+SEGMENTS = """
+parts = [
+    torch.split(t, lengths.tolist(), dim=2) for t in (q, k, v)  # here
+]
+made = [attend(self, a, b, c, attention_mask=None, scale=a.shape[-1], is_causal=False)[0] for a, b, c in zip(*parts)]
+y = torch.cat(made, dim=1)
+return y
+"""
+
+
+def test_segments_are_attended_to_at_once_under_a_mask() -> None:
+    found = changed("Data dependent operator", SEGMENTS)["segments-under-mask"]
+    assert found.splitlines() == [
+        "segment_ends = lengths.cumsum(0)",
+        "torch._assert_async((segment_ends[-1] == q.shape[2]) & (lengths >= 0).all(), 'the lengths do not add up')",
+        "segment = torch.searchsorted(segment_ends, torch.arange(q.shape[2], device=q.device), right=True)",
+        "segment_mask = torch.where(segment[:, None] == segment, 0.0, float('-inf'))[None, None].to(q.dtype)",
+        "y = attend(self, q, k, v, attention_mask=segment_mask, scale=q.shape[-1], is_causal=False)[0]",
+        "return y",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("is_causal=False", "is_causal=True"), ("is_causal=False", "causal=False"), ("mask=None", "mask=m"),
+        ("zip(*parts)", "zip(*others)"), ("(q, k, v)", "(q, k)"), ("(q, k, v)", "tensors"), ("return y", "return made"),
+        ("dim=2)", "dim=d)"), ("cat(made", "cat(parts"), ("lengths.tolist()", "lengths"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_to_be_attention_within_segments_stays(was: str, becomes: str) -> None:
+    assert was in SEGMENTS
+    assert "segments-under-mask" not in changed("Data dependent operator", SEGMENTS.replace(was, becomes))

@@ -37,6 +37,11 @@ class Runs:
         return same_bits(self.eager, self.again)
 
     @property
+    def drew_others(self) -> bool:
+        """Whether compiled drew other random numbers than eager."""
+        return self.eager.draws and self.compiled.positions != self.eager.positions
+
+    @property
     def same_bits(self) -> bool | None:
         """Whether compiled gave eager's answers to the bit; None where eager itself does not."""
         return same_bits(self.eager, self.compiled) if self.repeatable else None
@@ -63,6 +68,9 @@ class Judged:
         eager, compiled = self.facts.get("eager_rmse"), self.facts.get("compiled_rmse")
         ratio = (compiled or 0.0) / eager if eager else 0.0
         return WORST_LAST.index(self.verdict), ratio
+
+
+_OTHER_NUMBERS = "compiled draws other random numbers than eager"
 
 
 def judge(runs: Runs) -> list[Judged]:
@@ -92,6 +100,8 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
     if eager is None or compiled is None:
         if kind == "gradient" and not bool(there.any()):
             return None  # No gradient and a gradient of zeros are the same.
+        if kind == "gradient" and runs.drew_others:  # As of a layer that is left out by chance.
+            return Judged(name, kind, "not comparable", _OTHER_NUMBERS, facts)
         side = "eager" if eager is not None else "compiled"
         return Judged(name, kind, "suspicious", f"only {side} gives it", facts)
     if mismatch := _mismatch(eager, compiled):
@@ -121,8 +131,8 @@ def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tupl
         return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
     if measured.equal:
         return "equal", ""
-    if runs.eager.draws and runs.compiled.positions != runs.eager.positions:
-        return "not comparable", "compiled draws other random numbers than eager"
+    if runs.drew_others:
+        return "not comparable", _OTHER_NUMBERS
     eager, again = runs.eager.tensors[key], runs.again.tensors.get(key)
     if again is None or not identical(eager, again):  # Compiled may differ from eager as much as that from itself.
         if again is None or again.shape != eager.shape or again.dtype != eager.dtype:

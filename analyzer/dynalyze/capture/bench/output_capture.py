@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,7 @@ class OutputCapture:
         self._changed: set[str] = set()
         self._names = _parameter_names(workload.model)
         self._directions: dict[Key, torch.Tensor] = {}
+        self._strangers: dict[str, torch.Tensor] = {}
 
     def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
         """One pass over `target`, which is an Fp64Reference, or has the workload's model behind it.
@@ -127,11 +128,27 @@ class OutputCapture:
         directions = [self._direction(prefix + name, part) for name, part in parts.items()]
         gradients = torch.autograd.grad(list(parts.values()), leaves, directions, allow_unused=True)
         own = self._own_names | {id(tensor): f"input {name}" for name, tensor in inputs.items()}
+        numbered = self._numbered([leaf for leaf in leaves if id(leaf) not in own])
         for leaf, gradient in zip(leaves, gradients, strict=True):
             if gradient is not None:
-                # Parameters that a function reaches without owning them are numbered.
-                name = own.get(id(leaf)) or self._names.setdefault(id(leaf), f"parameter {len(self._names)}")
+                name = own.get(id(leaf)) or numbered[id(leaf)]
                 self._run.tensors[self._step, "gradient", prefix + name] = _on_host(gradient)
+
+    def _numbered(self, leaves: Sequence[torch.Tensor]) -> dict[int, str]:
+        """Names, by id, of leaves that the model does not own: a parameter that a function reaches keeps its number,
+        and a tensor that each run makes anew takes the number that one like it had in the run before.
+        """
+        found = {id(leaf): self._names[id(leaf)] for leaf in leaves if id(leaf) in self._names}
+        for leaf in leaves:
+            if id(leaf) in found:
+                continue
+            free = (name for name in self._strangers if name not in found.values())
+            name = next((each for each in free if self._strangers[each].shape == leaf.shape), None)
+            if name is None:
+                name = self._names[id(leaf)] = f"parameter {len(self._names)}"
+                self._strangers[name] = leaf  # Kept, so that no other tensor has its id.
+            found[id(leaf)] = name
+        return found
 
     def _direction(self, name: str, part: torch.Tensor) -> torch.Tensor:
         """The same for every run: drawn once, in the type of eager's output."""

@@ -185,6 +185,10 @@ def _functions(change: SourceChange) -> list[_Swapped]:
     for each in _made_from(change.path):
         code = each.__code__
         place = code.co_name, code.co_firstlineno
+        try:
+            hash(code)
+        except TypeError:  # Dynamo made it: its constants may be anything.
+            continue
         if code not in by_code and place not in by_place:
             continue
         put = by_code[code] if code in by_code else by_place[place]
