@@ -64,6 +64,8 @@ class _Segments:
 
     @classmethod
     def of(cls, site: Site) -> _Segments | None:
+        if not isinstance(site.statement, cst.SimpleStatementLine):
+            return None
         statements = [site.statement, *site.following][:3]
         assigned = [found for each in statements if (found := _assigned(each)) is not None]
         if len(assigned) < len(statements) or len(statements) < 3:

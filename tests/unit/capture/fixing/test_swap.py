@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
@@ -108,6 +108,7 @@ names = st.sampled_from(["x", "k", "2", "3"])
 expressions = st.recursive(names, lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner))
 
 
+@settings(max_examples=20)  # Each looks through all objects of the process.
 @given(one=expressions, other=expressions)
 def test_a_closure_computes_what_its_source_says(
     one: str, other: str, tmp_path_factory: pytest.TempPathFactory
