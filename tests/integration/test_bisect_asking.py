@@ -11,7 +11,7 @@ import torch
 from accuracy_runs import calls
 
 from dynalyze.capture.bench.bisect import Bisector
-from dynalyze.capture.bench.bisect_asking import fewest
+from dynalyze.capture.bench.bisect_asking import fewest_places
 from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Inputs
@@ -193,5 +193,5 @@ def test_the_fewest_places_are_found_wherever_they_are(needed: set[int]) -> None
         tried.append(some)
         return needed <= {each.line for each in some}
 
-    assert {each.line for each in fewest(explains, places)} == needed
+    assert {each.line for each in fewest_places(explains, places)} == needed
     assert len(tried) <= 5 * len(needed) + 1

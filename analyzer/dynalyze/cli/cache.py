@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dynalyze.report.caches import CacheComparison
 
 _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors.json"
-_STATUSES = {"timed_out": 4, "failed": 3, "interrupted": 130}
 
 
 @click.command()
@@ -59,7 +58,9 @@ def cache(context: click.Context, /, **options: Any) -> int:
 
     Your own cache folder is neither read nor written. TARGET is one of `dynalyze explain`.
     """
+    from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
+    from dynalyze.privacy import cleaned
 
     first = options["target"]
     if options["json_file"] not in (None, "-"):
@@ -67,7 +68,9 @@ def cache(context: click.Context, /, **options: Any) -> int:
     before = None if first is None or options["module"] else _written(first)
     with Interrupts():
         found = _found(context, before)
-    found = _shown(found, options)
+    found = cleaned(
+        found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
+    )
     if not write_json(options["json_file"], _document(found) if options["json_file"] else ""):
         from dynalyze.render.cache_text import render_caches
 
@@ -76,7 +79,7 @@ def cache(context: click.Context, /, **options: Any) -> int:
     if (number := first_signal()) is not None:
         return 128 + number
     ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []
-    if status := max((_STATUSES.get(each, 0) for each in ended), default=0):
+    if status := max((EXIT_STATUSES[each] for each in ended), default=0):
         return status
     cold = found.cold or any(move.survives is False for move in found.portability)
     return int(options["fail_on"] == "cold" and cold)
@@ -153,15 +156,6 @@ def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
 
     differences = factor_differences(before, after)
     return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)
-
-
-def _shown(found: CacheComparison, options: dict[str, Any]) -> CacheComparison:
-    from dynalyze import privacy
-
-    found = privacy.mask_secrets(found)
-    found = found if options["show_values"] else privacy.hide_values(found)
-    found = privacy.without_source(found) if options["no_source"] else found
-    return privacy.redact(found) if options["redact"] else found
 
 
 def _document(found: CacheComparison) -> str:

@@ -16,7 +16,7 @@ from dynalyze.cli.options import FORMATS
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
-from dynalyze.report import Report, Status
+from dynalyze.report import Report
 from dynalyze.report.document import to_json
 from dynalyze.rules.report_queries import dearest_break
 from dynalyze.rules.rule import break_limit, reaches
@@ -28,7 +28,7 @@ from dynalyze.words.report import line_words
 _DEFAULT_FOLDER = "dynalyze-reports"
 _DOCUMENTS = ("json_file", "markdown", "bug_report")
 """Outputs that may be standard output, which then carries nothing else."""
-_STATUSES: dict[Status, int] = {
+EXIT_STATUSES: dict[str, int] = {
     "timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0, "incomplete": 0,
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ class Outputs:
             self._summarise(report)
         if (late := first_signal() or interrupted) is not None:
             return 128 + late
-        if (status := _STATUSES[report.outcome.status]) != 0:
+        if (status := EXIT_STATUSES[report.outcome.status]) != 0:
             return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
         return 1 if failed or self._fails(report) else 0

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dynalyze.comparison.upgrades import Upgrade
     from dynalyze.report import Report
 
-_STATUSES = {"timed_out": 4, "failed": 3, "interrupted": 130}
-
 
 @click.command()
 @target_options
@@ -75,16 +73,21 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
       longer compiles, slower calls, more memory, other answers
     More graphs and kernels are told, and are no regression by themselves.
     """
+    from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
+    from dynalyze.privacy import cleaned
 
     outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
     check_outputs([(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")])
     with Interrupts():
         found, reports = _found(context)
-    _publish(_shown(found, options), options)
+    shown = cleaned(
+        found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
+    )
+    _publish(shown, options)
     if (number := first_signal()) is not None:
         return 128 + number
-    if status := max((_STATUSES.get(each.outcome.status, 0) for each in reports), default=0):
+    if status := max((EXIT_STATUSES[each.outcome.status] for each in reports), default=0):
         return status
     return int(options["fail_on"] == "regression" and bool(found.regressions))
 
@@ -124,16 +127,6 @@ def _plan(options: dict[str, Any], target: Any) -> Any:
 
     plan = short_bench({**options, "bench_seconds": options["seconds"]}, target)
     return replace(plan, pairs=options["pairs"], prices=False)
-
-
-def _shown(found: Upgrade, options: dict[str, Any]) -> Upgrade:
-    """What was matched is cleaned already; what was measured, and torch's settings, are not."""
-    from dynalyze import privacy
-
-    found = privacy.mask_secrets(found)
-    found = found if options["show_values"] else privacy.hide_values(found)
-    found = privacy.without_source(found) if options["no_source"] else found
-    return privacy.redact(found) if options["redact"] else found
 
 
 def _publish(found: Upgrade, options: dict[str, Any]) -> None:

@@ -92,16 +92,20 @@ def showable(
 
     `conclude` gives the verdict of a policy on what the rules found; without it the one that is there stays.
     """
-    report = mask_secrets(report)
-    if not show_values:
-        report = hide_values(report)
-    if no_source:
-        report = without_source(report)
+    report = cleaned(report, no_source=no_source, show_values=show_values)
     report.findings = judge(report)
     add_fingerprints(report)
     if conclude is not None:
         report.policy = conclude(report)
     return _redact(report) if redact else report
+
+
+def cleaned(document: Document, *, no_source: bool, show_values: bool, redacted: bool = False) -> Document:
+    """A document without secrets, and without what is not to be shown of values, source and the machine."""
+    document = mask_secrets(document)
+    document = document if show_values else hide_values(document)
+    document = without_source(document) if no_source else document
+    return redact(document) if redacted else document
 
 
 def mask_secrets(document: Document) -> Document:

@@ -22,12 +22,23 @@ from dynalyze.report.code import SourceFile
 from dynalyze.report.code import TracedFile as TracedFile
 from dynalyze.report.code import TracedFunction as TracedFunction
 from dynalyze.report.fixes import Fix, Fixed
+from dynalyze.report.graphs import CompilationKey as CompilationKey
+from dynalyze.report.graphs import Direction as Direction
+from dynalyze.report.graphs import Graph as Graph
+from dynalyze.report.graphs import GraphCode as GraphCode
+from dynalyze.report.graphs import GraphInput as GraphInput
+from dynalyze.report.graphs import InputKind as InputKind
+from dynalyze.report.graphs import Kernel as Kernel
+from dynalyze.report.graphs import KernelKind as KernelKind
+from dynalyze.report.graphs import Provenance as Provenance
+from dynalyze.report.graphs import Recomputed as Recomputed
+from dynalyze.report.graphs import SavedTensor as SavedTensor
+from dynalyze.report.graphs import Stage as Stage
+from dynalyze.report.graphs import StageName as StageName
 from dynalyze.report.held import (
     Argument,
     BreakType,
     CommandLine,
-    CudagraphSkip,
-    Dtype,
     ErrorText,
     FilePath,
     Holds,
@@ -50,7 +61,6 @@ Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_comp
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]
 Severity = Literal["error", "warning", "info"]
-CompilationKey = tuple[int, int, str]
 """Process, epoch and compile id: together they name one compilation of a run."""
 Cause = Literal[
     "shape", "rank", "stride", "dtype", "device", "requires_grad", "tensor_type", "value", "module_attribute",
@@ -351,118 +361,6 @@ class SkippedFrame(msgspec.Struct):
     tensors: bool = False
     count: int = 1
     process: int = 0
-
-
-InputKind = Literal["input", "parameter", "buffer", "symbol"]
-StageName = Literal["dynamo", "aten", "post_grad", "kernels"]
-Direction = Literal["forward", "backward", "inference", ""]
-KernelKind = Literal["cpp", "triton", "extern", "fallback", "other"]
-Provenance = Literal["inductor", "comments", ""]
-
-
-class GraphInput(msgspec.Struct):
-    """An input of a Dynamo graph. A dimension that may change is a symbol; `bytes` is None then.
-
-    `source` is what the program calls it, as far as torch's name for it tells.
-    """
-
-    name: Quote
-    kind: InputKind = "input"
-    dtype: Dtype = ""
-    shape: list[int | Word] = []
-    device: Name = ""
-    source: Quote = ""
-    bytes: int | None = None
-
-
-class Stage(msgspec.Struct):
-    """How many operations a graph has at one stage on its way down; for kernels, how often one is called."""
-
-    stage: StageName
-    direction: Direction
-    ops: int
-
-
-class GraphCode(msgspec.Struct):
-    """Code of a graph at one stage, cut at a line where it is long; `lines_omitted` says by how much."""
-
-    name: Word
-    text: Source
-    lines_omitted: int = 0
-
-
-class SavedTensor(msgspec.Struct):
-    """A tensor that the forward graph computes and keeps for the backward one: `name` is its node's, `place` the line
-    that it comes from. Inputs and parameters, which are there anyway, are none.
-    """
-
-    name: Quote
-    op: Name = ""
-    dtype: Dtype = ""
-    shape: list[int | Word] = []
-    bytes: int | None = None
-    place: Location | None = None
-
-
-class Recomputed(msgspec.Struct):
-    """Operations of one line that run in the forward graph and once more in the backward one, instead of what they give
-    being kept. Views, which take no time, are none.
-    """
-
-    ops: list[Name]
-    place: Location | None = None
-
-
-class Graph(msgspec.Struct):
-    """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it. `saved` are the largest
-    tensors that are kept for its backward, `saved_omitted` how many more, `saved_bytes` the size of all that are known.
-    `recomputed` are lines whose operations its backward computes again, those with most first, and `recomputed_omitted`
-    how many more.
-    """
-
-    id: Word
-    compile_id: Word
-    process: int = 0
-    epoch: int = 0
-    ops: int = 0
-    location: Location | None = None
-    stages: list[Stage] = []
-    histogram: dict[Name, int] = {}
-    inputs: list[GraphInput] = []
-    code: Annotated[list[GraphCode], Holds.SOURCE] = []
-    code_omitted: Annotated[list[Word], Holds.SOURCE] = []
-    cudagraph_skip: CudagraphSkip = ""
-    saved: list[SavedTensor] = []
-    saved_omitted: int = 0
-    saved_bytes: int = 0
-    recomputed: list[Recomputed] = []
-    recomputed_omitted: int = 0
-
-    @property
-    def key(self) -> CompilationKey:
-        return self.process, self.epoch, self.compile_id
-
-
-class Kernel(msgspec.Struct):
-    """A kernel that Inductor's output code calls: generated (cpp, triton), from a library (extern), or an ATen call
-    (fallback). `calls` counts the places that call it; `ops` are the ATen operations in it, `source_nodes` the nodes
-    of the Dynamo graph, `places` their lines, and `place_calls` in how many of the calls each of these lines is.
-    `provenance` says how the lines are known: tracked by Inductor (then `post_grad_nodes` may be known too), or read
-    from comments in its code. `graph`, `name` and `direction` together name one kernel.
-    """
-
-    graph: Word
-    name: Name
-    kind: KernelKind
-    direction: Direction = ""
-    calls: int = 1
-    ops: list[Name] = []
-    source_nodes: list[Quote] = []
-    places: list[Location] = []
-    place_calls: list[int] = []
-    places_omitted: int = 0
-    post_grad_nodes: list[Quote] = []
-    provenance: Provenance = ""
 
 
 LATER_CALLS = 1000

@@ -70,7 +70,7 @@ class _Search:
         # With exactly these answers narrowing is sharp; without, a place may still be right by itself.
         self._exactly = self._exactly or (together and self.explains(None, exactly=True))
         if together:
-            return fewest(self.explains, self.asked)
+            return fewest_places(self.explains, self.asked)
         return next(([place] for place in self.asked[:_MOST_ALONE] if self.explains([place])), ())
 
     def explains(self, places: Collection[Place] | None, exactly: bool | None = None) -> bool:
@@ -97,7 +97,7 @@ class _Search:
         return self._runs[places]
 
 
-def fewest(explains: Callable[[Sequence[Place]], bool], places: Sequence[Place]) -> list[Place]:
+def fewest_places(explains: Callable[[Sequence[Place]], bool], places: Sequence[Place]) -> list[Place]:
     """Of places that explain it together those that do without the others: one after the other is found by halving."""
     needed: list[Place] = []
     left = list(places)

@@ -37,7 +37,7 @@ class Runs:
         return same_bits(self.eager, self.again)
 
     @property
-    def drew_others(self) -> bool:
+    def drew_other_numbers(self) -> bool:
         """Whether compiled drew other random numbers than eager."""
         return self.eager.draws and self.compiled.positions != self.eager.positions
 
@@ -100,7 +100,7 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
     if eager is None or compiled is None:
         if kind == "gradient" and not bool(there.any()):
             return None  # No gradient and a gradient of zeros are the same.
-        if kind == "gradient" and runs.drew_others:  # As of a layer that is left out by chance.
+        if kind == "gradient" and runs.drew_other_numbers:  # As of a layer that is left out by chance.
             return Judged(name, kind, "not comparable", _OTHER_NUMBERS, facts)
         side = "eager" if eager is not None else "compiled"
         return Judged(name, kind, "suspicious", f"only {side} gives it", facts)
@@ -131,7 +131,7 @@ def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tupl
         return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
     if measured.equal:
         return "equal", ""
-    if runs.drew_others:
+    if runs.drew_other_numbers:
         return "not comparable", _OTHER_NUMBERS
     eager, again = runs.eager.tensors[key], runs.again.tensors.get(key)
     if again is None or not identical(eager, again):  # Compiled may differ from eager as much as that from itself.

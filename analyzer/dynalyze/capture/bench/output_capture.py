@@ -53,7 +53,7 @@ class OutputCapture:
         self._changed: set[str] = set()
         self._names = _parameter_names(workload.model)
         self._directions: dict[Key, torch.Tensor] = {}
-        self._strangers: dict[str, torch.Tensor] = {}
+        self._unowned: dict[str, torch.Tensor] = {}
 
     def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
         """One pass over `target`, which is an Fp64Reference, or has the workload's model behind it.
@@ -142,11 +142,11 @@ class OutputCapture:
         for leaf in leaves:
             if id(leaf) in found:
                 continue
-            free = (name for name in self._strangers if name not in found.values())
-            name = next((each for each in free if self._strangers[each].shape == leaf.shape), None)
+            free = (name for name in self._unowned if name not in found.values())
+            name = next((each for each in free if self._unowned[each].shape == leaf.shape), None)
             if name is None:
                 name = self._names[id(leaf)] = f"parameter {len(self._names)}"
-                self._strangers[name] = leaf  # Kept, so that no other tensor has its id.
+                self._unowned[name] = leaf  # Kept, so that no other tensor has its id.
             found[id(leaf)] = name
         return found
 

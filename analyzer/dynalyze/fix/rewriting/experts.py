@@ -13,7 +13,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import used_after
 from dynalyze.fix.rewriting.conditions import assigned_values, called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, dims_of, replaced
-from dynalyze.fix.rewriting.purity import fresh_name, names_of, number, total_of_rows
+from dynalyze.fix.rewriting.purity import assigned, fresh_name, names_of, number, total_of_rows
 from dynalyze.fix.sites import Changes, Proposal, Replacer, Site, statements_of, walk
 
 _SLOTS = 2
@@ -72,24 +72,13 @@ def _either(
 def _loop(site: Site) -> _Loop | None:
     """The loop around the statement, or over what the statement finds."""
     loops = [each for each in walk(site.function) if isinstance(each, cst.For)]
-    assigned = _assigned(site.statement)
+    broken = assigned(site.statement)
     for node in reversed(loops):
         over = node.iter.value if isinstance(node.iter, cst.Name) else None
-        if site.statement in walk(node.body) or (assigned is not None and assigned[0] == [over]):
+        if site.statement in walk(node.body) or (broken is not None and broken[0] == [over]):
             sent = [found for each in walk(node.body) if (found := _Sent.of(site, each)) is not None]
             return _Loop(site, node, sent[0]) if len(sent) == 1 and node.orelse is None else None
     return None
-
-
-def _assigned(statement: cst.CSTNode) -> tuple[list[str], cst.BaseExpression] | None:
-    """The names that a statement assigns, and the expression."""
-    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
-        return None
-    target = only.targets[0].target
-    parts = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
-    names = [each.value for each in parts if isinstance(each, cst.Name)]
-    return (names, only.value) if len(names) == len(parts) else None
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ class _Sent:
 
     @classmethod
     def of(cls, site: Site, statement: cst.CSTNode) -> _Sent | None:
-        found = _assigned(statement)
+        found = assigned(statement)
         if found is None or len(found[0]) != _SLOTS:
             return None
         (slot, row), call = found
@@ -130,7 +119,7 @@ class _Loop:
 
     def changed(self) -> cst.For | None:
         """The loop over all experts and rows; None where it does more than can be said so."""
-        names = [each for node in walk(self.node.body) for each in (_assigned(node) or ([], None))[0]]
+        names = [each for node in walk(self.node.body) for each in (assigned(node) or ([], None))[0]]
         if any(used_after(self.site, each, self.node) for each in names):
             return None
         hit = self.hit
@@ -169,7 +158,7 @@ class _Loop:
         """How many experts there are, by the tensors that are indexed with their numbers; None where there are none."""
         if self.hit is None or not isinstance(self.node.target, cst.Name):
             return None
-        made = {name for node in walk(self.node.body) for name in (_assigned(node) or ([],))[0]}
+        made = {name for node in walk(self.node.body) for name in (assigned(node) or ([],))[0]}
         number_of = self.node.target.value
         indexed = [found for each in walk(self.node.body) if isinstance(each, cst.Name) and each.value == number_of
                    and (found := _indexed_by(self.site, each)) is not None]  # fmt: skip
@@ -210,7 +199,7 @@ class _Loop:
         name = self.node.target.value
         unpacked = False
         for each in walk(self.node.body):
-            found = _assigned(each)
+            found = assigned(each)
             if found is not None and found[0] == [name]:
                 if self.site.code(found[1]) != f"{name}[0]" or unpacked:
                     return False
@@ -276,7 +265,7 @@ class _Loop:
         if isinstance(parent, cst.Arg):
             call = self.site.parents[parent]
             return isinstance(call, cst.Call) and called(call) == "index_add_"
-        found = _assigned(self.site.parents[parent])
+        found = assigned(self.site.parents[parent])
         return found is not None and len(found[0]) == 1 and all(map(self._scales, self._uses(found[0][0], after=node)))
 
     def _uses(self, name: str, after: cst.CSTNode) -> list[cst.Name]:
@@ -336,14 +325,14 @@ class _Loop:
         if isinstance(only_one, cst.AugAssign):
             known = isinstance(only_one.target, cst.Name) and self._makes(only_one.target.value)
             return known and total_of_rows(self.site, only_one.value)
-        if _assigned(statement) is None or not isinstance(only_one, cst.Assign):
+        if assigned(statement) is None or not isinstance(only_one, cst.Assign):
             return False
         bare = replaced(only_one.value, {old: cst.Name("x") for old in self._changes}).visit(_NamesForTexts())
         assert isinstance(bare, cst.CSTNode)
         return total_of_rows(self.site, bare)
 
     def _makes(self, name: str) -> bool:
-        return any(name in (_assigned(each) or ([],))[0] for each in walk(self.node.body))
+        return any(name in (assigned(each) or ([],))[0] for each in walk(self.node.body))
 
     def _left(self) -> bool:
         """Whether rows or slots are asked for in another way."""

@@ -163,6 +163,17 @@ def is_new(node: cst.BaseExpression) -> bool:
     )  # fmt: skip
 
 
+def assigned(statement: cst.CSTNode) -> tuple[list[str], cst.BaseExpression] | None:
+    """The names that a statement assigns, and the expression."""
+    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
+        return None
+    target = only.targets[0].target
+    parts = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
+    names = [each.value for each in parts if isinstance(each, cst.Name)]
+    return (names, only.value) if len(names) == len(parts) else None
+
+
 def fresh_name(name: str, taken: set[str]) -> str:
     """A name like this one that is not taken yet; it is from here on."""
     while name in taken:

@@ -13,7 +13,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import used_after
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.masked import bracketed, replaced
-from dynalyze.fix.rewriting.purity import fresh_name, names_of, number
+from dynalyze.fix.rewriting.purity import assigned, fresh_name, names_of, number
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _READS = ("Data dependent operator", "Data-dependent", "Dynamic shape operator", "Unsupported Tensor.item()")
@@ -67,10 +67,10 @@ class _Segments:
         if not isinstance(site.statement, cst.SimpleStatementLine):
             return None
         statements = [site.statement, *site.following][:3]
-        assigned = [found for each in statements if (found := _assigned(each)) is not None]
-        if len(assigned) < len(statements) or len(statements) < 3:
+        found = [each for each in map(assigned, statements) if each is not None and len(each[0]) == 1]
+        if len(found) < 3:
             return None
-        (parts, splitting), (made, attending), (_, joined) = assigned
+        ((parts,), splitting), ((made,), attending), (_, joined) = found
         split, names = _split(splitting), _names_of_parts(attending, parts)
         if split is None or len(split.tensors) != len(names) or not _joins(joined, made):
             return None
@@ -170,11 +170,3 @@ def _joins(node: cst.BaseExpression, made: str) -> bool:
         return False
     joined = node.args[0].value
     return isinstance(joined, cst.Name) and joined.value == made
-
-
-def _assigned(statement: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
-    """The name that a statement assigns, and the expression."""
-    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    if not isinstance(only, cst.Assign) or len(only.targets) != 1 or not isinstance(only.targets[0].target, cst.Name):
-        return None
-    return only.targets[0].target.value, only.value
