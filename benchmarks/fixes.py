@@ -18,11 +18,13 @@ import argparse
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +36,22 @@ SECONDS = 1800
 def fixed(target: str, keep: Path, seconds: float) -> dict[str, Any]:
     """The report of `dynalyze fix` on a target; with `error` in the place of breaks where there is none."""
     report = (keep / re.sub(r"[^\w.-]+", "_", target)[-120:]).with_suffix(".json")
+    took = 0.0
     if not report.exists():
+        began = time.monotonic()
         command = [sys.executable, "-m", "dynalyze", "fix", "--no-bench", "--quiet-target", "--json", str(report),
                    *shlex.split(target)]  # fmt: skip
+        done = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+            _, told = done.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            return {"error": f"longer than {seconds:.0f} s"}
+            done.send_signal(signal.SIGTERM)  # What was proved until then is told.
+            _, told = done.communicate()
         if not report.exists():
-            said = done.stderr.strip().splitlines()
+            said = told.strip().splitlines()
             return {"error": said[-1][:160] if said else f"exit {done.returncode}"}
-    return dict(json.loads(report.read_text()))
+        took = time.monotonic() - began
+    return {**json.loads(report.read_text()), "seconds": took}
 
 
 def cookbook(folder: Path) -> list[str]:
@@ -81,6 +88,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the reports; those that are there are not made again")
     parser.add_argument("--cookbook", action="store_true", help="the examples of all recipes too")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="the most that a target may take")
+    parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
     options = parser.parse_args()
     targets = [*options.targets, *(options.list.read_text().split("\n") if options.list else [])]
     keep = options.keep or Path(tempfile.mkdtemp())
@@ -90,9 +98,10 @@ def main() -> int:
     kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     whole, less, broken = [], [], []
-    for target in filter(None, map(str.strip, targets)):
-        began = time.monotonic()
-        report = fixed(target, keep, options.seconds)
+    targets = list(filter(None, map(str.strip, targets)))
+    pool = ThreadPoolExecutor(options.jobs)
+    reports = pool.map(lambda target: fixed(target, keep, options.seconds), targets)
+    for target, report in zip(targets, reports, strict=True):
         if "error" in report:
             print(f"{target}: {report['error']}", flush=True)
             continue
@@ -110,8 +119,9 @@ def main() -> int:
         after = told["after"] or told["before"]
         if not after["breaks"]:
             (less if "regions" in ends.values() else whole).append(target)
-        print(f"{target}: {told['before']['breaks']} -> {after['breaks']} breaks, "
-              f"{Counter(ends.values())}, {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
+        seconds, status = report["seconds"], report["outcome"]["status"]
+        print(f"{target}: {told['before']['breaks']} -> {after['breaks']} breaks, {Counter(ends.values())}, "
+              f"{seconds:.0f} s, {status}", flush=True)  # fmt: skip
     table(kinds)
     print(f"\n{len(whole)} of {len(broken)} targets end without a break: {', '.join(whole)}")
     print(f"{len(less)} more where less is compiled: {', '.join(less)}")

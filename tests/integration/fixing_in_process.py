@@ -96,7 +96,7 @@ class _InProcess(proof.Prover):
         sides = [(file, line) for file, line in details["sides"]]
         draws = min(self._draws, details["draws"])
         return prove.as_answer(self._prover.prove(
-            changes, details["settings"], draws, details["seconds"], sides, details["regions"]
+            changes, details["settings"], draws, details["seconds"], sides, details["regions"], details["traced"],
         ))  # fmt: skip
 
     def _end(self, error: tuple[Any, ...]) -> None:

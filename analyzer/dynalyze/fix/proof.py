@@ -121,15 +121,15 @@ class Prover:
 
     def prove(
         self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = (),
-        regions: Regions | None = None,
+        regions: Regions | None = None, traced: bool = True,
     ) -> Tried:  # fmt: skip
         """Try the files with these texts, and these settings, against the files as they are; with `regions`, what is
-        compiled is these.
+        compiled is these. Without `traced` draws are compared in eager alone.
         """
         try:
             proof = self._ask(
                 "prove", changes=self.changes(texts), settings=dict(settings), draws=draws, seconds=_SECONDS,
-                sides=[list(each) for each in sides], regions=dict(regions or {}),
+                sides=[list(each) for each in sides], regions=dict(regions or {}), traced=traced,
             )  # fmt: skip
         except WorkerFailed as failure:
             self._end((None, None, None))

@@ -20,7 +20,7 @@ from dynalyze.files.paths import working_folder
 from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.patches import changed, is_library, name_of, patch_of
 from dynalyze.fix.proof import DRAWS, Baseline, Prover
-from dynalyze.fix.search import RAISES, Attempt, Search, State, evidence_of, reason_against
+from dynalyze.fix.search import RAISES, Attempt, Search, State, evidence_of, reason_against, with_whole
 from dynalyze.fix.settings import as_python
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
@@ -40,6 +40,7 @@ _PAIRS = 5
 _PAIR_SECONDS = 2.0
 _NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be proved of it"
 _BACKEND = "Backend compiler"
+_NOT_DRAWN = "the run was interrupted before it was proved on other inputs in compiled code"
 _OF_A_BACKEND = "the backend raises there, which has no part in the proof: only Dynamo's graphs are compared"
 _NOT_REPEATABLE = (
     "The program's calls do not do the same twice as they are: what differs by itself could not be compared."
@@ -149,14 +150,21 @@ class Road:
     def _searched(self, pool: WorkerPool, prover: Prover, baseline: Baseline) -> Fixing:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
-        search = Search(prover, baseline, self._progress, calls=self._calls)
         wanted = self._wanted(baseline.compiled.breaks)
-        attempts: list[Attempt] = []
         try:
-            attempts += search.run(list(wanted.values()))
-            self._proved_together(search, attempts)
+            for thorough in (False, True):
+                search = Search(prover, baseline, self._progress, calls=self._calls, thorough=thorough)
+                attempts: list[Attempt] = []
+                attempts += search.run(list(wanted.values()))
+                if self._proved_together(search, attempts):
+                    break
         except Stopped:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            if not search.thorough:
+                search.state = search.start
+                for each in attempts:
+                    if each.status == "proved":
+                        each.status, each.reason = "suggested", _NOT_DRAWN
         self._told(attempts, wanted, search)
         if fixed.kept and report.outcome.status != "interrupted":
             after = self._concluded(pool, prover, search.state)
@@ -219,20 +227,27 @@ class Road:
             there |= {f"{each.id}+": each for each in found if not any(_is_same(each, one) for one in known)}
         return there
 
-    def _proved_together(self, search: Search, attempts: list[Attempt]) -> None:
-        """Prove all that was kept once more as a whole, in the evidence of the whole."""
+    def _proved_together(self, search: Search, attempts: list[Attempt]) -> bool:
+        """Prove all that was kept once more as a whole, in the evidence of the whole. Returns whether that holds, or
+        shows nothing that the search has not seen.
+        """
         fixed = self._report.fixed
         assert fixed is not None
         if not search.state.changed:
-            return
+            return True
         self._progress("proving all of it together")
         tried = search.whole()
         fixed.evidence = evidence_of(tried, calls=search.calls, before=search.baseline.counts)
-        if reason := reason_against(tried, search.state.loses):
-            for each in attempts:
-                if each.status == "proved":
-                    each.status, each.reason = "rejected", f"together with the others: {reason}"
+        kept = [each for each in attempts if each.status == "proved"]
+        reason = reason_against(tried, search.state.loses)
+        for each in kept:
+            if reason:
+                each.status, each.reason = "rejected", f"together with the others: {reason}"
+            elif not search.thorough:
+                each.evidence = with_whole(each.evidence, fixed.evidence, alone=len(kept) == 1)
+        if reason:
             search.state = search.start
+        return search.thorough or not reason
 
     def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: Search) -> None:
         """The records of what was tried, and of what nothing ended."""

@@ -85,10 +85,15 @@ class Attempt:
 
 
 class Search:
-    """Over the breaks of a baseline. `progress` gets a line for each break."""
+    """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
+    breaks are left, are for the whole of what is kept; with `thorough` for each change by itself.
+    """
 
-    def __init__(self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int) -> None:
+    def __init__(
+        self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int, thorough: bool = False
+    ) -> None:
         self._prover = prover
+        self.thorough = thorough
         self.baseline = baseline.compiled
         self.calls = calls
         self._progress = progress
@@ -176,7 +181,8 @@ class Search:
         if state is None:
             return
         attempt.proposed = state
-        tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=self._sides(proposal, there))
+        sides = self._sides(proposal, there)
+        tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=sides, traced=self.thorough)
         attempt.evidence = self._evidence(tried, proposal, there)
         if reason := reason_against(tried, state.loses) or self._nothing_left(tried):
             attempt.reason = reason
@@ -433,4 +439,18 @@ def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
         outputs=_worst(proof), as_compiled=draws["as_compiled"] or any(arm["as_compiled"] for arm in own.values()),
         gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
         after=tried.after.counts if tried.after else None,
+    )  # fmt: skip
+
+
+def with_whole(own: Evidence, whole: Evidence, *, alone: bool) -> Evidence:
+    """The evidence of a change with the draws of the whole that it is part of, or `alone` is."""
+    found = msgspec.structs.replace(
+        own, draws=whole.draws, raised=whole.raised, varied=whole.varied,
+        searched=list(dict.fromkeys([*own.searched, *whole.searched])), gradients=own.gradients or whole.gradients,
+    )  # fmt: skip
+    if not alone:
+        return found
+    return msgspec.structs.replace(
+        found, outputs=whole.outputs, as_compiled=whole.as_compiled,
+        effects=list(dict.fromkeys([*own.effects, *whole.effects])),
     )  # fmt: skip

@@ -53,7 +53,7 @@ class FakeProver:
 
     def prove(
         self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = (),
-        regions: Any = None,
+        regions: Any = None, traced: bool = True,
     ) -> Tried:  # fmt: skip
         (text,) = texts.values()
         self.draws.append(draws)

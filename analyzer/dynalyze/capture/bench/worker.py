@@ -284,8 +284,9 @@ class Session:
         changes = [SourceChange(**each) for each in command["changes"]]
         sides = [(file, line) for file, line in command["sides"]]
         proof = self._prover.prove(
-            changes, command["settings"], command["draws"], command["seconds"], sides, command["regions"]
-        )
+            changes, command["settings"], command["draws"], command["seconds"], sides, command["regions"],
+            command["traced"],
+        )  # fmt: skip
         return as_answer(proof)
 
     def _regions(self, command: Command) -> Answer:

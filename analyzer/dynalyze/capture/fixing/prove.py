@@ -126,7 +126,9 @@ class Prover:
         self._compiles_itself = False
         self._regions: dict[str, list[str]] = {}
         self._patience = _LEAST_PATIENCE
+        self._arms: list[tuple[Arm, Configuration]] = []
         self._own_before: tuple[int, Pass] | None = None
+        self._own_proof: tuple[Hashable, Proof] | None = None
         self._drawn_before: dict[Hashable, tuple[Pass, set[tuple[str, int]]]] = {}
         self._room = _MOST_KEPT
 
@@ -156,11 +158,12 @@ class Prover:
 
     def prove(
         self, changes: Sequence[SourceChange], settings: dict[str, Any], draws: int, seconds: float,
-        sides: Iterable[tuple[str, int]] = (), regions: dict[str, list[str]] | None = None,
+        sides: Iterable[tuple[str, int]] = (), regions: dict[str, list[str]] | None = None, traced: bool = True,
     ) -> Proof:  # fmt: skip
         """Compare, and record what the changed code compiles. `sides` are lines, of the code as it is, one in each side
-        of a branch, which draws are to reach. The draws take about `seconds` at most. With `regions` these are compiled
-        in the place of the model.
+        of a branch, which draws are to reach. The draws take about `seconds` at most; without `traced` they are
+        compared in eager alone, so not at all where no code is changed. With `regions` these are compiled in the place
+        of the model.
         """
         proof = Proof()
         dynamo.forget_compiled()
@@ -170,8 +173,10 @@ class Prover:
             for function in swap.functions if swap is not None else ():
                 self._passes.held.add(function.__name__, function, own=True)
             change = _Change(swap, settings, regions or {})
-            self._own(proof, change)
-            if draws and not any(each.equality == "different" for each in proof.own.values()):
+            arms: list[tuple[Arm, Configuration]] = [("eager", self._eager), ("traced", self._traced)]
+            self._arms = arms[swap is None : 1 + traced]
+            proof = self._own_once(change)
+            if draws and self._arms and not any(each.equality == "different" for each in proof.own.values()):
                 self._draw(proof, change, draws, seconds, set(sides))
         except (CannotSwap, UnknownSetting) as error:
             proof.problem = str(error)
@@ -198,6 +203,15 @@ class Prover:
         finally:
             self._passes.restore()
             dynamo.forget_compiled()
+
+    def _own_once(self, change: _Change) -> Proof:
+        """The proof of the program's own calls, which is not made again for the change that was asked for last."""
+        key = tuple(change.changes), repr(change.settings), repr(change.regions)
+        if self._own_proof is None or self._own_proof[0] != key:
+            proof = Proof()
+            self._own(proof, change)
+            self._own_proof = key, proof
+        return replace(self._own_proof[1], draws=Draws())
 
     def _own(self, proof: Proof, change: _Change) -> None:
         if change.swap is not None:
@@ -337,8 +351,7 @@ class Prover:
         seen |= ran
         try:
             with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
-                arms = self._arms() if change.swap is not None else self._arms()[1:]
-                after = {arm: self._pass(drawn, how) for arm, how in arms}
+                after = {arm: self._pass(drawn, how) for arm, how in self._arms}
         except Endless:
             found.different = f"inputs drawn {kind}: it does not end, as it did before"
             return before
@@ -355,9 +368,6 @@ class Prover:
                 how = f", {circumstance}" if circumstance else ""
                 found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
         return before
-
-    def _arms(self) -> list[tuple[Arm, Configuration]]:
-        return [("eager", self._eager), ("traced", self._traced)]
 
     def _before(self, workload: Workload, change: _Change, seen: set[tuple[str, int]]) -> Pass:
         with lines_run(change.swap.codes, seen) if change.swap is not None else contextlib.nullcontext():
