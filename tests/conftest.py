@@ -12,6 +12,9 @@ settings.load_profile("dynalyze")
 # does. The processor's own flags still decide. Export it empty where your C++ compiler is older than your processor.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
+# Tests run side by side: threads of one that wait for each other leave the processors to the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # A shell lets a job in the background ignore Ctrl-C, with all that the job starts; the tests of it would wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -34,6 +34,8 @@ _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
 # A recording inside a process that measures would be measured too.
 _RECORDING = ("TORCH_TRACE", "DYNALYZE_RUN", "INDUCTOR_PROVENANCE")
+# Of OpenMP, where nobody has set it: else threads that wait for each other keep their processors.
+_WAIT_ASLEEP = ("OMP_WAIT_POLICY", "PASSIVE")
 
 FailureKind = Failure | Literal["died", "timed_out"]
 
@@ -59,12 +61,13 @@ class Stopped(Exception):
 class WorkerPool:
     """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs.
 
-    `seconds` is the life of one worker, `total` bounds the whole benchmark.
+    `seconds` is the life of one worker, `total` bounds the whole benchmark. `untimed` ones share the machine: their
+    threads wait without turning, which takes all processors from whatever runs beside them.
     """
 
     def __init__(
         self, streams: Streams, seconds: float, total: float | None = None, *, python: str | None = None,
-        start: Path = START, waiting: Callable[[], None] = lambda: None,
+        start: Path = START, waiting: Callable[[], None] = lambda: None, untimed: bool = False,
     ) -> None:  # fmt: skip
         self.streams = streams
         self._waiting = waiting
@@ -73,6 +76,8 @@ class WorkerPool:
         self._start = start
         self._environment = {k: v for k, v in os.environ.items() if k not in _RECORDING}
         self._environment |= NOTHING_REMEMBERED
+        if untimed:
+            self._environment.setdefault(*_WAIT_ASLEEP)
         self._end = math.inf if total is None else time.monotonic() + total
         self._stack = ExitStack()
         self._made = 0

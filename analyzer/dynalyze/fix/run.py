@@ -20,7 +20,7 @@ from dynalyze.files.paths import working_folder
 from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.patches import changed, is_library, name_of, patch_of
 from dynalyze.fix.proof import DRAWS, Baseline, Prover
-from dynalyze.fix.search import RAISES, Attempt, Search, State, evidence_of, reason_against, with_whole
+from dynalyze.fix.search import RAISES, Attempt, Search, State, evidence_of, reason_against
 from dynalyze.fix.settings import as_python
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
@@ -114,13 +114,12 @@ class Road:
 
     def judge(self, originals: Mapping[str, str], texts: Mapping[str, str], sides: Sequence[tuple[str, int]]) -> Fixing:
         """Prove this change. `sides` are lines, one in each side of the branches that it concerns."""
-        return self._with_prover(lambda pool, prover, baseline: self._judged(
-            pool, prover, baseline, State(dict(originals), {}, baseline.compiled), dict(texts), sides
+        return self._with_prover(lambda prover, baseline: self._judged(
+            prover, baseline, State(dict(originals), {}, baseline.compiled), dict(texts), sides
         ))  # fmt: skip
 
-    def _with_prover(self, then: Callable[[WorkerPool, Prover, Baseline], Fixing]) -> Fixing:
-        streams = Streams(self._plan.label, quiet=self._plan.quiet, once=True)
-        with WorkerPool(streams, self._plan.timeout, python=self._plan.python) as pool:
+    def _with_prover(self, then: Callable[[Prover, Baseline], Fixing]) -> Fixing:
+        with self._pool(untimed=True) as pool:
             try:
                 return self._within(pool, then)
             except Stopped:
@@ -130,7 +129,11 @@ class Road:
                 self._report.fixed.unfixed = [_unfixed(each, message) for each in self._report.graph_breaks]
                 return Fixing(self._report)
 
-    def _within(self, pool: WorkerPool, then: Callable[[WorkerPool, Prover, Baseline], Fixing]) -> Fixing:
+    def _pool(self, *, untimed: bool = False) -> WorkerPool:
+        streams = Streams(self._plan.label, quiet=self._plan.quiet, once=True)
+        return WorkerPool(streams, self._plan.timeout, python=self._plan.python, untimed=untimed)
+
+    def _within(self, pool: WorkerPool, then: Callable[[Prover, Baseline], Fixing]) -> Fixing:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
         with Prover(pool, self._plan, self._folder) as prover:
@@ -145,9 +148,9 @@ class Road:
                 return Fixing(report)
             if not baseline.repeatable:
                 report.capture.notes.append(_NOT_REPEATABLE)
-            return then(pool, prover, baseline)
+            return then(prover, baseline)
 
-    def _searched(self, pool: WorkerPool, prover: Prover, baseline: Baseline) -> Fixing:
+    def _searched(self, prover: Prover, baseline: Baseline) -> Fixing:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
         wanted = self._wanted(baseline.compiled.breaks)
@@ -156,7 +159,8 @@ class Road:
                 search = Search(prover, baseline, self._progress, calls=self._calls, thorough=thorough)
                 attempts: list[Attempt] = []
                 attempts += search.run(list(wanted.values()))
-                if self._proved_together(search, attempts):
+                fixed.evidence, holds = search.together(attempts)
+                if holds or thorough:
                     break
         except Stopped:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
@@ -167,14 +171,14 @@ class Road:
                         each.status, each.reason = "suggested", _NOT_DRAWN
         self._told(attempts, wanted, search)
         if fixed.kept and report.outcome.status != "interrupted":
-            after = self._concluded(pool, prover, search.state)
+            after = self._concluded(prover, search.state)
             gone, _ = _moved(report.graph_breaks, after, prover.originals, search.state.texts)
             names = {each.id for each in gone if each.id not in wanted}
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in names]
         return Fixing(report, prover.originals, search.state.texts)
 
     def _judged(
-        self, pool: WorkerPool, prover: Prover, baseline: Baseline, before: State, texts: dict[str, str],
+        self, prover: Prover, baseline: Baseline, before: State, texts: dict[str, str],
         sides: Sequence[tuple[str, int]],
     ) -> Fixing:  # fmt: skip
         """One change, whoever made it, as the only fix of the report."""
@@ -194,7 +198,7 @@ class Road:
         if reason := reason_against(tried, SIDE_EFFECTS):
             uncompared = not tried.proof or bool(tried.proof.get("problem"))
             told.status, told.reason = "suggested" if uncompared else "rejected", reason
-        after = self._concluded(pool, prover, state, timed=told.status == "proved")
+        after = self._concluded(prover, state, timed=told.status == "proved")
         gone, new = _moved(report.graph_breaks, after, before.texts, texts)
         told.breaks = [each.id for each in gone]
         fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
@@ -208,12 +212,12 @@ class Road:
     def _calls(self) -> int:
         return max(1, self._report.capture.recorded_calls)
 
-    def _concluded(self, pool: WorkerPool, prover: Prover, state: State, *, timed: bool = True) -> list[GraphBreak]:
+    def _concluded(self, prover: Prover, state: State, *, timed: bool = True) -> list[GraphBreak]:
         """What the change gains, and what the whole program compiles with it: its breaks then."""
         fixed = self._report.fixed
         assert fixed is not None and fixed.evidence is not None
         if timed and self._wish.bench_seconds:
-            fixed.evidence.speedup = self._speed(pool, prover, state)
+            fixed.evidence.speedup = self._speed(prover, state)
         return self._run_again(state)
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
@@ -226,28 +230,6 @@ class Road:
         if not self._wish.only and any(each.effect == "error" for each in known):
             there |= {f"{each.id}+": each for each in found if not any(_is_same(each, one) for one in known)}
         return there
-
-    def _proved_together(self, search: Search, attempts: list[Attempt]) -> bool:
-        """Prove all that was kept once more as a whole, in the evidence of the whole. Returns whether that holds, or
-        shows nothing that the search has not seen.
-        """
-        fixed = self._report.fixed
-        assert fixed is not None
-        if not search.state.changed:
-            return True
-        self._progress("proving all of it together")
-        tried = search.whole()
-        fixed.evidence = evidence_of(tried, calls=search.calls, before=search.baseline.counts)
-        kept = [each for each in attempts if each.status == "proved"]
-        reason = reason_against(tried, search.state.loses)
-        for each in kept:
-            if reason:
-                each.status, each.reason = "rejected", f"together with the others: {reason}"
-            elif not search.thorough:
-                each.evidence = with_whole(each.evidence, fixed.evidence, alone=len(kept) == 1)
-        if reason:
-            search.state = search.start
-        return search.thorough or not reason
 
     def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: Search) -> None:
         """The records of what was tried, and of what nothing ended."""
@@ -270,7 +252,7 @@ class Road:
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
-    def _speed(self, pool: WorkerPool, prover: Prover, state: State) -> Speedup | None:
+    def _speed(self, prover: Prover, state: State) -> Speedup | None:
         """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
         configuration = self._plan.configurations_on(self._plan.device or "cpu")[0]
         before = worker_request(self._plan, self._plan.works[0], configuration)
@@ -285,12 +267,13 @@ class Road:
         self._progress(f"measuring its speed, for about {self._wish.bench_seconds:g} s")
         ends = time.monotonic() + self._wish.bench_seconds
         try:
-            for _ in range(_PAIRS):
-                for request, samples in generator.sample([(after, pairs), (before, control)], 2):
-                    arms = Arm(before, None), Arm(request, None)
-                    samples.append(schedule.take_turns(pool, *arms, _PAIR_SECONDS, generator)[0])
-                if time.monotonic() > ends:
-                    break
+            with self._pool() as pool:
+                for _ in range(_PAIRS):
+                    for request, samples in generator.sample([(after, pairs), (before, control)], 2):
+                        arms = Arm(before, None), Arm(request, None)
+                        samples.append(schedule.take_turns(pool, *arms, _PAIR_SECONDS, generator)[0])
+                    if time.monotonic() > ends:
+                        break
         except WorkerFailed as failure:
             self._report.capture.notes.append(f"The gain in speed is not known: {failure.message}.")
         return stats.speedup(pairs, control)

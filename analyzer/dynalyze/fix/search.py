@@ -86,7 +86,7 @@ class Attempt:
 
 class Search:
     """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
-    breaks are left, are for the whole of what is kept; with `thorough` for each change by itself.
+    breaks are left, are for all that is kept `together`; with `thorough` for each change by itself as well.
     """
 
     def __init__(
@@ -124,10 +124,26 @@ class Search:
                 yield from attempts
         yield from self._compiled_instead(wanted)
 
-    def whole(self) -> Tried:
-        """All that was kept, proved again together."""
+    def together(self, attempts: Sequence[Attempt]) -> tuple[Evidence | None, bool]:
+        """Prove all that was kept once more as a whole, and put its draws into the evidence of each change. Returns the
+        evidence of the whole, and whether it holds; where it does not, nothing is kept.
+        """
         state = self.state
-        return self._prover.prove(state.texts, state.settings, draws=DRAWS, regions=state.instead.regions)
+        if not state.changed:
+            return None, True
+        self._progress("proving all of it together")
+        tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, regions=state.instead.regions)
+        whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts)
+        kept = [each for each in attempts if each.status == "proved"]
+        reason = reason_against(tried, state.loses)
+        for each in kept:
+            if reason:
+                each.status, each.reason = "rejected", f"together with the others: {reason}"
+            elif not self.thorough:
+                each.evidence = _with_whole(each.evidence, whole, alone=len(kept) == 1)
+        if reason:
+            self.state = self.start
+        return whole, not reason
 
     def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
         """Where breaks stay: submodules that have none, compiled in the place of the model."""
@@ -442,7 +458,7 @@ def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
     )  # fmt: skip
 
 
-def with_whole(own: Evidence, whole: Evidence, *, alone: bool) -> Evidence:
+def _with_whole(own: Evidence, whole: Evidence, *, alone: bool) -> Evidence:
     """The evidence of a change with the draws of the whole that it is part of, or `alone` is."""
     found = msgspec.structs.replace(
         own, draws=whole.draws, raised=whole.raised, varied=whole.varied,

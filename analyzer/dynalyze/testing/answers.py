@@ -39,7 +39,7 @@ def wrong_answers(
         source=source, configuration=Configuration(**configuration), dims=tuple(Dim(*dim) for dim in dims), **work
     )
     with ExitStack() as processes:
-        pool = processes.enter_context(WorkerPool(Streams("", quiet=True, once=True), _SECONDS))
+        pool = processes.enter_context(WorkerPool(Streams("", quiet=True, once=True), _SECONDS, untimed=True))
         worker = processes.enter_context(pool.worker(request, pool.empty_caches()))
         worker.ask("load")
         answer = worker.ask("accuracy", variant=variant)

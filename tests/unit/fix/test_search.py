@@ -92,9 +92,10 @@ def plain_breaks(file: Path) -> Callable[[str, Mapping[str, object]], list[Graph
     return breaks
 
 
-def searched(file: Path, prover: FakeProver) -> tuple[Search, list[Attempt]]:
+def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple[Search, list[Attempt]]:
     start = prover.breaks(SOURCE, {})
-    search = Search(prover, Baseline(Compiled(start, Counts(len(start)))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    baseline = Baseline(Compiled(start, Counts(len(start))))
+    search = Search(prover, baseline, lambda line: None, calls=1, thorough=thorough)  # type: ignore[arg-type]
     return search, list(search.run(start))
 
 
@@ -277,3 +278,39 @@ def test_what_could_not_be_compared_is_a_suggestion(file: Path) -> None:
     search, attempts = searched(file, prover)
     assert {(each.status, each.reason) for each in attempts} == {("suggested", "forward takes other arguments")}
     assert not search.state.changed
+
+
+def wrong_in_compiled_draws(prover: FakeProver, line: str) -> None:
+    """Whatever changes this line gives something else on drawn inputs, once it is compiled."""
+    prove = prover.prove
+
+    def found(texts: Mapping[str, str], *given: Any, traced: bool = True, **more: Any) -> Tried:
+        tried = prove(texts, *given, traced=traced, **more)
+        if traced and tried.proof["draws"]["tried"] and line not in next(iter(texts.values())):
+            tried.proof["draws"]["different"] = "traced, inputs drawn alike: output differs"
+        return tried
+
+    prover.prove = found  # type: ignore[method-assign]
+
+
+def test_what_compiled_code_makes_of_other_inputs_is_proved_of_all_that_is_kept(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    search, attempts = searched(file, prover)
+    for each in attempts:
+        each.evidence.draws = 0  # As of a setting, which changes nothing in eager.
+    whole, holds = search.together(attempts)
+    assert holds and whole is not None and whole.draws == 20
+    assert {(each.status, each.evidence.draws) for each in attempts} == {("proved", 20)}
+
+
+def test_a_whole_that_does_not_hold_keeps_nothing_and_a_thorough_search_finds_what_does(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    wrong_in_compiled_draws(prover, "    y = x.max().item()\n")
+    search, attempts = searched(file, prover)
+    whole, holds = search.together(attempts)
+    assert not holds and whole is not None and whole.outputs == "different"
+    assert {each.status for each in attempts} == {"rejected"} and search.state is search.start
+    search, attempts = searched(file, prover, thorough=True)
+    assert search.together(attempts)[1]
+    kept = [(each.broken.gb_type, each.kind) for each in attempts if each.status == "proved"]
+    assert kept == [(PRINT, "source"), (ITEM, "setting")]
