@@ -97,6 +97,7 @@ def main() -> int:
         targets += cookbook(keep / "cookbook")
     kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    met = Counter[str]()
     whole, less, broken = [], [], []
     targets = list(filter(None, map(str.strip, targets)))
     pool = ThreadPoolExecutor(options.jobs)
@@ -113,6 +114,7 @@ def main() -> int:
         ends = {name: kind_of(each) for each in proved for name in each["breaks"]}
         for each in report["graph_breaks"]:
             kinds[cause_of(each)].add(ends.get(each["id"], "stays"))
+            met[ends.get(each["id"], "stays")] += 1
         told = report["fixed"]
         for each in told["unfixed"]:
             reasons[each["gb_type"]][each["reason"].partition(":")[0][:90]] += 1
@@ -123,7 +125,8 @@ def main() -> int:
         print(f"{target}: {told['before']['breaks']} -> {after['breaks']} breaks, {Counter(ends.values())}, "
               f"{seconds:.0f} s, {status}", flush=True)  # fmt: skip
     table(kinds)
-    print(f"\n{len(whole)} of {len(broken)} targets end without a break: {', '.join(whole)}")
+    print(f"\nbreaks of all targets, each in each: {met.total()}, {', '.join(f'{how} {met[how]}' for how in HOW)}")
+    print(f"{len(whole)} of {len(broken)} targets end without a break: {', '.join(whole)}")
     print(f"{len(less)} more where less is compiled: {', '.join(less)}")
     for gb_type, counted in reasons.items():
         print(f"\n{gb_type}")

@@ -128,6 +128,7 @@ class Prover:
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
         self._own_before: tuple[int, Pass] | None = None
+        self._own_traced: tuple[Hashable, Pass] | None = None
         self._own_proof: tuple[Hashable, Proof] | None = None
         self._drawn_before: dict[Hashable, tuple[Pass, set[tuple[str, int]]]] = {}
         self._room = _MOST_KEPT
@@ -489,7 +490,16 @@ class Prover:
         return [] if bare[2] in bare[:2] else told
 
     def _traced_before(self, workload: Workload) -> Pass:
-        """What tracing alone does to the code as it is."""
+        """What tracing alone does to the code as it is; of the program's own calls that is known once it was made."""
+        if workload is not self._workload:
+            return self._traced_anew(workload)
+        held = self._passes.held
+        key = len(held), frozenset(held.ignored)
+        if self._own_traced is None or self._own_traced[0] != key:
+            self._own_traced = key, self._traced_anew(workload)
+        return self._own_traced[1]
+
+    def _traced_anew(self, workload: Workload) -> Pass:
         self._compile(workload)
         made = self._pass(workload, self._traced)
         dynamo.forget_compiled()
