@@ -238,7 +238,8 @@ class Road:
         names = {id(broken): name for name, broken in wanted.items()}
         root = working_folder()
         for number, each in enumerate(attempts, 1):
-            report.fixes.append(_fix(f"f{number}", each, names, Path(root), self._compiled_at))
+            known = {**search.originals, **each.before.texts}  # With files that only a later change led to.
+            report.fixes.append(fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at))
         fixed.kept = [each.id for each in report.fixes if each.status == "proved"]
         fixed.patch = patch_of(search.originals, search.state.texts, Path(root))
         fixed.setting = _lines_of(search.state, self._compiled_at)
@@ -297,10 +298,14 @@ class Road:
             return seen.report.graph_breaks
 
 
-def _fix(name: str, attempt: Attempt, names: Mapping[int, str], root: Path, compiled_at: Mapping[str, str]) -> Fix:
+def fix_of(
+    name: str, attempt: Attempt, texts: Mapping[str, str], names: Mapping[int, str], root: Path,
+    compiled_at: Mapping[str, str],
+) -> Fix:  # fmt: skip
+    """The record of what was tried for a break. `texts` are the files as they were before."""
     before, after = attempt.before, attempt.proposed
     less = after is not None and after.instead != before.instead
-    files = [] if after is None else [file for file, text in after.texts.items() if text != before.texts[file]]
+    files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
     breaks = [names[id(each)] for each in [attempt.broken, *attempt.ends] if id(each) in names]
     return Fix(
         id=name,
@@ -312,7 +317,7 @@ def _fix(name: str, attempt: Attempt, names: Mapping[int, str], root: Path, comp
         reason=attempt.reason,
         files=files,
         patch="" if after is None else "".join(
-            unified(before.texts[file], after.texts[file], name_of(file, root)) for file in files
+            unified(texts[file], after.texts[file], name_of(file, root)) for file in files
         ),
         setting="" if after is None else _lines_of(replace(
             after, settings={key: value for key, value in after.settings.items() if before.settings.get(key) != value},

@@ -11,7 +11,8 @@ import pytest
 
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.proof import Baseline, Compiled, Tried
-from dynalyze.fix.search import Attempt, Search
+from dynalyze.fix.run import fix_of
+from dynalyze.fix.search import Attempt, Search, State
 from dynalyze.fix.sites import Value
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts
@@ -314,3 +315,12 @@ def test_a_whole_that_does_not_hold_keeps_nothing_and_a_thorough_search_finds_wh
     assert search.together(attempts)[1]
     kept = [(each.broken.gb_type, each.kind) for each in attempts if each.status == "proved"]
     assert kept == [(PRINT, "source"), (ITEM, "setting")]
+
+
+def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_path: Path) -> None:
+    one, other = str(tmp_path / "one.py"), str(tmp_path / "other.py")
+    nothing = Compiled([], Counts())
+    proposed = State({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
+    attempt = Attempt(broken(Path(one), 1, PRINT), State({one: "x = 1\n"}, {}, nothing), proposed=proposed)
+    told = fix_of("f1", attempt, {one: "x = 1\n", other: "y = 1\n"}, {}, tmp_path, {})
+    assert told.files == [one] and "-x = 1\n+x = 2\n" in told.patch
