@@ -205,7 +205,7 @@ def site_of(module: Any, broken: Any, recipe: Recipe) -> Site:
     site = Site(found, recipe.before, line)
     names = [site.code(node) for each in [site.statement, *site.following] for node in walk(each)]
     known = look({(file, line): ["torch", *names]}, lambda: eager_result(module, recipe))
-    values = {text: Value(**each) for text, each in known.get((file, line), {}).items()}
+    values = {text: Value.of(each) for text, each in known.get((file, line), {}).items()}
     return Site(found, recipe.before, line, values)
 
 

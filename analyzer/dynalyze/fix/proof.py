@@ -106,7 +106,7 @@ class Prover:
         asked = [{"file": file, "line": line, "expressions": list(texts)} for (file, line), texts in places.items()]
         answer = self._ask("values", places=asked)
         return {
-            (each["file"], each["line"]): {text: Value(**known) for text, known in each["values"].items()}
+            (each["file"], each["line"]): {text: Value.of(known) for text, known in each["values"].items()}
             for each in answer["places"]
         }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import libcst as cst
 import msgspec
 
+from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
@@ -259,19 +260,24 @@ class Search:
         return None
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
-        if "setting" in self._kinds:
-            yield from (("setting", each) for each in settings_for(broken))
+        for proposal in self._all_proposals(state, broken):
+            kind: FixKind = "setting" if proposal.settings else "source"
+            if kind in self._kinds:
+                yield kind, proposal
+
+    def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:
+        yield from settings_for(broken)
         places = _places(broken)
         others: list[Location] = []
         for place in places:
             if (site := self._site(state, broken, place)) is not None:
-                yield from (("source", each) for each in proposals(site))
+                yield from proposals(site)
                 others += [msgspec.structs.replace(place, line=line, column=None) for line in returns_behind(site)]
         if asks_callers(broken.gb_type):
             others += [place for place in _callers(broken) if place not in places]
             for place in others:
                 if (site := self._site(state, broken, place)) is not None:
-                    yield from (("source", each) for each in proposals(site, outer=True))
+                    yield from proposals(site, outer=True)
 
     def _site(self, state: State, broken: GraphBreak, place: Location) -> Site | None:
         """A break as one at this place, with what names were there; None where its file cannot be read."""
@@ -305,7 +311,7 @@ class Search:
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
-            known = self._prover.values({(file, line): list(dict.fromkeys([*names, *torches]))})
+            known = self._prover.values({(file, line): list(dict.fromkeys([*names, *torches, RETURNED]))})
             self._values[file, line] = known.get((file, line), {})
         return self._values[file, line]
 
@@ -359,9 +365,8 @@ class Search:
 
 def _with(state: State, proposal: Proposal) -> State:
     state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
-    if proposal.settings:
-        return replace(state, settings=merged(state.settings, proposal.settings))
-    return replace(state, texts={**state.texts, proposal.file: proposal.source})
+    state = replace(state, settings=merged(state.settings, proposal.settings))
+    return replace(state, texts={**state.texts, proposal.file: proposal.source}) if proposal.source else state
 
 
 def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -> Identity:

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -33,7 +34,8 @@ class NoSite(Exception):
 @dataclass(frozen=True)
 class Value:
     """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
-    says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements.
+    says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements, and
+    `items` are those of a short one of tensors.
     """
 
     kind: str
@@ -42,6 +44,14 @@ class Value:
     dims: int | None = None
     requires_grad: bool = False
     grad: bool = False
+    sizes: tuple[int, ...] = ()
+    items: tuple[Value, ...] = ()
+
+    @classmethod
+    def of(cls, known: dict[str, Any]) -> Value:
+        """As a process describes it."""
+        items, sizes = known.get("items", ()), known.get("sizes", ())
+        return cls(**{**known, "sizes": tuple(sizes), "items": tuple(map(cls.of, items))})
 
 
 @dataclass

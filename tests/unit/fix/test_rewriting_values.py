@@ -381,3 +381,45 @@ def test_segments_are_attended_to_at_once_under_a_mask() -> None:
 def test_what_is_not_known_to_be_attention_within_segments_stays(was: str, becomes: str) -> None:
     assert was in SEGMENTS
     assert "segments-under-mask" not in changed("Data dependent operator", SEGMENTS.replace(was, becomes))
+
+
+SEGMENTS_IN_TURN = """
+parts = [torch.split(t, lengths.tolist(), dim=2) for t in (q, k, v)]  # here
+made, weights = [], []
+for a, b, c in zip(*parts):
+    one, weight = attend(self, a, b, c, attention_mask=None, is_causal=False)
+    made.append(one)
+    weights.append(weight)
+y = torch.cat(made, dim=1)
+return y, weights
+"""
+
+
+def test_segments_that_a_loop_attends_to_are_attended_to_at_once_in_compiled_code() -> None:
+    found = changed("Data dependent operator", SEGMENTS_IN_TURN)
+    assert "segments-under-mask" not in found
+    lines = found["segments-in-compiled-code"].splitlines()
+    compiled, as_it_was = lines[: lines.index("else:")], lines[lines.index("else:") + 1 : -1]
+    assert compiled[0] == "if torch.compiler.is_compiling():" and compiled[-3:] == [
+        "    one, weight = attend(self, q, k, v, attention_mask=segment_mask, is_causal=False)",
+        "    weights = [weight]",
+        "    y = one",
+    ]
+    assert [each.removeprefix("    ") for each in as_it_was] == SEGMENTS_IN_TURN.replace(
+        "  # here", ""
+    ).strip().splitlines()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("    weights.append(weight)\n", "    weights.append(weight)\n    print(one)\n"),
+        ("weights.append(weight)", "weights.append(lengths)"), ("made, weights = [], []", "made, weights = [], [y]"),
+        ("    made.append(one)\n", ""), ("return y, weights", "return y, made"), ("cat(made", "cat(parts"),
+        ("y = torch.cat", "    y = torch.cat"),
+    ],
+)  # fmt: skip
+def test_what_a_loop_over_segments_does_beside_attention_stays(was: str, becomes: str) -> None:
+    assert was in SEGMENTS_IN_TURN
+    found = changed("Data dependent operator", SEGMENTS_IN_TURN.replace(was, becomes))
+    assert not any(name.startswith("segments") for name in found)

@@ -64,9 +64,10 @@ class Swap:
         self.changes = changes
         self._functions = [each for change in changes for each in _functions(change)]
         # A function that was pickled by value has of the file's imports those alone that its old code uses.
-        added: list[ast.stmt] = []
-        added += [each for change in changes for each in _imports(change) if _bound(each) & self.new_names]
-        added += [statement for change in changes for statement in _added(change)]
+        made = [statement for change in changes for statement in _added(change)]
+        used = self.new_names | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
+        added: list[ast.stmt] = [each for change in changes for each in _imports(change) if _bound(each) & used]
+        added += made
         self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]

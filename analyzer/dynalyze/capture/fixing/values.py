@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.fixing import RETURNED
+
 Places = Mapping[tuple[str, int], Sequence[str]]
 """Expressions to look at, by file and line."""
 
 _READ = (ast.Expression, ast.Name, ast.Load, ast.Attribute)
+_MOST_ITEMS = 8
 
 
 def look(places: Places, run: Callable[[], Any]) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
@@ -24,11 +27,17 @@ def look(places: Places, run: Callable[[], Any]) -> dict[tuple[str, int], dict[s
     }
     files = {file for file, _ in places}
     found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
+    returning: dict[types.FrameType, list[tuple[str, int]]] = {}
 
-    def local(frame: types.FrameType, event: str, _: Any) -> Any:
+    def local(frame: types.FrameType, event: str, value: Any) -> Any:
         place = frame.f_code.co_filename, frame.f_lineno
+        if event == "return":
+            for each in returning.pop(frame, ()):
+                found[each].setdefault(RETURNED, described(value))
         if event == "line" and place in compiled:
             known = found.setdefault(place, {})
+            if RETURNED in places[place] and not frame.f_code.co_name.startswith("<"):
+                returning.setdefault(frame, []).append(place)
             for text, code in compiled[place]:
                 if text not in known:
                     try:
@@ -62,8 +71,10 @@ def described(value: Any) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
         return {
             "kind": "tensor", "name": type(value).__name__, "dtype": str(value.dtype).removeprefix("torch."),
-            "dims": value.dim(), "requires_grad": value.requires_grad,
+            "dims": value.dim(), "requires_grad": value.requires_grad, "sizes": list(value.shape),
         }  # fmt: skip
+    if isinstance(value, torch.dtype):
+        return {"kind": "dtype", "name": str(value).removeprefix("torch.")}
     if isinstance(value, types.ModuleType):
         return {"kind": "module", "name": value.__name__}
     if isinstance(value, torch.nn.Module):
@@ -74,7 +85,9 @@ def described(value: Any) -> dict[str, Any]:
         kind = "class" if isinstance(value, type) else "function"
         return {"kind": kind, "name": f"{_public(value, module)}.{name}" if module else str(name)}
     if isinstance(value, (list, tuple)) and value and len({type(each) for each in value}) == 1:
-        return {"kind": type(value).__name__, "name": type(value[0]).__name__}
+        tensors = isinstance(value[0], torch.Tensor) and len(value) <= _MOST_ITEMS
+        items = {"items": [described(each) for each in value]} if tensors else {}
+        return {"kind": type(value).__name__, "name": type(value[0]).__name__, **items}
     return {"kind": type(value).__name__}
 
 

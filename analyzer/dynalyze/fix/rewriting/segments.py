@@ -4,7 +4,7 @@ that hides the other segments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -15,6 +15,7 @@ from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_nam
 from dynalyze.fix.rewriting.masked import bracketed, replaced
 from dynalyze.fix.rewriting.purity import assigned, fresh_name, names_of, number
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
+from dynalyze.text.amounts import listed
 
 _READS = ("Data dependent operator", "Data-dependent", "Dynamic shape operator", "Unsupported Tensor.item()")
 
@@ -32,24 +33,27 @@ def attend_under_mask(site: Site) -> Iterator[Proposal]:
     title = "Attend to all segments at once, under a mask that hides the others"
     changed = found.changed()
     leaving: Changes = dict.fromkeys(found.statements[1:])
-    yield Proposal("", title, site.with_nodes({**leaving, site.statement: changed}, top))
+    if not found.more:
+        yield Proposal("", title, site.with_nodes({**leaving, site.statement: changed}, top))
     compiling = statements_of(f"if {torch_name(site)}.compiler.is_compiling():\n    pass\nelse:\n    pass\n")[0]
     assert isinstance(compiling, cst.If) and isinstance(compiling.orelse, cst.Else)
     as_it_was = [each.with_changes(leading_lines=[]) for each in found.statements]
     branch = compiling.with_changes(
         body=cst.IndentedBlock(changed), orelse=compiling.orelse.with_changes(body=cst.IndentedBlock(as_it_was))
     )
+    told = f" (where {found.more} holds what comes with the whole)" if found.more else ""
     # In eager lengths that do not add up raise what torch.split raises, and dropout draws the same numbers.
     yield Proposal(
-        "segments-in-compiled-code", f"{title}, in compiled code",
+        "segments-in-compiled-code", f"{title}, in compiled code{told}",
         site.with_nodes({**leaving, site.statement: branch}, top), loses=("raises",),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Segments:
-    """`statements` are the three. `attending` is what is done with a segment: `hidden` is the mask that it is given,
-    None, and `uses` the places of its parts with the whole of each. `joined` is the call of torch.cat.
+    """`statements` are all that is done with the segments. `attending` is what is done with one: `hidden` is the mask
+    that it is given, None, and `uses` the places of its parts with the whole of each. `once` are the statements that
+    are left where `attending` is done once, for all segments.
     """
 
     site: Site
@@ -60,33 +64,33 @@ class _Segments:
     attending: cst.BaseExpression
     hidden: cst.BaseExpression
     uses: dict[cst.CSTNode, cst.CSTNode]
-    joined: cst.BaseExpression
+    once: Callable[[cst.BaseExpression], list[cst.BaseStatement]]
+    more: str
 
     @classmethod
     def of(cls, site: Site) -> _Segments | None:
         if not isinstance(site.statement, cst.SimpleStatementLine):
             return None
-        statements = [site.statement, *site.following][:3]
-        found = [each for each in map(assigned, statements) if each is not None and len(each[0]) == 1]
-        if len(found) < 3:
+        splitting = assigned(site.statement)
+        split = _split(splitting[1]) if splitting is not None and len(splitting[0]) == 1 else None
+        if splitting is None or split is None:
             return None
-        ((parts,), splitting), ((made,), attending), (_, joined) = found
-        split, names = _split(splitting), _names_of_parts(attending, parts)
-        if split is None or len(split.tensors) != len(names) or not _joins(joined, made):
+        parts = splitting[0][0]
+        found = _attended_at_once(site, parts) or _attended_in_turn(site, parts)
+        if found is None or len(split.tensors) != len(found.names):
             return None
-        if any(used_after(site, name, *statements) for name in (parts, made)):
+        statements = [site.statement, *found.statements]
+        hidden = _hidden(found.attending)
+        if hidden is None or any(used_after(site, name, *statements) for name in (parts, *found.gone)):
             return None
-        done = cst.ensure_type(attending, cst.ListComp).elt
-        hidden = _hidden(done)
-        if hidden is None:
-            return None
-        tensors = dict(zip(names, split.tensors, strict=True))
+        tensors = dict(zip(found.names, split.tensors, strict=True))
         uses: dict[cst.CSTNode, cst.CSTNode] = {
             node: tensors[node.value]
-            for each in walk(done) if isinstance(each, cst.Arg)
+            for each in walk(found.attending) if isinstance(each, cst.Arg)
             for node in walk(each.value) if isinstance(node, cst.Name) and node.value in tensors
         }  # fmt: skip
-        return cls(site, statements, split.lengths, split.dim, split.tensors[0], done, hidden, uses, joined)
+        return cls(site, statements, split.lengths, split.dim, split.tensors[0], found.attending, hidden, uses,
+                   found.once, found.more)  # fmt: skip
 
     def changed(self) -> list[cst.BaseStatement]:
         """One call, with a mask in the place of None."""
@@ -103,9 +107,89 @@ class _Segments:
         assert isinstance(first, cst.SimpleStatementLine)
         first = first.with_changes(leading_lines=self.site.statement.leading_lines)
         attended = replaced(self.attending, {**self.uses, self.hidden: cst.Name(mask)})
-        last = self.statements[-1].deep_replace(self.joined, attended)
-        assert isinstance(last, cst.SimpleStatementLine)
-        return [first, *made, last.with_changes(leading_lines=[])]
+        return [first, *made, *(_without_lead(each) for each in self.once(attended))]
+
+
+@dataclass(frozen=True)
+class _Attended:
+    """What follows the split: `names` are those of the parts of a segment, `gone` of variables left out, and `more`
+    of lists that hold one element then, for all segments.
+    """
+
+    statements: Sequence[cst.BaseStatement]
+    names: Sequence[str]
+    attending: cst.BaseExpression
+    gone: Sequence[str]
+    once: Callable[[cst.BaseExpression], list[cst.BaseStatement]]
+    more: str = ""
+
+
+def _attended_at_once(site: Site, parts: str) -> _Attended | None:
+    """`made = [attend(q, k, v)[0] for q, k, v in zip(*parts)]`, then `torch.cat(made, ...)`."""
+    statements = list(site.following)[:2]
+    found = [each for each in map(assigned, statements) if each is not None and len(each[0]) == 1]
+    if len(found) < 2:
+        return None
+    ((made,), attending), (_, joined) = found
+    loop = _loop(attending)
+    if loop is None or not _joins(joined, made):
+        return None
+    done = cst.ensure_type(attending, cst.ListComp).elt
+    names = _names_of_parts(loop.target, loop.iter, parts)
+    return _Attended(statements, names, done, [made], lambda once: [_with(statements[-1], joined, once)])
+
+
+def _attended_in_turn(site: Site, parts: str) -> _Attended | None:
+    """`made, more = [], []`, then a loop over `zip(*parts)` that attends and appends, then `torch.cat(made, ...)`. Of
+    what else is appended a list of one is left: what comes with the attention of the whole.
+    """
+    statements = list(site.following)[:3]
+    if len(statements) < 3 or not isinstance(statements[1], cst.For) or statements[1].orelse is not None:
+        return None
+    starting, loop, joining = assigned(statements[0]), statements[1], assigned(statements[2])
+    body = loop.body.body if isinstance(loop.body, cst.IndentedBlock) else ()
+    attending = assigned(body[0]) if body else None
+    if starting is None or joining is None or attending is None or not _are_empty_lists(starting[1]):
+        return None
+    held = dict(map(_appended, body[1:]))
+    made = next((name for name in held if _joins(joining[1], name)), "")
+    if not made or len(held) != len(body) - 1 or set(held) != set(starting[0]):
+        return None
+    if not set(held.values()) <= set(attending[0]):
+        return None
+    others = [name for name in held if name != made and used_after(site, name, *statements)]
+
+    def once(attended: cst.BaseExpression) -> list[cst.BaseStatement]:
+        lists = statements_of("".join(f"{name} = [{held[name]}]\n" for name in others))
+        last = [] if joining[0] == [held[made]] else [_with(statements[2], joining[1], cst.Name(held[made]))]
+        return [_with(body[0], attending[1], attended), *lists, *last]
+
+    names = _names_of_parts(loop.target, loop.iter, parts)
+    return _Attended(statements, names, attending[1], [made], once, more=listed(others))
+
+
+def _are_empty_lists(node: cst.BaseExpression) -> bool:
+    """`[]`, or `[], []`."""
+    each = [one.value for one in node.elements] if isinstance(node, cst.Tuple) else [node]
+    return all(isinstance(one, cst.List) and not one.elements for one in each)
+
+
+def _appended(statement: cst.BaseStatement) -> tuple[str, str]:
+    """`made.append(one)`: the names of the list and of what it gets; "" where it is something else."""
+    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    call = only.value if isinstance(only, cst.Expr) else None
+    if not isinstance(call, cst.Call) or called(call) != "append" or not isinstance(call.func, cst.Attribute):
+        return "", ""
+    of, what = call.func.value, call.args[0].value if len(call.args) == 1 else None
+    return (of.value, what.value) if isinstance(of, cst.Name) and isinstance(what, cst.Name) else ("", "")
+
+
+def _with(statement: cst.CSTNode, old: cst.BaseExpression, new: cst.BaseExpression) -> cst.BaseStatement:
+    return cst.ensure_type(statement.deep_replace(old, new), cst.SimpleStatementLine)
+
+
+def _without_lead(statement: cst.BaseStatement) -> cst.BaseStatement:
+    return statement.with_changes(leading_lines=[]) if isinstance(statement, cst.SimpleStatementLine) else statement
 
 
 @dataclass(frozen=True)
@@ -133,17 +217,15 @@ def _split(node: cst.BaseExpression) -> _Split | None:
     return _Split([each.value for each in loop.iter.elements], of, str(number(dim)))
 
 
-def _names_of_parts(node: cst.BaseExpression, parts: str) -> list[str]:
-    """`q`, `k` and `v` of `[... for q, k, v in zip(*parts)]`."""
-    loop = _loop(node)
-    if loop is None or not isinstance(loop.target, cst.Tuple) or not isinstance(loop.iter, cst.Call):
+def _names_of_parts(target: cst.BaseExpression, over: cst.BaseExpression, parts: str) -> list[str]:
+    """`q`, `k` and `v` of `for q, k, v in zip(*parts)`."""
+    if not isinstance(target, cst.Tuple) or not isinstance(over, cst.Call):
         return []
-    arguments = loop.iter.args
-    if called(loop.iter) != "zip" or len(arguments) != 1 or arguments[0].star != "*":
+    if called(over) != "zip" or len(over.args) != 1 or over.args[0].star != "*":
         return []
-    over = arguments[0].value
-    names = [each.value.value for each in loop.target.elements if isinstance(each.value, cst.Name)]
-    return names if isinstance(over, cst.Name) and over.value == parts else []
+    zipped = over.args[0].value
+    names = [each.value.value for each in target.elements if isinstance(each.value, cst.Name)]
+    return names if isinstance(zipped, cst.Name) and zipped.value == parts else []
 
 
 def _loop(node: cst.BaseExpression) -> cst.CompFor | None:

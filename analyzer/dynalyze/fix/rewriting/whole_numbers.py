@@ -21,9 +21,9 @@ from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.sites import Proposal, Site, statements_of
 
-_READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
+READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
           "Failed to trace builtin operator")  # fmt: skip
-_WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
+WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 _SCALARS = ("int", "float", "bool", "str")
 _MODULES = ("torch", "torch.nn.functional", "itertools", "math")
 _BUILT_IN = frozenset({"range", "len", "enumerate", "zip", "list", "tuple", "dict", "max", "min", "sum", "abs", "int",
@@ -37,7 +37,7 @@ _REFUSED = frozenset({"backward", "register_hook", "retain_grad", "manual_seed",
 _MAKES = ("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros",
           "new_ones", "new_full", "new_empty")  # fmt: skip
 _NEW = frozenset({*_MAKES, "arange", "cat", "stack", "tensor", "clone", "repeat_interleave", "repeat", "cumsum",
-                  "linspace", "list", "dict", "sorted"})  # fmt: skip
+                  "linspace", "list", "dict", "sorted", "unique", "unique_consecutive"})  # fmt: skip
 _SAME = ("reshape", "view", "unsqueeze", "transpose", "flatten", "long", "int", "contiguous", "to")
 _AROUND = ("unsqueeze", "view", "reshape", "to", "long", "int", "contiguous", "transpose", "t")
 _LEFT_ALONE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom,
@@ -59,7 +59,7 @@ class _Read:
 
 
 @dataclass(frozen=True)
-class _Function:
+class Function:
     """A function at the top of a file, or of a class there."""
 
     node: ast.FunctionDef
@@ -84,21 +84,21 @@ class _Function:
         """All in its body."""
         return [node for statement in self.node.body for node in ast.walk(statement)]
 
-    def method(self, name: str) -> _Function | None:
+    def method(self, name: str) -> Function | None:
         found = [] if self.owner is None else [
             each for each in self.owner.body if isinstance(each, ast.FunctionDef) and each.name == name
         ]  # fmt: skip
-        return _Function(found[0], self.owner) if len(found) == 1 and not found[0].decorator_list else None
+        return Function(found[0], self.owner) if len(found) == 1 and not found[0].decorator_list else None
 
 
-@rewriter("whole-numbers", *_READS, rank=40, outer=True)
+@rewriter("whole-numbers", *READS, rank=40, outer=True)
 def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     """`positions(ids, grid)`, which goes by the values of whole numbers and makes tensors of known size: made one."""
     function = _function(site)
     torch = torch_name(site)
     if function is None or "." in torch or not isinstance(site.function.body, cst.IndentedBlock):
         return
-    read = _read(site, function)
+    read = read_of(site, function)
     parameters = None if read is None else _parameters(site, function)
     faked = None if parameters is None else _faked(function, torch, set(parameters))
     if read is None or parameters is None or faked is None:
@@ -123,22 +123,30 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     )  # fmt: skip
 
 
-def _function(site: Site) -> _Function | None:
-    """The function that holds the line, where it stands at the top of the file or of a class there."""
+def _function(site: Site) -> Function | None:
+    """The function that holds the line, where all its arguments have names."""
+    found = enclosing(site)
+    if found is None:
+        return None
+    given, owner = found.node.args, found.owner
+    named = owner is None or bool(given.args)
+    plain = not given.posonlyargs and given.vararg is None and not found.node.decorator_list and named
+    alone = owner is None or found.method(found.node.name) is not None
+    return found if plain and alone else None
+
+
+def enclosing(site: Site) -> Function | None:
+    """The function at the top of the file, or of a class there, that holds the line and not another one in it."""
     tree = ast.parse(site.text)
     places: list[tuple[ast.ClassDef | None, ast.stmt]] = [(None, each) for each in tree.body]
     places += [(each, inner) for each in tree.body if isinstance(each, ast.ClassDef) for inner in each.body]
     for owner, node in places:
         if isinstance(node, ast.FunctionDef) and node.lineno <= site.line <= (node.end_lineno or 0):
-            given = node.args
-            named = owner is None or bool(given.args)
-            plain = not given.posonlyargs and given.vararg is None and not node.decorator_list and named
-            alone = owner is None or _Function(node, owner).method(node.name) is not None
-            return _Function(node, owner) if plain and alone and node.name == site.function.name.value else None
+            return Function(node, owner) if node.name == site.function.name.value else None
     return None
 
 
-def _parameters(site: Site, function: _Function) -> dict[str, tuple[str, str]] | None:
+def _parameters(site: Site, function: Function) -> dict[str, tuple[str, str]] | None:
     """Of each argument that is used its type in a schema and what is to be asked first; None where one has none."""
     used = {each.id for each in function.nodes if isinstance(each, ast.Name)}
     if function.node.args.kwarg is not None and function.node.args.kwarg.arg in used:
@@ -174,7 +182,7 @@ def _type(site: Site, argument: ast.arg, default: ast.expr | None) -> tuple[str,
     if value is None:
         return None
     if value.kind in ("tensor", "NoneType"):
-        whole = value.kind == "NoneType" or (value.name == "Tensor" and value.dtype in _WHOLE)
+        whole = value.kind == "NoneType" or (value.name == "Tensor" and value.dtype in WHOLE)
         if not whole or not words <= _ANNOTATED or (value.kind == "NoneType" and not (words and may_lack)):
             return None
         check = f"isinstance({name}, {torch}.Tensor)"
@@ -185,7 +193,7 @@ def _type(site: Site, argument: ast.arg, default: ast.expr | None) -> tuple[str,
     return None
 
 
-def _read(site: Site, function: _Function, *, of_itself: bool = True) -> _Read | None:
+def read_of(site: Site, function: Function, *, of_itself: bool = True) -> _Read | None:
     """What a function reads of its object, where all else that it does is to compute with its arguments."""
     read, bound = _Read(), _bound(function)
     seen: set[int] = set()
@@ -201,19 +209,28 @@ def _read(site: Site, function: _Function, *, of_itself: bool = True) -> _Read |
             method = function.method(chain[0]) if len(chain) == 1 and of_itself else None
             if value is not None and value.kind in _SCALARS:
                 read.chains[chain] = value.kind
-            elif method is not None and _read(site, method, of_itself=False) is not None:
+            elif method is not None and read_of(site, method, of_itself=False) is not None:
                 read.methods.append(chain[0])
             else:
                 return None
         elif isinstance(node, ast.Call) and not _computes(site, node, bound):
-            return None
+            if not (of_itself and isinstance(node.func, ast.Name) and _is_helper(site, node.func.id)):
+                return None
         elif isinstance(node, ast.Name) and id(node) not in seen and node.id not in bound:
             if node.id == function.me or not (node.id in tops or hasattr(builtins, node.id)):
                 return None
-            if node.id in tops and not _is_constant(site, node.id):
+            if node.id in tops and not _is_constant(site, node.id) and not (of_itself and _is_helper(site, node.id)):
                 return None
     read.methods = list(dict.fromkeys(read.methods))
     return read
+
+
+def _is_helper(site: Site, name: str) -> bool:
+    """Whether a function at the top of the file does nothing but compute with its arguments."""
+    found = [each for each in ast.parse(site.text).body if isinstance(each, ast.FunctionDef) and each.name == name]
+    if len(found) != 1 or found[0].decorator_list:
+        return False
+    return read_of(site, Function(found[0], None), of_itself=False) is not None
 
 
 def _is_constant(site: Site, name: str) -> bool:
@@ -225,7 +242,7 @@ def _is_constant(site: Site, name: str) -> bool:
     return any(alias.name in _MODULES and (alias.asname or alias.name) == name for alias in imports)
 
 
-def _bound(function: _Function) -> set[str]:
+def _bound(function: Function) -> set[str]:
     """Its arguments and variables."""
     stored = {each.id for each in function.nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     lambdas = {each.arg for node in function.nodes if isinstance(node, ast.Lambda) for each in node.args.args}
@@ -249,7 +266,7 @@ def _computes(site: Site, call: ast.Call, bound: set[str]) -> bool:
     return value is None or value.kind != "module" or (value.name in _MODULES and not name.endswith("_"))
 
 
-def _only_own(function: _Function, node: ast.AST) -> bool:
+def _only_own(function: Function, node: ast.AST) -> bool:
     """Whether a node changes nothing, or only what the function has made itself."""
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return False
@@ -264,7 +281,7 @@ def _only_own(function: _Function, node: ast.AST) -> bool:
     return True
 
 
-def _is_own(function: _Function, changed: ast.expr, node: ast.AST) -> bool:
+def _is_own(function: Function, changed: ast.expr, node: ast.AST) -> bool:
     """Whether a variable holds nothing but what was made in the function, or was set to that just above the node."""
     if not isinstance(changed, ast.Name):
         return False
@@ -289,7 +306,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
             yield block
 
 
-def _values(function: _Function, name: str) -> list[ast.expr | None]:
+def _values(function: Function, name: str) -> list[ast.expr | None]:
     """What a variable is set to; None for what cannot be told."""
     found: list[ast.expr | None] = []
     plain: set[int] = set()
@@ -321,7 +338,7 @@ def _is_new(value: ast.expr) -> bool:
     return name in _NEW
 
 
-def _faked(function: _Function, torch: str, parameters: set[str]) -> list[str] | None:
+def _faked(function: Function, torch: str, parameters: set[str]) -> list[str] | None:
     """What it returns, each as an expression that makes a tensor of that size; None where its syntax does not tell."""
     *before, last = function.node.body
     if not isinstance(last, ast.Return) or sum(isinstance(each, ast.Return) for each in function.nodes) > 1:
@@ -332,7 +349,7 @@ def _faked(function: _Function, torch: str, parameters: set[str]) -> list[str] |
 
 
 def _outline(
-    function: _Function, node: ast.expr, before: Sequence[ast.stmt], torch: str, parameters: set[str]
+    function: Function, node: ast.expr, before: Sequence[ast.stmt], torch: str, parameters: set[str]
 ) -> str | None:
     """An expression that makes a tensor of the size, type and place that this one has, of the arguments alone."""
     if isinstance(node, ast.Name):
@@ -367,7 +384,7 @@ def _sets(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
 
 
-def _is_static(function: _Function, node: ast.expr, parameters: set[str]) -> bool:
+def _is_static(function: Function, node: ast.expr, parameters: set[str]) -> bool:
     """Whether an expression is worked out of the sizes, types and places of arguments that stay what they were."""
     set_again = {each.id for each in function.nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     for each in ast.walk(node):
@@ -392,7 +409,7 @@ def _of_outlines(node: ast.expr) -> bool:
     )  # fmt: skip
 
 
-def _counted(function: _Function, node: ast.expr, before: Sequence[ast.stmt], parameters: set[str]) -> str | None:
+def _counted(function: Function, node: ast.expr, before: Sequence[ast.stmt], parameters: set[str]) -> str | None:
     """How many elements a list has that gets one in each turn of a loop over an argument."""
     if not isinstance(node, ast.Name):
         return None
@@ -416,7 +433,7 @@ def _appends(statement: ast.stmt, name: str) -> bool:
     return isinstance(call.func.value, ast.Name) and call.func.value.id == name
 
 
-def _turns(function: _Function, node: ast.expr, parameters: set[str]) -> str | None:
+def _turns(function: Function, node: ast.expr, parameters: set[str]) -> str | None:
     """`x`, `enumerate(x)`, `range(len(x))`, `range(x.shape[0])`: the length of `x`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
         if node.func.id == "enumerate":
@@ -442,15 +459,14 @@ def _chain(me: str, chain: Chain) -> str:
 
 
 def _operator(
-    site: Site, function: _Function, name: str, parameters: dict[str, tuple[str, str]], read: _Read, faked: list[str]
+    site: Site, function: Function, name: str, parameters: dict[str, tuple[str, str]], read: _Read, faked: list[str]
 ) -> str:
     """The operator, which calls the function as it is, and its fake."""
     torch = torch_name(site)
     numbers = {each: "_".join(each) for each in read.chains}
-    takes = _in_lines([*(f"{each}: {kind}" for each, (kind, _) in parameters.items()),
+    takes = in_lines([*(f"{each}: {kind}" for each, (kind, _) in parameters.items()),
                        *(f"{each}: {read.chains[chain]}" for chain, each in numbers.items())])  # fmt: skip
     gives = f"{torch}.Tensor" if len(faked) == 1 else f"tuple[{', '.join([f'{torch}.Tensor'] * len(faked))}]"
-    space = re.sub(r"\W", "_", Path(site.broken.location.file).stem) or "program"
     given = [f"{each}={each}" for each in parameters]
     imported = ""
     if function.owner is not None:
@@ -461,14 +477,14 @@ def _operator(
         given.insert(0, _stand_in({**numbers, **methods}))
         imported = "from types import SimpleNamespace\n"
     handed = ", ".join([*parameters, *numbers.values()])
-    returned = faked[0] if len(faked) == 1 else f"({_in_lines(faked, 1)})"
+    returned = faked[0] if len(faked) == 1 else f"({in_lines(faked, 1)})"
     made, expected = ("made", "expected") if len(faked) > 1 else ("[made]", "[expected]")
     return (
         f"{imported}\n\n"
-        f'@{torch}.library.custom_op("{space}::{function.node.name.strip("_")}", mutates_args=(), '
+        f'@{torch}.library.custom_op("{space_of(site)}::{function.node.name.strip("_")}", mutates_args=(), '
         f"tags={torch}.Tag.cudagraph_unsafe)\n"
         f"def {name}({takes}) -> {gives}:\n"
-        f"    made = {function.name}({_in_lines(given, 1)})\n"
+        f"    made = {function.name}({in_lines(given, 1)})\n"
         f"    expected = {name}_fake({handed})\n"
         f"    for one, other in zip({made}, {expected}, strict=True):\n"
         f"        if (one.shape, one.dtype, one.stride()) != (other.shape, other.dtype, other.stride()):\n"
@@ -478,11 +494,20 @@ def _operator(
     )
 
 
-def _in_lines(parts: list[str], depth: int = 0) -> str:
+def in_lines(parts: list[str], depth: int = 0, between: str = ", ") -> str:
     """What stands between brackets, one below the other where there are more than a few."""
-    text = ", ".join(parts)
+    text = between.join(parts)
     inner, outer = f"\n{'    ' * (depth + 1)}", f"\n{'    ' * depth}"
-    return text if len(text) < _LONG else inner + f",{inner}".join(parts) + f",{outer}"
+    if len(text) < _LONG:
+        return text
+    word = between.strip()
+    lines = [f"{each}," for each in parts] if word == "," else [parts[0], *(f"{word} {each}" for each in parts[1:])]
+    return inner + inner.join(lines) + outer
+
+
+def space_of(site: Site) -> str:
+    """The namespace of operators that are made for a file."""
+    return re.sub(r"\W", "_", Path(site.broken.location.file).stem) or "program"
 
 
 def _stand_in(values: dict[Chain, str]) -> str:
@@ -491,4 +516,4 @@ def _stand_in(values: dict[Chain, str]) -> str:
     for chain, value in values.items():
         inner.setdefault(chain[0], {})[chain[1:]] = value
     parts = [f"{name}={below[()] if () in below else _stand_in(below)}" for name, below in inner.items()]
-    return f"SimpleNamespace({_in_lines(parts, 2)})"
+    return f"SimpleNamespace({in_lines(parts, 2)})"

@@ -1,0 +1,316 @@
+"""What a function works out of whole numbers where their values decide how much it makes, as positions of patches of
+images: from some statement on a function of its own, and in compiled code an operator of torch.
+
+It runs as it is there. torch is told what it makes with sizes that are not known before, so the setting for operators
+of such sizes goes with it. What is told of types and sizes is looked at again when the operator runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from dynalyze.capture.fixing import RETURNED
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
+from dynalyze.fix.rewriting.constants import top_names
+from dynalyze.fix.rewriting.whole_numbers import READS, WHOLE, Function, enclosing, in_lines, read_of, space_of
+from dynalyze.fix.sites import Proposal, Site, Value, statements_of
+
+_SETTINGS: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
+_SCALARS = ("int", "float", "bool", "str")
+_OF_TORCH = ("dtype", "device")
+_FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace")
+_NO_CHANCE = 16
+"""Elements of two results from which on it is no chance that they have one size: torch is told that it is the same."""
+
+
+@rewriter("sized-by-data", *READS, rank=45, outer=True)
+def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
+    """`for t, h, w in grid.tolist(): made.append(torch.arange(t * h * w))` and what follows, up to the return."""
+    tail = _Tail.of(site)
+    if tail is None:
+        return
+    function, torch = tail.whole.node.name.strip("_"), torch_name(site)
+    name = f"_{function}_op"
+    if {name, f"{name}_fake", f"_{function}_of"} & top_names(site.text) or "." in torch:
+        return
+    body = cst.ensure_type(site.function.body, cst.IndentedBlock)
+    asked = [f"{torch}.compiler.is_compiling()"]
+    asked += [f"isinstance({each}, {_class(kind, torch)})" for each, kind in tail.takes.items()]
+    given = in_lines(list(tail.takes))
+    called = statements_of(
+        f"if ({in_lines(asked, 0, ' and ')}):\n    return {name}({given})\nreturn _{function}_of({given})\n"
+    )
+    new = body.with_changes(body=[*body.body[: tail.start], *called])
+    title = f"Work out what `{tail.whole.node.name}` makes of whole numbers in an operator of its own"
+    for least in (0, 2):  # Slices of what may be empty, or one element, are often more than torch can tell.
+        top = import_of_torch(site) + tail.operator(site, name, torch, least)
+        few = ", which raises in compiled code where a size is below 2" if least else ""
+        yield Proposal("", title + few, site.with_nodes({body: new}, top), settings=dict(_SETTINGS))
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The statements of a function from `start` on, as a function of what they take: types by name. `made` are the
+    tensors that it returned when the program ran.
+    """
+
+    whole: Function
+    start: int
+    takes: dict[str, str]
+    made: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, site: Site) -> _Tail | None:
+        """The longest one that holds the line and only computes with whole numbers."""
+        whole, returned = enclosing(site), site.values.get(RETURNED)
+        if whole is None or returned is None or not isinstance(site.function.body, cst.IndentedBlock):
+            return None
+        made = (returned,) if returned.kind == "tensor" else returned.items
+        statements = whole.node.body
+        if not made or any(each.kind != "tensor" or each.name != "Tensor" for each in made):
+            return None
+        if len(statements) != len(site.function.body.body) or not isinstance(statements[-1], ast.Return):
+            return None
+        returns = statements[-1].value
+        if isinstance(returns, ast.Tuple) and len(returns.elts) != len(made):
+            return None
+        for start, first in enumerate(statements):
+            if first.lineno > site.line:
+                break
+            takes = _taken(site, whole, start)
+            if takes and "Tensor" in takes.values() and _only_computes(site, whole, start, takes):
+                return cls(whole, start, takes, made)
+        return None
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        return self.whole.node.body[self.start :]
+
+    def operator(self, site: Site, name: str, torch: str, least: int) -> str:
+        """The function, the operator that calls it, and its fake, with sizes of `least` or more."""
+        function = self.whole.node.name.strip("_")
+        lines = site.text.splitlines()[self.statements[0].lineno - 1 : self.whole.node.end_lineno]
+        body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")
+        takes = in_lines([f"{each}: {_class(kind, torch)}" for each, kind in self.takes.items()])
+        gives = [f"{torch}.Tensor"] * len(self.made)
+        returns = gives[0] if len(gives) == 1 else f"tuple[{', '.join(gives)}]"
+        sizes, unknown = self._sizes()
+        types = [self._type(each, torch) for each in self.made]
+        fakes = [f"{self._maker(number, torch)}({_tuple(each)}, dtype={kind})"
+                 for number, (each, kind) in enumerate(zip(sizes, types, strict=True))]  # fmt: skip
+        called = f"_{function}_of({in_lines(list(self.takes), 1)})"
+        plain = len(self.made) == 1
+        names = ["made"] if plain else [f"made_{number}" for number in range(len(self.made))]
+        checks = [f"{each}.dtype == {kind}" for each, kind in zip(names, types, strict=True)]
+        known: dict[str, str] = {}
+        for each, own in zip(names, sizes, strict=True):
+            checks.append(f"{each}.dim() == {len(own)}")
+            for dim, size in enumerate(own):
+                if size not in unknown:
+                    checks.append(f"{each}.shape[{dim}] == {size}")
+                elif known.setdefault(size, f"{each}.shape[{dim}]") != f"{each}.shape[{dim}]":
+                    checks.append(f"{each}.shape[{dim}] == {known[size]}")
+                elif least:
+                    checks.append(f"{each}.shape[{dim}] >= {least}")
+        copies = [f"{each}.clone(memory_format={torch}.contiguous_format)" for each in names]
+        given = f"min={least}" if least else ""
+        news = "".join(f"    {each} = {torch}.library.get_ctx().new_dynamic_size({given})\n" for each in unknown)
+        return (
+            f"\n\ndef _{function}_of({takes}):\n{body}\n\n\n"
+            f"@{torch}.library.custom_op(\n"
+            f'    "{space_of(site)}::{function}", mutates_args=(), tags={torch}.Tag.cudagraph_unsafe\n)\n'
+            f"def {name}({takes}) -> {returns}:\n"
+            f"    {', '.join(names)} = {called}\n"
+            f"    if not ({in_lines(checks, 1, ' and ')}):\n"
+            f'        raise RuntimeError("{function} makes something else than its fake says")\n'
+            f"    return {copies[0] if plain else f'({in_lines(copies, 1)})'}\n\n\n"
+            f"@{name}.register_fake\ndef {name}_fake({in_lines(list(self.takes))}):\n{news}"
+            f"    return {fakes[0] if plain else f'({in_lines(fakes, 1)})'}\n"
+        )
+
+    def _type(self, made: Value, torch: str) -> str:
+        given = [each for each, kind in self.takes.items() if kind == "dtype"]
+        return given[0] if len(given) == 1 else f"{torch}.{made.dtype}"
+
+    def _sizes(self) -> tuple[list[list[str]], list[str]]:
+        """The sizes of each result, and the names of those among them that only the data know."""
+        found: list[list[str]] = []
+        unknown: list[str] = []
+        for number, each in enumerate(self.made):
+            twin = next((one for one in range(number) if self._is_twin(one, number)), None)
+            if twin is not None:
+                found.append(found[twin])
+                continue
+            sizes = self._known_sizes(number, each.dims or 0)
+            for dim, size in enumerate(sizes):
+                if not size:
+                    sizes[dim] = f"size_{len(unknown)}"
+                    unknown.append(sizes[dim])
+            found.append(sizes)
+        return found, unknown
+
+    def _is_twin(self, one: int, other: int) -> bool:
+        first, second = self.made[one].sizes, self.made[other].sizes
+        elements = 1
+        for size in first:
+            elements *= size
+        return first == second and elements >= _NO_CHANCE
+
+    def _known_sizes(self, number: int, dims: int) -> list[str]:
+        *before, last = self.statements
+        assert isinstance(last, ast.Return)
+        returned = last.value.elts[number] if isinstance(last.value, ast.Tuple) else last.value
+        plain = returned is not None and (len(self.made) == 1 or isinstance(last.value, ast.Tuple))
+        return _dims(returned, before, dims, set(self.takes)) if plain and returned is not None else [""] * dims
+
+    def _maker(self, number: int, torch: str) -> str:
+        """What makes a tensor where the result is: beside what is taken, or where torch makes tensors by itself."""
+        last = self.statements[-1]
+        assert isinstance(last, ast.Return)
+        returned = last.value.elts[number] if isinstance(last.value, ast.Tuple) else last.value
+        tensor = next(each for each, kind in self.takes.items() if kind == "Tensor")
+        by_itself = returned is not None and _is_made_by_itself(returned, self.statements, frozenset())
+        return f"{torch}.empty" if by_itself else f"{tensor}.new_empty"
+
+
+def _class(kind: str, torch: str) -> str:
+    return kind if kind in _SCALARS else f"{torch}.{kind}"
+
+
+def _tuple(sizes: Sequence[str]) -> str:
+    return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
+
+
+def _taken(site: Site, whole: Function, start: int) -> dict[str, str] | None:
+    """What the statements from `start` on take of the function, with types; None where one has none that fits."""
+    before, tail = whole.node.body[:start], whole.node.body[start:]
+    outer = [node.arg for node in ast.walk(whole.node.args) if isinstance(node, ast.arg)]
+    outer += [node.id for node in _names(before) if _is_set(node)]
+    named = _names(tail)
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(outer):
+        if any(node.id == name for node in named) and not _is_anew(tail, name):
+            kind = _kind(site.values.get(name))
+            if not kind or any(node.id == name and _is_set(node) for node in named):
+                return None
+            found[name] = kind
+    return found
+
+
+def _names(statements: Sequence[ast.stmt]) -> list[ast.Name]:
+    return [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Name)]
+
+
+def _is_set(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _is_anew(tail: Sequence[ast.stmt], name: str) -> bool:
+    """Whether the first statement that names a variable gives it a value of its own."""
+    for statement in tail:
+        named = [node for node in _names([statement]) if node.id == name]
+        if named:
+            return isinstance(statement, ast.Assign | ast.AnnAssign) and all(map(_is_set, named))
+    return False
+
+
+def _kind(value: Value | None) -> str:
+    if value is None:
+        return ""
+    if value.kind == "tensor":
+        return "Tensor" if value.name == "Tensor" and value.dtype in WHOLE else ""
+    return value.kind if value.kind in (*_SCALARS, *_OF_TORCH) else ""
+
+
+def _only_computes(site: Site, whole: Function, start: int, takes: dict[str, str]) -> bool:
+    """Whether the statements read nothing but what they take, change nothing else, and return at their end alone."""
+    tail = whole.node.body[start:]
+    returns = [node for each in tail for node in ast.walk(each) if isinstance(node, ast.Return)]
+    if len(returns) != 1:
+        return False
+    arguments = ast.arguments([], [ast.arg(each) for each in takes], None, [], [], None, [])
+    made = ast.FunctionDef(whole.node.name, arguments, tail, [])
+    read = read_of(site, Function(made, None))
+    return read is not None and not read.chains and not read.methods
+
+
+def _dims(node: ast.expr, before: Sequence[ast.stmt], dims: int, takes: set[str]) -> list[str]:
+    """The sizes of what an expression makes, each as source; "" where its syntax does not tell."""
+    unknown = [""] * dims
+    if isinstance(node, ast.Name):
+        places = [number for number, each in enumerate(before) if isinstance(each, ast.Assign)
+                  and [getattr(one, "id", "") for one in each.targets] == [node.id]]  # fmt: skip
+        later = [inner for each in before[places[-1] + 1 :] for inner in ast.walk(each)] if places else []
+        if not places or any(isinstance(each, ast.Name) and each.id == node.id and _is_set(each) for each in later):
+            return unknown
+        made = before[places[-1]]
+        assert isinstance(made, ast.Assign)
+        return _dims(made.value, before[: places[-1]], dims, takes)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return unknown
+    name, dim = node.func.attr, next((each.value for each in node.keywords if each.arg == "dim"), None)
+    if name == "cat" and node.args and (dim is None or ast.unparse(dim) == "0") and isinstance(node.args[0], ast.Name):
+        return ["", *_appended(node.args[0].id, before, dims, takes)[1:]] if dims else []
+    if name == "stack" and node.args and isinstance(node.args[0], ast.List) and dim is not None:
+        return [*unknown[1:], str(len(node.args[0].elts))] if ast.unparse(dim) == "-1" else unknown
+    if name == "repeat" and len(node.args) == dims:
+        inner = _dims(node.func.value, before, dims, takes)
+        return [size if ast.unparse(times) == "1" else "" for size, times in zip(inner, node.args, strict=True)]
+    return unknown
+
+
+def _appended(name: str, before: Sequence[ast.stmt], dims: int, takes: set[str]) -> list[str]:
+    """The sizes of what is appended to a list, where all have one, or where an argument decides which."""
+
+    def found(statements: Sequence[ast.stmt]) -> list[list[str]]:
+        sizes: list[list[str]] = []
+        for each in statements:
+            if isinstance(each, ast.If) and isinstance(each.test, ast.Name) and each.test.id in takes and each.orelse:
+                one, other = found(each.body), found(each.orelse)
+                if len(one) == len(other) == 1:
+                    test = each.test.id
+                    sizes.append([
+                        a if a == b else f"({a} if {test} else {b})" if a and b else ""
+                        for a, b in zip(one[0], other[0], strict=True)
+                    ])  # fmt: skip
+                    continue
+            call = each.value if isinstance(each, ast.Expr) else None
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{name}.append":
+                sizes.append(_dims(call.args[0], before, dims, takes))
+            else:
+                for block in ("body", "orelse"):
+                    sizes += found(getattr(each, block, []))
+        return sizes
+
+    appended = found(before)
+    return appended[0] if len(appended) == 1 else [""] * dims
+
+
+def _is_made_by_itself(node: ast.expr, statements: Sequence[ast.stmt], seen: frozenset[str]) -> bool:
+    """Whether a tensor comes from one that was made without a device."""
+    if isinstance(node, ast.Name) and node.id not in seen:
+        values = [each.value for statement in statements for each in ast.walk(statement)
+                  if isinstance(each, ast.Assign) and node.id in map(ast.unparse, each.targets)]  # fmt: skip
+        values += [each.args[0] for statement in statements for each in ast.walk(statement)
+                   if isinstance(each, ast.Call) and ast.unparse(each.func) == f"{node.id}.append"]  # fmt: skip
+        return any(_is_made_by_itself(each, statements, seen | {node.id}) for each in values)
+    if isinstance(node, ast.BinOp):
+        return _is_made_by_itself(node.left, statements, seen)
+    if isinstance(node, ast.Subscript):
+        return _is_made_by_itself(node.value, statements, seen)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    if node.func.attr in _FACTORIES:
+        return not any(each.arg == "device" for each in node.keywords)
+    owner = node.func.value
+    of_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F")
+    first = next(iter(node.args), None) if of_module or ast.unparse(owner) == "torch.nn.functional" else owner
+    if isinstance(first, ast.List | ast.Tuple):
+        first = next(iter(first.elts), None)
+    return first is not None and _is_made_by_itself(first, statements, seen)

@@ -1,0 +1,121 @@
+"""What the data decide the size of, as positions of patches of images: made an operator, as source and running."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dynalyze.capture.fixing import RETURNED
+from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.sites import Proposal, Site, Value
+from dynalyze.report import GraphBreak, Location
+
+_WHOLE = Value("tensor", "Tensor", "int64", 2, sizes=(2, 3))
+_KNOWN = {
+    "grid": _WHOLE, "merge": Value("int"), "deep": Value("bool"), "kwargs": Value("dict"), "device": Value("device"),
+    "torch": Value("module", "torch"), RETURNED: Value("tensor", "Tensor", "int64", 2, sizes=(10, 2)),
+}  # fmt: skip
+_LAST = "    return torch.cat(found, dim=0)\n"
+_PROGRAM = """import torch
+
+
+def halves(size, merge):
+    return torch.arange(size) // merge
+
+
+def positions(grid, merge, deep=False, kwargs=None):
+    if kwargs is not None:
+        return kwargs.pop("positions")
+    device = grid.device
+    found = []
+    for t, h, w in grid.tolist():
+        rows = torch.arange(h, device=device).repeat_interleave(w) // merge
+        columns = torch.arange(w, device=device).repeat(h) // merge
+        if deep:
+            found.append(torch.stack([rows, rows, columns], dim=-1).repeat(t, 1))
+        else:
+            found.append(torch.stack([rows, columns], dim=-1).repeat(t, 1))
+    return torch.cat(found, dim=0)
+"""
+
+
+def _proposed(old: str = "", new: str = "", known: dict[str, Value] | None = None) -> list[Proposal]:
+    assert old in _PROGRAM
+    text = _PROGRAM.replace(old, new) if old else _PROGRAM
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if ".tolist()" in each)
+    place = Location("model.py", line, None, "positions")
+    site = Site(GraphBreak("b1", None, "Data dependent operator", "split", place, [place]), text, line,
+                {**_KNOWN, **(known or {})})  # fmt: skip
+    return [each for each in proposals(site) if each.rewrite == "sized-by-data"]
+
+
+def _ran(source: str) -> dict[str, object]:
+    space: dict[str, object] = {"__name__": "model"}
+    exec(compile(source, "model.py", "exec"), space)
+    return space
+
+
+def test_what_the_data_size_is_an_operator_with_the_setting_for_it() -> None:
+    plain, at_least_two = _proposed()
+    assert plain.settings == at_least_two.settings == {"capture_dynamic_output_shape_ops": True}
+    assert "raises in compiled code where a size is below 2" in at_least_two.title and ">= 2" in at_least_two.source
+    assert "    return grid.new_empty((size_0, (3 if deep else 2)), dtype=torch.int64)\n" in plain.source
+    assert "    return _positions_of(grid, merge, deep)\n" in plain.source
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_it_compiles_to_one_graph_and_gives_the_same(which: int) -> None:
+    grids = [torch.tensor([[1, 2, 3], [2, 4, 2]]), torch.tensor([[3, 1, 5], [1, 1, 2]])]
+    before, now = _ran(_PROGRAM)["positions"], _ran(_proposed()[which].source)["positions"]
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+        for grid in grids:
+            for deep in (False, True):
+                wanted = before(grid, 2, deep)  # type: ignore[operator]
+                assert torch.equal(compiled(grid, 2, deep), wanted) and torch.equal(now(grid, 2, deep), wanted)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    found = []\n", "    found = []\n    grid[0] = 1\n"),
+        ("    found = []\n", "    found = []\n    print(grid)\n"),
+        ("    found = []\n", "    found = []\n    merge += torch.randint(3, ()).item()\n"),
+        ("    found = []\n", "    found = []\n    device = kwargs\n"),
+        (
+            "    return torch.cat(found, dim=0)\n",
+            "    if deep:\n        return grid\n    return torch.cat(found, dim=0)\n",
+        ),
+        ("        rows = ", "        kwargs['rows'] = rows = "),
+        ("        rows = ", "        rows = SEEN or "),
+    ],
+)
+def test_what_does_more_than_compute_is_left_alone(old: str, new: str) -> None:
+    assert not _proposed(old, new)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"grid": Value("tensor", "Tensor", "float32", 2)},
+        {"merge": Value("list", "int")},
+        {RETURNED: Value("tuple")},
+        {RETURNED: Value("tensor", "Subclass", "int64", 2)},
+    ],
+)
+def test_what_is_no_whole_number_is_left_alone(known: dict[str, Value]) -> None:
+    assert not _proposed(known=known)
+
+
+def test_functions_of_the_file_that_only_compute_are_called_as_they_are() -> None:
+    (plain, _) = _proposed("torch.arange(h, device=device).repeat_interleave(w) // merge", "halves(h * w, merge)")
+    assert "        rows = halves(h * w, merge)\n" in plain.source
+    assert not _proposed("torch.arange(h, device=device).repeat_interleave(w) // merge", "others(h * w, merge)")
+
+
+def test_results_of_one_size_are_told_to_have_one() -> None:
+    long, short = (Value("tensor", "Tensor", "int64", 1, sizes=(size,)) for size in (20, 3))
+    known = {RETURNED: Value("tuple", "Tensor", items=(long, long, short))}
+    plain, _ = _proposed(_LAST, "    a = torch.cat(found).flatten()\n    return a, -a, a[:3]\n", known)
+    assert "made_1.shape[0] == made_0.shape[0]" in plain.source and plain.source.count("new_dynamic_size()") == 2
