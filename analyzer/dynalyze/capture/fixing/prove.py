@@ -224,8 +224,9 @@ class Prover:
             return
         with self._with(change):
             with self._recorded() as proof.folder:
-                self._compile(self._workload)
-            traced = self._pass(self._workload, self._traced)
+                traced = self._compile(self._workload)
+            if not traced.raised:
+                traced = self._pass(self._workload, self._traced)
         proof.own["traced"] = self._judged("traced", self._workload, before, traced)
 
     def _own_in_eager(self, proof: Proof, change: _Change, swap: Swap) -> tuple[Pass, Compared]:
@@ -398,11 +399,11 @@ class Prover:
         seen |= ran
         return before
 
-    def _compile(self, workload: Workload) -> None:
-        """Compile anew until nothing is compiled any more; what goes wrong shows in the next pass."""
+    def _compile(self, workload: Workload) -> Pass:
+        """Compile anew until nothing is compiled, or it raises, which it would again. Returns the last pass."""
         dynamo.forget_compiled()
-        for _ in range(2):
-            self._pass(workload, self._traced)
+        first = self._pass(workload, self._traced)
+        return first if first.raised else self._pass(workload, self._traced)
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[str]:
