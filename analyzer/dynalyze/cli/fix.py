@@ -43,6 +43,7 @@ _UNFIXED = "unfixed"
 @click.option("--write", is_flag=True, help="Write what was proved into your files; .orig keeps what git lacks.")
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
+@seconds_option("--search-seconds", "Try no more changes after this long; those that hold are proved and told.", 900.0)
 @click.pass_context
 def fix(context: click.Context, /, **options: Any) -> int:
     """Change what breaks the graph, and prove it: TARGET is run, changes of its source and settings of torch are tried
@@ -81,6 +82,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     wish = Wish(
         tuple(filter(None, (options["only"] or "").replace(" ", "").split(","))),
         0.0 if options["no_bench"] else options["bench_seconds"],
+        options["search_seconds"],
     )
     with Interrupts():
         found = run_fix(observation_of(context, target, bundle=True), plan, wish, say)

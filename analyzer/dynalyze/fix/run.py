@@ -60,12 +60,13 @@ class Fixing:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked for: only the breaks of these ids, where any are named, and the gain in speed within some seconds
-    (0: not at all).
+    """What is asked for: only the breaks of these ids, where any are named, the seconds after which no more changes are
+    tried, and the gain in speed within some seconds (0: not at all).
     """
 
     only: tuple[str, ...] = ()
     bench_seconds: float = 60.0
+    search_seconds: float = 900.0
 
 
 def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[str], None]) -> Fixing:
@@ -156,7 +157,8 @@ class Road:
         wanted = self._wanted(baseline.compiled.breaks)
         try:
             for thorough in (False, True):
-                search = Search(prover, baseline, self._progress, calls=self._calls, thorough=thorough)
+                seconds = self._wish.search_seconds
+                search = Search(prover, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
                 attempts: list[Attempt] = []
                 attempts += search.run(list(wanted.values()))
                 fixed.evidence, holds = search.together(attempts)
@@ -250,6 +252,8 @@ class Road:
         for broken in report.graph_breaks:
             if broken.id not in ended and (not self._wish.only or broken.id in self._wish.only):
                 missed = _NOTHING_FITS if broken.id in wanted else _why_not_replayed(broken)
+                if search.stopped_early and broken.id in wanted:
+                    missed = f"the search ended after {self._wish.search_seconds:g} s (--search-seconds)"
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 

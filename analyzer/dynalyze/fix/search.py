@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,13 +89,17 @@ class Attempt:
 
 class Search:
     """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
-    breaks are left, are for all that is kept `together`; with `thorough` for each change by itself as well.
+    breaks are left, are for all that is kept `together`; with `thorough` for each change by itself as well. After
+    `seconds` nothing more is tried: then it `stopped_early`.
     """
 
     def __init__(
-        self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int, thorough: bool = False
-    ) -> None:
+        self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int,
+        seconds: float = math.inf, thorough: bool = False,
+    ) -> None:  # fmt: skip
         self._prover = prover
+        self._ends = time.monotonic() + seconds
+        self.stopped_early = False
         self.thorough = thorough
         self.baseline = baseline.compiled
         self.calls = calls
@@ -114,8 +120,8 @@ class Search:
             self._kinds = kinds
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
-                if there is None:
-                    continue  # An earlier fix ended it too.
+                if there is None or self._out_of_time:
+                    continue  # An earlier fix ended it too, or nobody can tell any more.
                 what = "" if kinds == _SOURCE else ", with settings"
                 self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}{what}")
                 attempts = list(self._attempts(broken, there))
@@ -123,7 +129,13 @@ class Search:
                 if best is not None and best.proposed is not None:
                     self.state = best.proposed
                 yield from attempts
-        yield from self._compiled_instead(wanted)
+        self.stopped_early = self._out_of_time
+        if not self.stopped_early:
+            yield from self._compiled_instead(wanted)
+
+    @property
+    def _out_of_time(self) -> bool:
+        return time.monotonic() > self._ends
 
     def together(self, attempts: Sequence[Attempt]) -> tuple[Evidence | None, bool]:
         """Prove all that was kept once more as a whole, and put its draws into the evidence of each change. Returns the
@@ -181,7 +193,7 @@ class Search:
     def _attempts(self, broken: GraphBreak, there: GraphBreak) -> Iterator[Attempt]:
         """The proposals for a break in turn, until one is proved."""
         for number, (kind, proposal) in enumerate(self._proposals(self.state, there)):
-            if number >= _MOST_TRIED:
+            if number >= _MOST_TRIED or self._out_of_time:
                 return
             if (id(broken), proposal.source, str(proposal.settings)) in self._refused:
                 continue

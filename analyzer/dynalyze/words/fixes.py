@@ -123,7 +123,9 @@ def changes(fix: Fix) -> str:
     """How the fix is made."""
     if fix.instead is not None:
         return f"a setting that compiles less: {fix.instead.operators:.0%} of the operators"
-    return "a change of source" if fix.kind == "source" else "a setting"
+    if fix.kind == "source":
+        return "a change of source"
+    return "a change of source with a setting" if fix.patch else "a setting"
 
 
 def fix_command(report: Report, about: Collection[str] | None = None) -> str:

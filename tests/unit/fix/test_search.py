@@ -324,3 +324,10 @@ def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_pat
     attempt = Attempt(broken(Path(one), 1, PRINT), State({one: "x = 1\n"}, {}, nothing), proposed=proposed)
     told = fix_of("f1", attempt, {one: "x = 1\n", other: "y = 1\n"}, {}, tmp_path, {})
     assert told.files == [one] and "-x = 1\n+x = 2\n" in told.patch
+
+
+def test_a_search_without_time_tries_nothing_and_says_so(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    start = prover.breaks(SOURCE, {})
+    search = Search(prover, Baseline(Compiled(start, Counts(2))), lambda line: None, calls=1, seconds=0.0)  # type: ignore[arg-type]
+    assert list(search.run(start)) == [] and search.stopped_early and not prover.draws
