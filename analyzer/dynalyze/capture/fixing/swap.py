@@ -115,9 +115,12 @@ class Swap:
 
     @property
     def globals(self) -> list[dict[str, Any]]:
-        """The globals of the changed functions, each once."""
+        """The globals of the changed functions, each once: those of modules last, since of an operator that several
+        define the last is called, and a function that was pickled by value lacks what its own code does not use.
+        """
         spaces = {id(each.function.__globals__): each.function.__globals__ for each in self._functions}
-        return list(spaces.values())
+        modules = {id(vars(each)) for each in list(sys.modules.values()) if isinstance(each, types.ModuleType)}
+        return sorted(spaces.values(), key=lambda space: id(space) in modules)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
