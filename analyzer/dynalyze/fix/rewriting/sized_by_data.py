@@ -11,6 +11,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import libcst as cst
 
@@ -163,20 +164,22 @@ class _Tail:
         return first == second and elements >= _NO_CHANCE
 
     def _known_sizes(self, number: int, dims: int) -> list[str]:
-        *before, last = self.statements
-        assert isinstance(last, ast.Return)
-        returned = last.value.elts[number] if isinstance(last.value, ast.Tuple) else last.value
-        plain = returned is not None and (len(self.made) == 1 or isinstance(last.value, ast.Tuple))
-        return _dims(returned, before, dims, set(self.takes)) if plain and returned is not None else [""] * dims
+        returned = self._returned(number)
+        return [""] * dims if returned is None else _dims(returned, self.statements[:-1], dims, set(self.takes))
 
     def _maker(self, number: int, torch: str) -> str:
         """What makes a tensor where the result is: beside what is taken, or where torch makes tensors by itself."""
-        last = self.statements[-1]
-        assert isinstance(last, ast.Return)
-        returned = last.value.elts[number] if isinstance(last.value, ast.Tuple) else last.value
+        returned = self._returned(number)
         tensor = next(each for each, kind in self.takes.items() if kind == "Tensor")
         by_itself = returned is not None and _is_made_by_itself(returned, self.statements, frozenset())
         return f"{torch}.empty" if by_itself else f"{tensor}.new_empty"
+
+    def _returned(self, number: int) -> ast.expr | None:
+        """A result as it is returned; None where one expression makes several."""
+        value = cast(ast.Return, self.statements[-1]).value
+        if isinstance(value, ast.Tuple):
+            return value.elts[number]
+        return value if len(self.made) == 1 else None
 
 
 def _class(kind: str, torch: str) -> str:
