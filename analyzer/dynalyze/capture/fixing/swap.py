@@ -286,6 +286,8 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
             continue
         begin, end = (first + 1, last) if last > first else (first, first + 1)
         places = [(one, two) for one, two in statements if one <= end and two >= begin]
+        if not places and last == first:  # Below a docstring, or between comments: what comes next runs with it.
+            places = sorted(each for each in statements if each[0] > end)[:1]
         if places:
             found.append((change.path, begin, places))
     return found
@@ -296,7 +298,8 @@ def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
     found = []
     for node in ast.iter_child_nodes(tree):
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if isinstance(node, ast.stmt) and inside:
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.stmt) and inside and not is_text:
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
             found.append((node.lineno, max(node.lineno, last or node.lineno)))

@@ -121,3 +121,14 @@ def test_a_closure_computes_what_its_source_says(
         assert module.f(7) == eval(other, {"x": 7, "k": 5})
     assert module.f(7) == eval(one, {"x": 7, "k": 5})
     assert textwrap.dedent(program)
+
+
+@pytest.mark.parametrize("between", ["", "\n", "    # why\n"])
+def test_what_is_put_below_a_docstring_runs_with_the_statement_that_follows(tmp_path: Path, between: str) -> None:
+    source = f'def f(x):\n    """Text\n    of two lines."""\n{between}    return x\n'
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    new = source.replace(f'lines."""\n{between}', f'lines."""\n    if x is None:\n        return 0\n{between}')
+    swap = Swap([SourceChange(str(path), source, new)])
+    last = len(source.splitlines())
+    assert module.f(1) == 1 and swap.unreached(set()) and not swap.unreached({(str(path), last)})
