@@ -278,7 +278,9 @@ class _Emptied(ast.NodeTransformer):
 
 def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:
     """Path and line of each place that is changed inside a function, and the lines of the statements there."""
-    statements = _statements(ast.parse(change.old))
+    tree = ast.parse(change.old)
+    statements = _statements(tree)
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
     matcher = difflib.SequenceMatcher(None, change.old.splitlines(), change.new.splitlines(), autojunk=False)
     found = []
     for kind, first, last, _, _ in matcher.get_opcodes():
@@ -287,7 +289,10 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
         begin, end = (first + 1, last) if last > first else (first, first + 1)
         places = [(one, two) for one, two in statements if one <= end and two >= begin]
         if not places and last == first:  # Below a docstring, or between comments: what comes next runs with it.
-            places = sorted(each for each in statements if each[0] > end)[:1]
+            within = [
+                each.end_lineno or 0 for each in functions if each.body[0].lineno <= first < (each.end_lineno or 0)
+            ]
+            places = sorted(each for each in statements if within and end < each[0] <= min(within))[:1]
         if places:
             found.append((change.path, begin, places))
     return found

@@ -132,3 +132,14 @@ def test_what_is_put_below_a_docstring_runs_with_the_statement_that_follows(tmp_
     swap = Swap([SourceChange(str(path), source, new)])
     last = len(source.splitlines())
     assert module.f(1) == 1 and swap.unreached(set()) and not swap.unreached({(str(path), last)})
+
+
+def test_a_new_function_at_the_top_is_no_place_that_calls_must_run(tmp_path: Path) -> None:
+    source = 'X = 1\n\n\ndef f(x):\n    """Text."""\n\n    return x\n'
+    path = tmp_path / "program.py"
+    module_of(source, path)
+    new = source.replace("X = 1\n", "X = 1\n\n\ndef g():\n    pass\n").replace(
+        "    return x", "    x = g()\n    return x"
+    )
+    swap = Swap([SourceChange(str(path), source, new)])
+    assert swap.unreached(set()) and not swap.unreached({(str(path), len(source.splitlines()))})
