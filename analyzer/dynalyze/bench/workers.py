@@ -34,7 +34,7 @@ _ROUND_SECONDS = 0.2
 _FAREWELL_SECONDS = 1.0
 # A recording inside a process that measures would be measured too.
 _RECORDING = ("TORCH_TRACE", "DYNALYZE_RUN", "INDUCTOR_PROVENANCE")
-# Of OpenMP, where nobody has set it: else threads that wait for each other keep their processors.
+# Of OpenMP, where nobody has set it: threads that spin keep their processors from whatever runs beside them.
 _WAIT_ASLEEP = ("OMP_WAIT_POLICY", "PASSIVE")
 
 FailureKind = Failure | Literal["died", "timed_out"]
@@ -62,7 +62,7 @@ class WorkerPool:
     """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs.
 
     `seconds` is the life of one worker, `total` bounds the whole benchmark. `untimed` ones share the machine: their
-    threads wait without turning, which takes all processors from whatever runs beside them.
+    threads sleep where they wait for each other, and do not spin.
     """
 
     def __init__(

@@ -476,14 +476,12 @@ def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
 
 
 def _with_whole(own: Evidence, whole: Evidence, *, alone: bool) -> Evidence:
-    """The evidence of a change with the draws of the whole that it is part of, or `alone` is."""
-    found = msgspec.structs.replace(
-        own, draws=whole.draws, raised=whole.raised, varied=whole.varied,
-        searched=list(dict.fromkeys([*own.searched, *whole.searched])), gradients=own.gradients or whole.gradients,
-    )  # fmt: skip
-    if not alone:
-        return found
+    """The evidence of a change with the draws of the whole that it is part of, or `alone` is. No more is said of its
+    outputs than of those of the whole.
+    """
     return msgspec.structs.replace(
-        found, outputs=whole.outputs, as_compiled=whole.as_compiled,
-        effects=list(dict.fromkeys([*own.effects, *whole.effects])),
+        own, draws=whole.draws, raised=whole.raised, varied=whole.varied, outputs=whole.outputs,
+        as_compiled=whole.as_compiled, gradients=own.gradients or whole.gradients,
+        searched=list(dict.fromkeys([*own.searched, *whole.searched])),
+        effects=list(dict.fromkeys([*own.effects, *(whole.effects if alone else ())])),
     )  # fmt: skip
