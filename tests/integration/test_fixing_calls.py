@@ -116,3 +116,32 @@ def f(x):
     assert found.after.graphs == 1
     assert found.text.count("is_compiling()") == 6
     assert "if not torch.compiler.is_compiling():\n        if not" not in found.text
+
+
+def test_sizes_that_the_caller_holds_need_no_setting(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+
+def places(grid):
+    counts = grid[:, 0] * grid[:, 1]
+    ends = torch.repeat_interleave(counts.cumsum(0), counts)
+    return ends - torch.arange(counts.sum())
+
+
+def columns(grid):
+    found = []
+    for h, w in grid.tolist():
+        found.append(torch.arange(w).repeat(h))
+    return torch.cat(found)
+
+
+def f(x, grid):
+    place = places(grid)
+    return x * (place + columns(grid))[:, None]
+"""
+    found = search(source, "(torch.randn(22, 3), torch.tensor([[2, 5], [3, 4]]))", tmp_path)
+    assert found.before.breaks and not found.after.breaks and not found.settings
+    assert "places(grid, size=x.shape[0])" in found.text and "columns(grid, size_0=x.shape[0])" in found.text

@@ -285,11 +285,16 @@ class Search:
             if (site := self._site(state, broken, place)) is not None:
                 yield from proposals(site)
                 others += [msgspec.structs.replace(place, line=line, column=None) for line in returns_behind(site)]
-        if asks_callers(broken.gb_type):
-            others += [place for place in _callers(broken) if place not in places]
-            for place in others:
-                if (site := self._site(state, broken, place)) is not None:
-                    yield from proposals(site, outer=True)
+        if not asks_callers(broken.gb_type):
+            return
+        for place in others:
+            if (site := self._site(state, broken, place)) is not None:
+                yield from proposals(site, outer=True)
+        called = self._site(state, broken, places[0]) if places else None
+        for place in _callers(broken):
+            if place not in places and (site := self._site(state, broken, place)) is not None:
+                called = replace(site, called=called)
+                yield from proposals(called, outer=True)
 
     def _site(self, state: State, broken: GraphBreak, place: Location) -> Site | None:
         """A break as one at this place, with what names were there; None where its file cannot be read."""
@@ -378,7 +383,8 @@ class Search:
 def _with(state: State, proposal: Proposal) -> State:
     state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
     state = replace(state, settings=merged(state.settings, proposal.settings))
-    return replace(state, texts={**state.texts, proposal.file: proposal.source}) if proposal.source else state
+    texts = {**proposal.others, proposal.file: proposal.source} if proposal.source else {}
+    return replace(state, texts={**state.texts, **texts})
 
 
 def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -> Identity:

@@ -35,7 +35,7 @@ class NoSite(Exception):
 class Value:
     """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
     says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements, and
-    `items` are those of a short one of tensors.
+    `items` are those of a short one of tensors; of a whole number, `number` is its value.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class Value:
     grad: bool = False
     sizes: tuple[int, ...] = ()
     items: tuple[Value, ...] = ()
+    number: int | None = None
 
     @classmethod
     def of(cls, known: dict[str, Any]) -> Value:
@@ -56,15 +57,16 @@ class Value:
 
 @dataclass
 class Proposal:
-    """A change that might end a break: `source`, the whole new text of `file`, or `settings`. `sides` are the first
-    lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed", "logged", ...) that
-    compiled code does not have any more, by intention: they are told, and are no reason against it.
+    """A change that might end a break: `source`, the whole new text of `file`, with those of `others`, or `settings`.
+    `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
+    "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
     """
 
     rewrite: str
     title: str
     source: str = ""
     file: str = ""
+    others: dict[str, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
@@ -72,12 +74,15 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Site:
-    """A graph break in the text of its file. `values` are what expressions at the line were, by their source."""
+    """A graph break in the text of its file. `values` are what expressions at the line were, by their source. Where the
+    line calls the function that breaks, or one that calls it, `called` is the site in that which it calls.
+    """
 
     broken: GraphBreak
     text: str
     line: int
     values: dict[str, Value] = field(default_factory=dict)
+    called: Site | None = None
 
     @cached_property
     def _span(self) -> tuple[int, int]:
@@ -211,9 +216,9 @@ class Site:
         found = self.value(node)
         return found is not None and found.kind == "tensor"
 
-    def with_nodes(self, changes: Changes, top: str = "") -> str:
+    def with_nodes(self, changes: Changes, top: str = "", below: str = "") -> str:
         """The file with these nodes replaced, each by another one, by several or by nothing; `top` are lines that go
-        below the imports, unless they are there.
+        below the imports, unless they are there, `below` those that go below the function.
         """
         kept = {old: self._bracketed(old, new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in changes.items()}  # fmt: skip
@@ -224,7 +229,7 @@ class Site:
         lines = self.text.splitlines(keepends=True)
         if lines[last - 1].endswith("\n") and not code.endswith("\n"):
             code += "\n"
-        text = "".join([*lines[: first - 1], code, *lines[last:]])
+        text = "".join([*lines[: first - 1], code, below, *lines[last:]])
         return with_top(text, top) if top else text
 
     def _bracketed(self, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:

@@ -381,3 +381,20 @@ def test_a_torch_without_these_parts_tells_nothing(monkeypatch: pytest.MonkeyPat
     assert compiled_code.guards_without(nothing, ()) is None
     assert compiled_code.guard_sources(nothing) == []
     assert compiled_code.guards_run(nothing, {}) is None
+
+
+def test_what_dynamo_knows_of_the_arguments_of_functions_is_forgotten() -> None:
+    def taking(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    def taking_more(x: torch.Tensor, *, size: int | None = None) -> torch.Tensor:
+        return x + (size or 0)
+
+    def calls(x: torch.Tensor, more: dict[str, int]) -> Any:
+        return taking(x, **more)
+
+    one = torch.ones(1)
+    assert torch.compile(calls, backend="eager", fullgraph=True)(one, {}).item() == 2
+    taking.__code__, taking.__kwdefaults__ = taking_more.__code__, taking_more.__kwdefaults__
+    dynamo.forget_compiled()
+    assert torch.compile(calls, backend="eager", fullgraph=True)(one, {"size": 3}).item() == 4

@@ -51,6 +51,17 @@ class _Swapped:
     function: types.FunctionType
     old: types.CodeType
     new: types.CodeType
+    defaults: dict[str, Any] | None
+    """Those of keyword-only arguments, as they are without the change."""
+
+    def put(self) -> None:
+        self.function.__code__ = self.new
+        if more := _more_arguments(self.old, self.new):
+            self.function.__kwdefaults__ = {**dict.fromkeys(more), **(self.defaults or {})}
+
+    def restore(self) -> None:
+        self.function.__code__ = self.old
+        self.function.__kwdefaults__ = self.defaults  # type: ignore[assignment]
 
 
 class Swap:
@@ -130,7 +141,7 @@ class Swap:
             yield
         finally:
             for each in self._functions:
-                each.function.__code__ = each.old
+                each.restore()
             for space, name, before in reversed(self._put):
                 if before is _NOTHING:
                     space.pop(name, None)
@@ -155,7 +166,7 @@ class Swap:
             setattr(place, name, disabled._torchdynamo_orig_callable)
         for each in self._functions:
             try:
-                each.function.__code__ = each.new
+                each.put()
             except ValueError as error:
                 raise CannotSwap(f"{each.old.co_name} closes over other variables then: {error}") from error
         for change in self.changes:
@@ -200,7 +211,7 @@ def _functions(change: SourceChange) -> list[_Swapped]:
             raise CannotSwap(f"it cannot be told which {code.co_name} of line {code.co_firstlineno} is changed")
         if code.co_freevars != put.co_freevars:
             raise CannotSwap(f"{code.co_name} closes over other variables then")
-        found.append(_Swapped(each, code, put))
+        found.append(_Swapped(each, code, put, each.__kwdefaults__))
     if not found:
         raise CannotSwap(f"no function of {change.path} is there any more")
     return found
@@ -226,7 +237,7 @@ def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new
         found = alike[0] if len(alike) == 1 else None
     if found is None:
         raise CannotSwap(f"{name} is not there any more")
-    if _signature(code) != _signature(found):
+    if _signature(code) != _signature(found, without=_more_arguments(code, found)):
         raise CannotSwap(f"{code.co_name} takes other arguments")
     return found
 
@@ -245,7 +256,9 @@ def _used(code: types.CodeType) -> Iterator[str]:
 
 
 def _refuse_other_changes(change: SourceChange) -> None:
-    """Refuse what is changed outside of the bodies of functions: defaults, decorators, bases, attributes of classes."""
+    """Refuse what is changed outside of the bodies of functions: defaults, decorators, bases, attributes of classes.
+    They may get more arguments, which callers need not give.
+    """
     old, new = (Counter(map(ast.dump, _without_bodies(text, change.path))) for text in (change.old, change.new))
     if old - new:
         raise CannotSwap("more is changed than the bodies of functions and what is added at the top of the file")
@@ -260,7 +273,15 @@ def _without_bodies(source: str, path: str) -> list[ast.stmt]:
 
 
 class _Emptied(ast.NodeTransformer):
-    """Takes the bodies of functions away."""
+    """Takes the bodies of functions away, and keyword-only arguments that are None unless they are given."""
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        kept = [
+            (each, default) for each, default in zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            if not (isinstance(default, ast.Constant) and default.value is None)
+        ]  # fmt: skip
+        node.kwonlyargs, node.kw_defaults = [each for each, _ in kept], [default for _, default in kept]
+        return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.body = [ast.Pass()]
@@ -333,9 +354,15 @@ def _codes(source: str, path: str) -> dict[Key, types.CodeType]:
     return found
 
 
-def _signature(code: types.CodeType) -> tuple[Any, ...]:
-    taken = code.co_argcount + code.co_kwonlyargcount
-    return code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_varnames[:taken]
+def _signature(code: types.CodeType, without: Sequence[str] = ()) -> tuple[Any, ...]:
+    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return code.co_argcount, code.co_posonlyargcount, [each for each in taken if each not in without]
+
+
+def _more_arguments(old: types.CodeType, new: types.CodeType) -> list[str]:
+    """The keyword-only arguments that only the new code has. All are None unless given: `_Emptied` leaves no other."""
+    known, taken = (each.co_varnames[: each.co_argcount + each.co_kwonlyargcount] for each in (old, new))
+    return [each for each in taken[new.co_argcount :] if each not in known]
 
 
 def _added(change: SourceChange) -> list[ast.stmt]:

@@ -88,7 +88,7 @@ def described(value: Any) -> dict[str, Any]:
         tensors = isinstance(value[0], torch.Tensor) and len(value) <= _MOST_ITEMS
         items = {"items": [described(each) for each in value]} if tensors else {}
         return {"kind": type(value).__name__, "name": type(value[0]).__name__, **items}
-    return {"kind": type(value).__name__}
+    return {"kind": type(value).__name__, **({"number": value} if type(value) is int else {})}
 
 
 def _public(value: Any, module: str) -> str:

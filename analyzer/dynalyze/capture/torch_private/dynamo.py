@@ -293,9 +293,13 @@ def dynamo_disabled(*, load: bool = False) -> bool | None:
 
 
 def forget_compiled() -> None:
-    """Drop everything that Dynamo has compiled in this process."""
+    """Drop everything that Dynamo has compiled in this process, and what it knows of the arguments that functions take:
+    they may have other code by now.
+    """
     if (module := sys.modules.get("torch._dynamo")) is not None:
         module.reset()
+    with contextlib.suppress(Exception):
+        sys.modules["torch._dynamo.variables.functions"]._spec_cache.clear()
 
 
 def watch_bytecode(notice: Callable[[types.CodeType, types.CodeType], None]) -> bool:

@@ -11,6 +11,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -19,44 +20,32 @@ from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
+from dynalyze.fix.rewriting.signatures import taking
 from dynalyze.fix.rewriting.whole_numbers import READS, WHOLE, Function, enclosing, in_lines, read_of, space_of
-from dynalyze.fix.sites import Proposal, Site, Value, statements_of
+from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 
-_SETTINGS: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
+SETTINGS: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
 _SCALARS = ("int", "float", "bool", "str")
 _OF_TORCH = ("dtype", "device")
 _FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace")
-_NO_CHANCE = 16
+_UNKNOWN = "size_"
+NO_CHANCE = 16
 """Elements of two results from which on it is no chance that they have one size: torch is told that it is the same."""
 
 
 @rewriter("sized-by-data", *READS, rank=45, outer=True)
 def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     """`for t, h, w in grid.tolist(): made.append(torch.arange(t * h * w))` and what follows, up to the return."""
-    tail = _Tail.of(site)
+    tail = Tail.of(site)
     if tail is None:
         return
-    function, torch = tail.whole.node.name.strip("_"), torch_name(site)
-    name = f"_{function}_op"
-    if {name, f"{name}_fake", f"_{function}_of"} & top_names(site.text) or "." in torch:
-        return
-    body = cst.ensure_type(site.function.body, cst.IndentedBlock)
-    asked = [f"{torch}.compiler.is_compiling()"]
-    asked += [f"isinstance({each}, {_class(kind, torch)})" for each, kind in tail.takes.items()]
-    given = in_lines(list(tail.takes))
-    called = statements_of(
-        f"if ({in_lines(asked, 0, ' and ')}):\n    return {name}({given})\nreturn _{function}_of({given})\n"
-    )
-    new = body.with_changes(body=[*body.body[: tail.start], *called])
-    title = f"Work out what `{tail.whole.node.name}` makes of whole numbers in an operator of its own"
     for least in (0, 2):  # Slices of what may be empty, or one element, are often more than torch can tell.
-        top = import_of_torch(site) + tail.operator(site, name, torch, least)
         few = ", which raises in compiled code where a size is below 2" if least else ""
-        yield Proposal("", title + few, site.with_nodes({body: new}, top), settings=dict(_SETTINGS))
+        yield Proposal("", tail.title + few, tail.in_operator(site, least), settings=dict(SETTINGS))
 
 
 @dataclass(frozen=True)
-class _Tail:
+class Tail:
     """The statements of a function from `start` on, as a function of what they take: types by name. `made` are the
     tensors that it returned when the program ran.
     """
@@ -67,10 +56,13 @@ class _Tail:
     made: tuple[Value, ...]
 
     @classmethod
-    def of(cls, site: Site) -> _Tail | None:
+    def of(cls, site: Site) -> Tail | None:
         """The longest one that holds the line and only computes with whole numbers."""
         whole, returned = enclosing(site), site.values.get(RETURNED)
-        if whole is None or returned is None or not isinstance(site.function.body, cst.IndentedBlock):
+        torch = torch_name(site)
+        if whole is None or "." in torch or _names_of(whole) & top_names(site.text):
+            return None
+        if returned is None or not isinstance(site.function.body, cst.IndentedBlock):
             return None
         made = (returned,) if returned.kind == "tensor" else returned.items
         statements = whole.node.body
@@ -93,15 +85,51 @@ class _Tail:
     def statements(self) -> list[ast.stmt]:
         return self.whole.node.body[self.start :]
 
-    def operator(self, site: Site, name: str, torch: str, least: int) -> str:
-        """The function, the operator that calls it, and its fake, with sizes of `least` or more."""
+    @property
+    def title(self) -> str:
+        return f"Work out what `{self.whole.node.name}` makes of whole numbers in an operator of its own"
+
+    @cached_property
+    def unknown(self) -> dict[str, int]:
+        """The sizes of what it makes that only the data know: a name for each, and what it was."""
+        return {
+            size: each.sizes[dim]
+            for each, own in zip(self.made, self._sizes, strict=True) for dim, size in enumerate(own)
+            if size.startswith(_UNKNOWN)
+        }  # fmt: skip
+
+    def in_operator(self, site: Site, least: int = 0, given: Sequence[str] = ()) -> str:
+        """The file with the operator, and the function calling it in compiled code. Sizes that nobody knows are `least`
+        or more; those that are `given` are arguments of the function.
+        """
+        function, torch = self.whole.node.name.strip("_"), torch_name(site)
+        body = cst.ensure_type(site.function.body, cst.IndentedBlock)
+        asked = [f"{torch}.compiler.is_compiling()", *(f"{each} is not None" for each in given)]
+        asked += [f"isinstance({each}, {_class(kind, torch)})" for each, kind in self.takes.items()]
+        takes = list(self.takes)
+        called = statements_of(
+            f"if ({in_lines(asked, 0, ' and ')}):\n    return _{function}_op({in_lines([*takes, *given], 1)})\n"
+            f"return _{function}_of({in_lines(takes)})\n"
+        )
+        new = body.with_changes(body=[*body.body[: self.start], *called])
+        changes: Changes = {body: new, site.function.params: taking(site.function, given)}
+        operator = self._operator(site, torch, least, given)
+        if self.whole.owner is not None:
+            return site.with_nodes(changes, import_of_torch(site) + operator)
+        # Below the function, so that what goes to a function of its own stays on the lines where it was.
+        return site.with_nodes(changes, import_of_torch(site), below=operator)
+
+    def _operator(self, site: Site, torch: str, least: int, given: Sequence[str]) -> str:
+        """The function, the operator that calls it, and its fake."""
         function = self.whole.node.name.strip("_")
+        name = f"_{function}_op"
         lines = site.text.splitlines()[self.statements[0].lineno - 1 : self.whole.node.end_lineno]
         body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")
-        takes = in_lines([f"{each}: {_class(kind, torch)}" for each, kind in self.takes.items()])
+        takes = [f"{each}: {_class(kind, torch)}" for each, kind in self.takes.items()]
+        sized = [f"{each}: int" for each in given]
         gives = [f"{torch}.Tensor"] * len(self.made)
         returns = gives[0] if len(gives) == 1 else f"tuple[{', '.join(gives)}]"
-        sizes, unknown = self._sizes()
+        sizes, unknown = self._sizes, [each for each in self.unknown if each not in given]
         types = [self._type(each, torch) for each in self.made]
         fakes = [f"{self._maker(number, torch)}({_tuple(each)}, dtype={kind})"
                  for number, (each, kind) in enumerate(zip(sizes, types, strict=True))]  # fmt: skip
@@ -120,18 +148,18 @@ class _Tail:
                 elif least:
                     checks.append(f"{each}.shape[{dim}] >= {least}")
         copies = [f"{each}.clone(memory_format={torch}.contiguous_format)" for each in names]
-        given = f"min={least}" if least else ""
-        news = "".join(f"    {each} = {torch}.library.get_ctx().new_dynamic_size({given})\n" for each in unknown)
+        bound = f"min={least}" if least else ""
+        news = "".join(f"    {each} = {torch}.library.get_ctx().new_dynamic_size({bound})\n" for each in unknown)
         return (
-            f"\n\ndef _{function}_of({takes}):\n{body}\n\n\n"
+            f"\n\ndef _{function}_of({in_lines(takes)}):\n{body}\n\n\n"
             f"@{torch}.library.custom_op(\n"
             f'    "{space_of(site)}::{function}", mutates_args=(), tags={torch}.Tag.cudagraph_unsafe\n)\n'
-            f"def {name}({takes}) -> {returns}:\n"
+            f"def {name}({in_lines([*takes, *sized])}) -> {returns}:\n"
             f"    {', '.join(names)} = {called}\n"
             f"    if not ({in_lines(checks, 1, ' and ')}):\n"
             f'        raise RuntimeError("{function} makes something else than its fake says")\n'
             f"    return {copies[0] if plain else f'({in_lines(copies, 1)})'}\n\n\n"
-            f"@{name}.register_fake\ndef {name}_fake({in_lines(list(self.takes))}):\n{news}"
+            f"@{name}.register_fake\ndef {name}_fake({in_lines([*self.takes, *given])}):\n{news}"
             f"    return {fakes[0] if plain else f'({in_lines(fakes, 1)})'}\n"
         )
 
@@ -139,10 +167,11 @@ class _Tail:
         given = [each for each, kind in self.takes.items() if kind == "dtype"]
         return given[0] if len(given) == 1 else f"{torch}.{made.dtype}"
 
-    def _sizes(self) -> tuple[list[list[str]], list[str]]:
-        """The sizes of each result, and the names of those among them that only the data know."""
+    @cached_property
+    def _sizes(self) -> list[list[str]]:
+        """The sizes of each result, as source; those that only the data know have names."""
         found: list[list[str]] = []
-        unknown: list[str] = []
+        unknown = 0
         for number, each in enumerate(self.made):
             twin = next((one for one in range(number) if self._is_twin(one, number)), None)
             if twin is not None:
@@ -151,17 +180,17 @@ class _Tail:
             sizes = self._known_sizes(number, each.dims or 0)
             for dim, size in enumerate(sizes):
                 if not size:
-                    sizes[dim] = f"size_{len(unknown)}"
-                    unknown.append(sizes[dim])
+                    sizes[dim] = f"{_UNKNOWN}{unknown}"
+                    unknown += 1
             found.append(sizes)
-        return found, unknown
+        return found
 
     def _is_twin(self, one: int, other: int) -> bool:
         first, second = self.made[one].sizes, self.made[other].sizes
         elements = 1
         for size in first:
             elements *= size
-        return first == second and elements >= _NO_CHANCE
+        return first == second and elements >= NO_CHANCE
 
     def _known_sizes(self, number: int, dims: int) -> list[str]:
         returned = self._returned(number)
@@ -180,6 +209,12 @@ class _Tail:
         if isinstance(value, ast.Tuple):
             return value.elts[number]
         return value if len(self.made) == 1 else None
+
+
+def _names_of(function: Function) -> set[str]:
+    """The names at the top of the file that the operator needs."""
+    name = function.node.name.strip("_")
+    return {f"_{name}_op", f"_{name}_op_fake", f"_{name}_of"}
 
 
 def _class(kind: str, torch: str) -> str:

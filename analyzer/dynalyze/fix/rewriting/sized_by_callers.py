@@ -1,0 +1,151 @@
+"""What the data decide the size of, where the caller holds a tensor of that size: positions of the patches of images,
+beside the patches. The caller says how many, so that nothing depends on the data any more, and no setting is needed.
+
+In compiled code the number is checked when it runs. In eager nobody looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import libcst as cst
+
+from dynalyze.capture.fixing import RETURNED
+from dynalyze.fix.lines import line_map
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
+from dynalyze.fix.rewriting.signatures import giving, taking
+from dynalyze.fix.rewriting.sized_by_data import NO_CHANCE, SETTINGS, Tail
+from dynalyze.fix.rewriting.whole_numbers import READS
+from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
+
+_SIZE = "size"
+
+
+@rewriter("output-size", *READS, rank=43, outer=True)
+def tell_how_often(site: Site) -> Iterator[Proposal]:
+    """`torch.repeat_interleave(x, counts)` with `output_size`, and `torch.arange(counts.sum())` of the same."""
+    called = site.called
+    counts = "" if called is None else _counts(called)
+    if called is None or not counts or not _is_alone(called):
+        return
+    returned, named = called.values.get(RETURNED), walk(called.function, lambda node: isinstance(node, cst.Name))
+    made = () if returned is None else returned.items or (returned,)
+    size = next((size for each in made for number in each.sizes[:1] if (size := _size(site, number))), "")
+    if not size or _SIZE in map(called.code, named):
+        return
+    changes: Changes = {called.function.params: taking(called.function, [_SIZE])}
+    for node in walk(called.function):
+        if isinstance(node, cst.Call) and _repeats(called, node) == counts:
+            changes[node] = giving(node, {"output_size": _SIZE})
+        elif isinstance(node, cst.Call) and _summed(called, node) == counts:
+            sum_ = cst.parse_expression(f"{counts}.sum() if {_SIZE} is None else {_SIZE}")
+            changes[node] = node.with_changes(args=[cst.Arg(sum_, comma=node.args[0].comma), *node.args[1:]])
+    lines = [called.range_of(node)[0] for node in changes if node is not called.function.params]
+    changed = called.at(called.with_nodes(changes, import_of_torch(called)), 0)
+    shift = len(changed.text.splitlines()) - len(called.text.splitlines())
+    changed = called.at(changed.text, min(lines) + shift)
+    torch, name = torch_name(called), called.function.name.value
+    (check,) = statements_of(
+        f"if {_SIZE} is not None and {torch}.compiler.is_compiling():\n"
+        f'    {torch}._assert_async({counts}.sum() == {_SIZE}, "the sum of {counts} is not the size given")\n'
+        f"else:\n    {_SIZE} = None\n"
+    )
+    text = changed.with_statement(check, changed.statement.with_changes(leading_lines=[]))
+    title = f"Tell `{name}` how many elements its `repeat_interleave` makes"
+    yield from _both(site, called.at(text, called.line), {_SIZE: size}, title)
+
+
+@rewriter("sized-by-caller", *READS, rank=44, outer=True)
+def tell_the_size(site: Site) -> Iterator[Proposal]:
+    """`positions(grid)` beside `x`, which has a row for each: `positions(grid, size_0=x.shape[0])`."""
+    called = site.called
+    tail = None if called is None else Tail.of(called)
+    if called is None or tail is None or not _is_alone(called):
+        return
+    given = {name: size for name, number in tail.unknown.items() if (size := _size(site, number))}
+    if given and not {node.arg for node in tail.whole.arguments} & set(given):
+        changed = called.at(tail.in_operator(called, given=list(given)), called.line)
+        settings = SETTINGS if len(given) < len(tail.unknown) else {}
+        yield from _both(site, changed, given, f"{tail.title}, and tell it the size", settings)
+
+
+def _both(
+    site: Site, changed: Site, given: dict[str, str], title: str, settings: dict[str, object] | None = None
+) -> Iterator[Proposal]:
+    """The change of a function, whose file has its new text already, and of the line that calls it."""
+    assert site.called is not None
+    before, name = site.called, site.called.function.name.value
+    calls = [node for node in walk(site.statement) if isinstance(node, cst.Call) and _name(node) == name]
+    if len(calls) != 1:
+        return
+    here = site
+    if site.broken.location.file == before.broken.location.file:  # One text holds both changes.
+        line = next((now for now, was in line_map(before.text, changed.text).items() if was == site.line), None)
+        if line is None:
+            return
+        here = site.at(changed.text, line)
+        calls = [node for node in walk(here.statement) if isinstance(node, cst.Call) and _name(node) == name]
+    text = here.with_nodes({calls[0]: giving(calls[0], given)})
+    others = {} if here is not site else {before.broken.location.file: changed.text}
+    yield Proposal("", title, text, others=others, settings=dict(settings or {}))
+
+
+def _name(call: cst.Call) -> str:
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return name.value if isinstance(name, cst.Name) else ""
+
+
+def _is_alone(called: Site) -> bool:
+    """Whether no class of the file has another method of that name, which would be called with the size as well."""
+    return called.text.count(f"def {called.function.name.value}(") == 1 and not called.function.decorators
+
+
+def _counts(called: Site) -> str:
+    """The tensor whose elements say how often something is repeated at the line that breaks, or whose sum is used."""
+    for node in walk(called.statement):
+        if isinstance(node, cst.Call) and (counts := _repeats(called, node) or _summed(called, node)):
+            return counts if called.is_tensor(cst.parse_expression(counts)) else ""
+    return ""
+
+
+def _repeats(called: Site, call: cst.Call) -> str:
+    """How often a call repeats elements, as the name of a tensor; "" where it says the size already."""
+    if _name(call) != "repeat_interleave" or any(each.keyword is not None for each in call.args):
+        return ""
+    of_torch = isinstance(call.func, cst.Attribute) and called.code(call.func.value) == torch_name(called)
+    given = call.args[of_torch].value if len(call.args) == 1 + of_torch else None
+    return given.value if isinstance(given, cst.Name) else ""
+
+
+def _summed(called: Site, call: cst.Call) -> str:
+    """The name of a tensor whose sum is how far a call of `arange` goes."""
+    if _name(call) != "arange" or not call.args or any(each.keyword is None for each in call.args[1:]):
+        return ""
+    name, _, rest = called.code(call.args[0].value).partition(".")
+    return name if rest == "sum()" else ""
+
+
+def _size(site: Site, number: int) -> str:
+    """A size of a tensor of the function that was this number, or a known number of times that; "" where none was."""
+    if number < NO_CHANCE:
+        return ""
+    names = [each.name.value for each in site.function.params.params]
+    local = {name: value for name, value in site.values.items() if "." not in name and value.kind == "tensor"}
+    for name in sorted(local, key=lambda each: names.index(each) if each in names else len(names)):
+        for dim, size in enumerate(local[name].sizes):
+            if size == number:
+                return f"{name}.shape[{dim}]"
+    for name, (factor, times) in product(local, _numbers(site)):
+        for dim, size in enumerate(local[name].sizes):
+            if size == number * times:
+                return f"{name}.shape[{dim}] // {factor}"
+    return ""
+
+
+def _numbers(site: Site) -> list[tuple[str, int]]:
+    """Whole numbers above one that the function names, and their squares, as source with what they were."""
+    found = [(name, value.number) for name, value in site.values.items() if value.number is not None]
+    found = [(name, number) for name, number in found if number > 1]
+    return [*found, *((f"{name}**2", number * number) for name, number in found)]

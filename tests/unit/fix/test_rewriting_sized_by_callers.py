@@ -1,0 +1,128 @@
+"""Sizes that the caller knows and the data decide: told by it, as source and running."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dynalyze.capture.fixing import RETURNED
+from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.sites import Proposal, Site, Value
+from dynalyze.report import GraphBreak, Location
+
+_ROWS = Value("tensor", "Tensor", "int64", 2, sizes=(20, 2))
+_LONG = Value("tensor", "Tensor", "int64", 1, sizes=(20,))
+_CALLED = {
+    "grid": Value("tensor", "Tensor", "int64", 2, sizes=(2, 2)), "deep": Value("bool"), "kwargs": Value("NoneType"),
+    "torch": Value("module", "torch"), "counts": Value("tensor", "Tensor", "int64", 1, sizes=(2,)), RETURNED: _ROWS,
+}  # fmt: skip
+_CALLER = {"grid": _CALLED["grid"], "x": Value("tensor", "Tensor", "float32", 2, sizes=(20, 7)),
+           "merge": Value("int", number=2)}  # fmt: skip
+_POSITIONS = """
+def positions(grid, kwargs=None):
+    found = []
+    for h, w in grid.tolist():
+        rows = torch.arange(h).repeat_interleave(w)
+        found.append(torch.stack([rows, torch.arange(w).repeat(h)], dim=-1))
+    return torch.cat(found, dim=0)
+"""
+_REPEATED = """
+def positions(
+    grid,
+    kwargs=None,
+):
+    counts = grid[:, 0] * grid[:, 1]
+    # The end of each image.
+    ends = torch.repeat_interleave(counts.cumsum(0), counts)
+    widths = grid[:, 1].repeat_interleave(counts)
+    return torch.stack([(ends - torch.arange(counts.sum())) % widths, ends], dim=-1)
+"""
+_FORWARD = """
+def forward(x, grid, merge=2):
+    found = positions(
+        grid,
+        kwargs=None,
+    )
+    return x * found.sum(-1, keepdim=True)
+"""
+
+
+def _proposed(
+    called: str, forward: str = _FORWARD, *, caller: dict[str, Value] | None = None, apart: bool = False,
+    returned: Value = _ROWS, more: str = "",
+) -> list[Proposal]:  # fmt: skip
+    texts = [f"import torch\n{called}{more}", f"import torch\n{forward}"]
+    files = ["positions.py", "model.py"]
+    if not apart:
+        texts, files = [f"import torch\n{called}{more}{forward}"] * 2, ["model.py"] * 2
+    marks = [".tolist()" if ".tolist()" in called else "repeat_interleave(", "found = positions("]
+    lines = [next(number for number, each in enumerate(text.splitlines(), 1) if mark in each)
+             for text, mark in zip(texts, marks, strict=True)]  # fmt: skip
+    places = [Location(file, line, None, "f") for file, line in zip(files, lines, strict=True)]
+    broken = GraphBreak("b1", None, "Dynamic shape operator", "split", places[0], places[::-1])
+    known = {**_CALLED, RETURNED: returned}
+    inner = Site(broken, texts[0], lines[0], known)
+    outer = GraphBreak("b1", None, broken.gb_type, "split", places[1], places[::-1])
+    site = Site(outer, texts[1], lines[1], _CALLER if caller is None else caller, called=inner)
+    return [each for each in proposals(site, outer=True) if each.rewrite in ("output-size", "sized-by-caller")]
+
+
+def _ran(source: str) -> dict[str, object]:
+    space: dict[str, object] = {"__name__": "model"}
+    exec(compile(source, "model.py", "exec"), space)
+    return space
+
+
+@pytest.mark.parametrize("called", [_POSITIONS, _REPEATED])
+def test_without_a_setting_it_compiles_to_one_graph_and_gives_the_same(called: str) -> None:
+    proposal, *_ = _proposed(called)
+    assert not proposal.settings
+    before, now = (_ran(text)["forward"] for text in (f"import torch\n{called}{_FORWARD}", proposal.source))
+    torch._dynamo.reset()
+    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+    for grid in (torch.tensor([[2, 3], [4, 2]]), torch.tensor([[3, 5], [1, 2]])):
+        x = torch.randn(int(grid.prod(1).sum()), 7)
+        wanted = before(x, grid)  # type: ignore[operator]
+        assert torch.equal(compiled(x, grid), wanted) and torch.equal(now(x, grid), wanted)  # type: ignore[operator]
+    with pytest.raises(RuntimeError):
+        compiled(torch.randn(9, 7), torch.tensor([[2, 3], [4, 2]]))
+
+
+def test_arguments_stand_on_lines_of_their_own_where_the_others_do() -> None:
+    proposal, *_ = _proposed(_REPEATED)
+    assert "    kwargs=None,\n    *,\n    size=None,\n):\n" in proposal.source
+    assert "    # The end of each image.\n    if size is not None and" in proposal.source
+    assert "        kwargs=None,\n        size=x.shape[0],\n    )\n" in proposal.source
+    proposal, *_ = _proposed(_POSITIONS)
+    assert "def positions(grid, kwargs=None, *, size_0=None):\n" in proposal.source
+
+
+def test_a_function_of_another_file_is_changed_there() -> None:
+    proposal, *_ = _proposed(_REPEATED, apart=True)
+    assert proposal.file == "model.py" and "size=x.shape[0]" in proposal.source
+    assert "output_size=size" in proposal.others["positions.py"] and "output_size" not in proposal.source
+
+
+def test_a_known_number_of_rows_may_stand_for_one() -> None:
+    tens = Value("tensor", "Tensor", "int64", 2, sizes=(80, 2))
+    proposal, *_ = _proposed(_REPEATED, caller={**_CALLER, "x": tens})
+    assert "size=x.shape[0] // merge**2" in proposal.source
+
+
+def test_a_size_that_nobody_holds_goes_with_the_setting() -> None:
+    called = _POSITIONS.replace("return torch.cat(found, dim=0)", "a = torch.cat(found).flatten()\n    return a, a[:3]")
+    short = Value("tensor", "Tensor", "int64", 1, sizes=(3,))
+    proposal, *_ = _proposed(called, returned=Value("tuple", "Tensor", items=(_LONG, short)))
+    assert proposal.settings == {"capture_dynamic_output_shape_ops": True} and "size_0=x.shape[0]" in proposal.source
+
+
+@pytest.mark.parametrize(
+    ("caller", "more"),
+    [
+        ({"x": Value("tensor", "Tensor", "float32", 2, sizes=(21, 7))}, ""),
+        ({"self.x": Value("tensor", "Tensor", "float32", 2, sizes=(20, 7))}, ""),
+        (None, "\nclass Other:\n    def positions(grid, kwargs=None):\n        return None\n"),
+    ],
+)
+def test_nothing_is_told_that_is_not_known(caller: dict[str, Value] | None, more: str) -> None:
+    assert not _proposed(_POSITIONS, caller=caller, more=more) and not _proposed(_REPEATED, caller=caller, more=more)
