@@ -49,12 +49,12 @@ def forward(x, grid, merge=2):
 
 def _proposed(
     called: str, forward: str = _FORWARD, *, caller: dict[str, Value] | None = None, apart: bool = False,
-    returned: Value = _ROWS, more: str = "",
+    returned: Value = _ROWS,
 ) -> list[Proposal]:  # fmt: skip
-    texts = [f"import torch\n{called}{more}", f"import torch\n{forward}"]
+    texts = [f"import torch\n{called}", f"import torch\n{forward}"]
     files = ["positions.py", "model.py"]
     if not apart:
-        texts, files = [f"import torch\n{called}{more}{forward}"] * 2, ["model.py"] * 2
+        texts, files = [f"import torch\n{called}{forward}"] * 2, ["model.py"] * 2
     marks = [".tolist()" if ".tolist()" in called else "repeat_interleave(", "found = positions("]
     lines = [next(number for number, each in enumerate(text.splitlines(), 1) if mark in each)
              for text, mark in zip(texts, marks, strict=True)]  # fmt: skip
@@ -116,13 +116,7 @@ def test_a_size_that_nobody_holds_goes_with_the_setting() -> None:
     assert proposal.settings == {"capture_dynamic_output_shape_ops": True} and "size_0=x.shape[0]" in proposal.source
 
 
-@pytest.mark.parametrize(
-    ("caller", "more"),
-    [
-        ({"x": Value("tensor", "Tensor", "float32", 2, sizes=(21, 7))}, ""),
-        ({"self.x": Value("tensor", "Tensor", "float32", 2, sizes=(20, 7))}, ""),
-        (None, "\nclass Other:\n    def positions(grid, kwargs=None):\n        return None\n"),
-    ],
-)
-def test_nothing_is_told_that_is_not_known(caller: dict[str, Value] | None, more: str) -> None:
-    assert not _proposed(_POSITIONS, caller=caller, more=more) and not _proposed(_REPEATED, caller=caller, more=more)
+@pytest.mark.parametrize("name, rows", [("x", 21), ("self.x", 20)])
+def test_nothing_is_told_that_is_not_known(name: str, rows: int) -> None:
+    caller = {name: Value("tensor", "Tensor", "float32", 2, sizes=(rows, 7))}
+    assert not _proposed(_POSITIONS, caller=caller) and not _proposed(_REPEATED, caller=caller)

@@ -61,7 +61,7 @@ class _Swapped:
 
     def restore(self) -> None:
         self.function.__code__ = self.old
-        self.function.__kwdefaults__ = self.defaults  # type: ignore[assignment]
+        self.function.__kwdefaults__ = self.defaults
 
 
 class Swap:
@@ -73,13 +73,12 @@ class Swap:
 
     def __init__(self, changes: Sequence[SourceChange]) -> None:
         self.changes = changes
-        self._functions = [each for change in changes for each in _functions(change)]
-        # A function that was pickled by value has of the file's imports those alone that its old code uses.
-        made = [statement for change in changes for statement in _added(change)]
-        used = self.new_names | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
-        added: list[ast.stmt] = [each for change in changes for each in _imports(change) if _bound(each) & used]
-        added += made
-        self._added = compile(ast.Module(added, []), "<added>", "exec") if added else None
+        own = {change.path: _functions(change) for change in changes}
+        self._functions = [each for functions in own.values() for each in functions]
+        self._added = [
+            (code, _spaces(own[change.path])) for change in changes
+            if (code := _compiled_addition(change, self.new_names)) is not None
+        ]  # fmt: skip
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]
         freed = {name for change in changes for name in _freed(change)}
@@ -94,7 +93,7 @@ class Swap:
     @property
     def put_names(self) -> set[str]:
         """The names that modules and classes get, or have another value of, while the change is applied."""
-        return {*(self._added.co_names if self._added else ())} | {name for _, name, _ in self._held}
+        return {name for code, _ in self._added for name in code.co_names} | {name for _, name, _ in self._held}
 
     @property
     def new_names(self) -> set[str]:
@@ -124,15 +123,6 @@ class Swap:
         """The code that they have with it."""
         return {each.new for each in self._functions}
 
-    @property
-    def globals(self) -> list[dict[str, Any]]:
-        """The globals of the changed functions, each once: those of modules last, since of an operator that several
-        define the last is called, and a function that was pickled by value lacks what its own code does not use.
-        """
-        spaces = {id(each.function.__globals__): each.function.__globals__ for each in self._functions}
-        modules = {id(vars(each)) for each in list(sys.modules.values()) if isinstance(each, types.ModuleType)}
-        return sorted(spaces.values(), key=lambda space: id(space) in modules)
-
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Run what follows with the new code."""
@@ -155,9 +145,9 @@ class Swap:
 
     def apply(self) -> None:
         """Let the functions have the new code from here on."""
-        for space in self.globals if self._added is not None else ():
+        for code, space in ((code, space) for code, spaces in self._added for space in spaces):
             before = dict(space)
-            exec(self._added, space)  # type: ignore[arg-type]
+            exec(code, space)
             put = [name for name, value in space.items() if before.get(name, _NOTHING) is not value]
             self._put += [(space, name, before.get(name, _NOTHING)) for name in put]
             if taken := [name for name in put if name in before]:
@@ -381,6 +371,25 @@ def _added(change: SourceChange) -> list[ast.stmt]:
             raise CannotSwap(f"line {each.lineno} changes what the file does at its top")
         added.append(each)
     return added
+
+
+def _compiled_addition(change: SourceChange, used: set[str]) -> types.CodeType | None:
+    """What a file gets at its top, with the imports there that it uses, or that new code does by these names: a
+    function that was pickled by value has of the file's imports those alone that its old code uses.
+    """
+    made = _added(change)
+    used = used | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
+    added: list[ast.stmt] = [*(each for each in _imports(change) if _bound(each) & used), *made]
+    return compile(ast.Module(added, []), "<added>", "exec") if added else None
+
+
+def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
+    """The globals of functions, each once: those of modules last, since of an operator that several define the last is
+    called, and a function that was pickled by value lacks what its own code does not use.
+    """
+    spaces = {id(each.function.__globals__): each.function.__globals__ for each in functions}
+    modules = {id(vars(each)) for each in list(sys.modules.values()) if isinstance(each, types.ModuleType)}
+    return sorted(spaces.values(), key=lambda space: id(space) in modules)
 
 
 def _imports(change: SourceChange) -> list[ast.Import | ast.ImportFrom]:

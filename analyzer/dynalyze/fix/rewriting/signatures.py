@@ -1,13 +1,74 @@
-"""More arguments for a function, and for a call of it, each on a line of its own where the others are."""
+"""More arguments for a function that breaks and for the call of it, each on a line of its own where the others are.
+
+They are None unless given, so that other callers need not know of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
+from dynalyze.fix.lines import line_map
+from dynalyze.fix.sites import Proposal, Site, walk
+
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 _SPACE = cst.SimpleWhitespace(" ")
+
+
+def called_by(site: Site) -> Site | None:
+    """The site in the function that the line calls by its name, through decorators or not, where it may get more
+    arguments: no class derived from that of a method has one of the same name.
+    """
+    called = site.called
+    while called is not None:
+        name = called.function.name.value
+        if len(_calls(site, name)) == 1:
+            return None if _is_overridden(called.text, name) else called
+        called = called.called
+    return None
+
+
+def both(
+    site: Site, called: Site, changed: Site, given: Mapping[str, str], title: str,
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Proposal]:  # fmt: skip
+    """The change of a function, `called`, whose file has its new text in `changed`, and of the line that calls it."""
+    here, others = site, {called.broken.location.file: changed.text}
+    if site.broken.location.file in others:  # One text holds both changes.
+        line = next((now for now, was in line_map(called.text, changed.text).items() if was == site.line), None)
+        if line is None:
+            return
+        here, others = site.at(changed.text, line), {}
+    (call,) = _calls(here, called.function.name.value)
+    yield Proposal(
+        "", title, here.with_nodes({call: giving(call, given)}), others=others, settings=dict(settings or {})
+    )
+
+
+def name_of(call: cst.Call) -> str:
+    """The name of what is called, without the module or object that it is of."""
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return name.value if isinstance(name, cst.Name) else ""
+
+
+def _calls(site: Site, name: str) -> list[cst.Call]:
+    return [node for node in walk(site.statement) if isinstance(node, cst.Call) and name_of(node) == name]
+
+
+def _is_overridden(text: str, name: str) -> bool:
+    classes = [each for each in ast.parse(text).body if isinstance(each, ast.ClassDef)]
+    having = {
+        each.name for each in classes for one in each.body if isinstance(one, ast.FunctionDef) and one.name == name
+    }
+    derived = {each.name: {ast.unparse(base) for base in each.bases} for each in classes}
+
+    def above(name: str) -> set[str]:
+        bases = derived.get(name, set())
+        return bases.union(*map(above, bases - {name}))
+
+    return any(having & above(each) for each in having)
 
 
 def taking(function: cst.FunctionDef, names: Sequence[str]) -> cst.Parameters:

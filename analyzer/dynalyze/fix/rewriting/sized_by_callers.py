@@ -12,10 +12,9 @@ from itertools import product
 import libcst as cst
 
 from dynalyze.capture.fixing import RETURNED
-from dynalyze.fix.lines import line_map
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.rewriting.signatures import giving, taking
+from dynalyze.fix.rewriting.signatures import both, called_by, giving, name_of, taking
 from dynalyze.fix.rewriting.sized_by_data import NO_CHANCE, SETTINGS, Tail
 from dynalyze.fix.rewriting.whole_numbers import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
@@ -26,9 +25,9 @@ _SIZE = "size"
 @rewriter("output-size", *READS, rank=43, outer=True)
 def tell_how_often(site: Site) -> Iterator[Proposal]:
     """`torch.repeat_interleave(x, counts)` with `output_size`, and `torch.arange(counts.sum())` of the same."""
-    called = site.called
+    called = called_by(site)
     counts = "" if called is None else _counts(called)
-    if called is None or not counts or not _is_alone(called):
+    if called is None or not counts:
         return
     returned, named = called.values.get(RETURNED), walk(called.function, lambda node: isinstance(node, cst.Name))
     made = () if returned is None else returned.items or (returned,)
@@ -54,52 +53,21 @@ def tell_how_often(site: Site) -> Iterator[Proposal]:
     )
     text = changed.with_statement(check, changed.statement.with_changes(leading_lines=[]))
     title = f"Tell `{name}` how many elements its `repeat_interleave` makes"
-    yield from _both(site, called.at(text, called.line), {_SIZE: size}, title)
+    yield from both(site, called, called.at(text, called.line), {_SIZE: size}, title)
 
 
 @rewriter("sized-by-caller", *READS, rank=44, outer=True)
 def tell_the_size(site: Site) -> Iterator[Proposal]:
     """`positions(grid)` beside `x`, which has a row for each: `positions(grid, size_0=x.shape[0])`."""
-    called = site.called
+    called = called_by(site)
     tail = None if called is None else Tail.of(called)
-    if called is None or tail is None or not _is_alone(called):
+    if called is None or tail is None:
         return
     given = {name: size for name, number in tail.unknown.items() if (size := _size(site, number))}
     if given and not {node.arg for node in tail.whole.arguments} & set(given):
         changed = called.at(tail.in_operator(called, given=list(given)), called.line)
         settings = SETTINGS if len(given) < len(tail.unknown) else {}
-        yield from _both(site, changed, given, f"{tail.title}, and tell it the size", settings)
-
-
-def _both(
-    site: Site, changed: Site, given: dict[str, str], title: str, settings: dict[str, object] | None = None
-) -> Iterator[Proposal]:
-    """The change of a function, whose file has its new text already, and of the line that calls it."""
-    assert site.called is not None
-    before, name = site.called, site.called.function.name.value
-    calls = [node for node in walk(site.statement) if isinstance(node, cst.Call) and _name(node) == name]
-    if len(calls) != 1:
-        return
-    here = site
-    if site.broken.location.file == before.broken.location.file:  # One text holds both changes.
-        line = next((now for now, was in line_map(before.text, changed.text).items() if was == site.line), None)
-        if line is None:
-            return
-        here = site.at(changed.text, line)
-        calls = [node for node in walk(here.statement) if isinstance(node, cst.Call) and _name(node) == name]
-    text = here.with_nodes({calls[0]: giving(calls[0], given)})
-    others = {} if here is not site else {before.broken.location.file: changed.text}
-    yield Proposal("", title, text, others=others, settings=dict(settings or {}))
-
-
-def _name(call: cst.Call) -> str:
-    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    return name.value if isinstance(name, cst.Name) else ""
-
-
-def _is_alone(called: Site) -> bool:
-    """Whether no class of the file has another method of that name, which would be called with the size as well."""
-    return called.text.count(f"def {called.function.name.value}(") == 1 and not called.function.decorators
+        yield from both(site, called, changed, given, f"{tail.title}, and tell it the size", settings)
 
 
 def _counts(called: Site) -> str:
@@ -112,7 +80,7 @@ def _counts(called: Site) -> str:
 
 def _repeats(called: Site, call: cst.Call) -> str:
     """How often a call repeats elements, as the name of a tensor; "" where it says the size already."""
-    if _name(call) != "repeat_interleave" or any(each.keyword is not None for each in call.args):
+    if name_of(call) != "repeat_interleave" or any(each.keyword is not None for each in call.args):
         return ""
     of_torch = isinstance(call.func, cst.Attribute) and called.code(call.func.value) == torch_name(called)
     given = call.args[of_torch].value if len(call.args) == 1 + of_torch else None
@@ -121,7 +89,7 @@ def _repeats(called: Site, call: cst.Call) -> str:
 
 def _summed(called: Site, call: cst.Call) -> str:
     """The name of a tensor whose sum is how far a call of `arange` goes."""
-    if _name(call) != "arange" or not call.args or any(each.keyword is None for each in call.args[1:]):
+    if name_of(call) != "arange" or not call.args or any(each.keyword is None for each in call.args[1:]):
         return ""
     name, _, rest = called.code(call.args[0].value).partition(".")
     return name if rest == "sum()" else ""

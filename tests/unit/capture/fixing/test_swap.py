@@ -152,3 +152,16 @@ def test_a_new_function_at_the_top_is_no_place_that_calls_must_run(tmp_path: Pat
     )
     swap = Swap([SourceChange(str(path), source, new)])
     assert swap.unreached(set()) and not swap.unreached({(str(path), len(source.splitlines()))})
+
+
+def test_what_a_file_gets_at_its_top_goes_to_no_other_file(tmp_path: Path) -> None:
+    modules, changes = [], []
+    for name in ("one", "two"):
+        source = f"OWN = {name!r}\n\n\ndef run():\n    return OWN\n"
+        modules.append(module_of(source, tmp_path / f"{name}.py"))
+        new = source.replace("return OWN", f"return more_{name}()") + f"\n\ndef more_{name}():\n    return [OWN]\n"
+        changes.append(SourceChange(str(tmp_path / f"{name}.py"), source, new))
+    for some in (changes, changes[::-1]):
+        with Swap(some).applied():
+            assert [each.run() for each in modules] == [["one"], ["two"]]
+            assert not hasattr(modules[0], "more_two") and not hasattr(modules[1], "more_one")

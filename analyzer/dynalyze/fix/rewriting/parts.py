@@ -1,0 +1,183 @@
+"""Parts of sizes that only the data decide, which the caller joins again: it asks for what they are parts of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
+from dynalyze.fix.rewriting.purity import pure
+from dynalyze.fix.rewriting.signatures import both, called_by, name_of, taking
+from dynalyze.fix.rewriting.whole_numbers import READS
+from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
+
+_WHOLE, _SIZES = "undivided", "part_sizes"
+
+
+@rewriter("undivided-parts", *READS, rank=42, outer=True)
+def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
+    """`torch.split(x, counts.tolist())`, and in the caller `torch.cat(parts)`: one part, which is x."""
+    called = called_by(site)
+    split = None if called is None else _Split.of(called)
+    if called is None or split is None or not _Joined(site).all_of(split.attributes):
+        return
+    torch, whole = torch_name(called), f"{split.whole}.shape[{split.dim}]"
+    (choice,) = statements_of(
+        f"if {_WHOLE} and {torch}.compiler.is_compiling():\n"
+        f'    {torch}._assert_async(({split.counts}).sum() == {whole}, "the parts are not the whole")\n'
+        f"    {split.sizes} = [{whole}]\n"
+        f"else:\n    {split.sizes} = {called.code(split.read)}\n"
+    )
+    statement = called.statement
+    choice = choice.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
+    changes: Changes = {called.function.params: taking(called.function, [_WHOLE])}
+    if split.sizes != _SIZES:
+        text = called.with_nodes({**changes, statement: choice}, import_of_torch(called))
+    else:  # The sizes have no name yet.
+        changed = called.at(called.with_nodes({**changes, split.read: cst.Name(_SIZES)}), called.line)
+        shift = len(changed.text.splitlines()) - len(called.text.splitlines())
+        changed = called.at(changed.text, called.line + shift)
+        rest = changed.statement.with_changes(leading_lines=[])
+        text = changed.with_statement(choice, rest, top=import_of_torch(called))
+    title = f"Ask `{called.function.name.value}` for one part, since the parts are joined again"
+    yield from both(site, called, called.at(text, called.line), {_WHOLE: "True"}, title)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Where a function reads `sizes` out of `counts`, to split `whole` along `dim`, and the attributes of its result
+    that are parts then.
+    """
+
+    read: cst.Call
+    counts: str
+    sizes: str
+    whole: str
+    dim: int
+    attributes: frozenset[str]
+
+    @classmethod
+    def of(cls, site: Site) -> _Split | None:
+        named = {node.value for node in walk(site.function) if isinstance(node, cst.Name)}
+        reads = [node for node in walk(site.statement) if isinstance(node, cst.Call) and name_of(node) == "tolist"]
+        if len(reads) != 1 or not isinstance(reads[0].func, cst.Attribute) or {_WHOLE, _SIZES} & named:
+            return None
+        read, counts = reads[0], reads[0].func.value
+        sizes, uses = _SIZES, list[cst.CSTNode]([read])
+        if not isinstance(site.parents[read], cst.Arg):
+            sizes = _assigned(site, read)
+            uses = [node for node in walk(site.function) if isinstance(node, cst.Name) and node.value == sizes
+                    and not isinstance(site.parents[node], cst.AssignTarget)]  # fmt: skip
+        splits = [_split_by(site, use) for use in uses]
+        known = [each for each in splits if each is not None]
+        if not sizes or not known or len(known) < len(splits) or not pure(counts):
+            return None
+        attributes = [_attribute(site, call) for call, _, _ in known]
+        _, whole, dim = known[0]
+        bound = all(site.value(node) is not None for node in walk(whole) if isinstance(node, cst.Name)
+                    and not isinstance(site.parents[node], cst.Attribute))  # fmt: skip
+        if not all(attributes) or not bound or len({dim for _, _, dim in known}) > 1:
+            return None
+        return cls(read, site.code(counts), sizes, site.code(whole), dim, frozenset(attributes))
+
+
+def _assigned(site: Site, value: cst.CSTNode) -> str:
+    """The one name that a value is assigned to; "" where it is another thing."""
+    statement = site.parents[value]
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0].target
+        return target.value if isinstance(target, cst.Name) else ""
+    return ""
+
+
+def _split_by(site: Site, sizes: cst.CSTNode) -> tuple[cst.Call, cst.BaseExpression, int] | None:
+    """The call that splits by these sizes, what it splits and along which dimension."""
+    argument = site.parents[sizes]
+    call = site.parents.get(argument)
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or name_of(call) != "split":
+        return None
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    of_torch = site.code(call.func.value) == torch_name(site)
+    given = [each for each in call.args if each.keyword is None]
+    named = {each.keyword.value: each.value for each in call.args if each.keyword is not None}
+    if len(given) < 1 + of_torch or given[of_torch] is not argument or named.keys() - {"dim"}:
+        return None
+    dims = [*(each.value for each in given[1 + of_torch :]), *named.values()]
+    if not all(isinstance(each, cst.Integer) for each in dims):
+        return None
+    return call, given[0].value if of_torch else call.func.value, int(site.code(dims[0])) if dims else 0
+
+
+def _attribute(site: Site, call: cst.Call) -> str:
+    """The attribute that parts are assigned to, by themselves or as a list of such; "" where it is another thing."""
+    node = site.parents[call]
+    if isinstance(node, cst.ListComp):
+        node = site.parents[node]
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return ""
+    target = node.targets[0].target
+    return target.attr.value if isinstance(target, cst.Attribute) else ""
+
+
+class _Joined:
+    """Whether a function does nothing with the parts that it is given but join them: the tree tells, not a run."""
+
+    def __init__(self, site: Site) -> None:
+        self._tree = ast.parse(site.code(site.module))
+        self._torch = torch_name(site)
+        nodes = ast.walk(self._tree)
+        self._parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+
+    def all_of(self, attributes: frozenset[str]) -> bool:
+        read = [node for node in ast.walk(self._tree) if isinstance(node, ast.Attribute) and node.attr in attributes
+                and isinstance(node.ctx, ast.Load)]  # fmt: skip
+        return bool(read) and all(map(self._is_joined, read))
+
+    def _is_joined(self, node: ast.expr) -> bool:
+        """Whether an expression that is parts, or a list of such, goes into `torch.cat` alone."""
+        above = self._parents[node]
+        called = ast.unparse(above.func) if isinstance(above, ast.Call) else ""
+        if isinstance(above, ast.Call) and called == f"{self._torch}.cat":
+            return above.args[:1] == [node]
+        if isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name):
+            return self._is_joined_as(above.targets[0], above)
+        if isinstance(above, ast.comprehension | ast.For) and above.iter is node and isinstance(above.target, ast.Name):
+            return self._is_joined_as(
+                above.target, self._parents[above] if isinstance(above, ast.comprehension) else above
+            )
+        if isinstance(above, ast.Call) and called == "zip":
+            loop, at = self._parents[above], above.args.index(node)
+            if isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple):
+                target = loop.target.elts[at]
+                return isinstance(target, ast.Name) and self._is_joined_as(target, loop)
+        return False
+
+    def _is_joined_as(self, name: ast.Name, where: ast.AST) -> bool:
+        """Whether a name that parts have from here on is read to join them, or after it has been given what they are
+        joined to.
+        """
+        within = where if isinstance(where, ast.For | ast.ListComp | ast.GeneratorExp) else self._tree
+        named = [node for node in ast.walk(within) if isinstance(node, ast.Name) and node.id == name.id]
+        first = where.lineno if isinstance(where, ast.stmt | ast.expr) else 0
+        reads = sorted(
+            (node for node in named if isinstance(node.ctx, ast.Load) and node.lineno >= first),
+            key=lambda node: (node.lineno, node.col_offset),
+        )
+        for node in reads:
+            if not self._is_joined(node):
+                return False
+            if self._is_given_back(node):
+                return True
+        return True
+
+    def _is_given_back(self, node: ast.Name) -> bool:
+        """Whether the statement that reads a name assigns the name as well."""
+        above: ast.AST = node
+        while not isinstance(above, ast.stmt):
+            above = self._parents[above]
+        return isinstance(above, ast.Assign) and [ast.unparse(each) for each in above.targets] == [node.id]
