@@ -146,6 +146,18 @@ def f(x):
     "rows-of-experts": EXPERTS.replace("{body}", ROWS),
     "mask-of-experts": EXPERTS.replace("{body}", MASK),
     "hit-experts": HIT_EXPERTS,
+    "hit-experts-but-one": HIT_EXPERTS.replace(
+        "in hit:", "in hit:\n            e = e[0]\n            if e == 2:\n                continue"
+    )
+    .replace("[e].squeeze(0)", "[e]")
+    .replace("slot, None]", "slot, None].float()"),
+    "count-in-a-condition": """
+def f(x):
+    mask = x > -9
+    if x is not None and x[mask].numel() != 6:
+        raise ValueError("not all of them")
+    return x * 2
+""",
     "rows-put-back": """
 def f(x):
     mask = x.sum(-1) > 0
@@ -189,6 +201,8 @@ def mended(recipe: Recipe, folder: Path, deepest: int = 3) -> tuple[str, ...]:
         return ()
     for proposal in proposals(site_of(module, run.breaks[0], recipe)):
         new = replaced(recipe.id, before=proposal.source, inputs=recipe.inputs)
+        if proposal.settings:
+            continue
         if same(recipe, new, folder):
             after = compiled_run(load(new, folder), new)
             if not after.breaks and after.error is None and after.operations:

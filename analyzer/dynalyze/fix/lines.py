@@ -21,6 +21,15 @@ def line_before(before: str, after: str, line: int) -> int | None:
     return line if before == after else line_map(before, after).get(line)
 
 
+def line_instead_of(before: str, after: str, line: int) -> int | None:
+    """The line of `before` in whose place this one stands, where as many lines were put as were taken away."""
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    for kind, first, last, new_first, new_last in matcher.get_opcodes():
+        if kind == "replace" and new_first < line <= new_last and last - first == new_last - new_first:
+            return first + line - new_first
+    return None
+
+
 def unified(before: str, after: str, name: str) -> str:
     """The change as a unified diff of a file of this name; empty where there is none."""
     lines = difflib.unified_diff(

@@ -14,7 +14,7 @@ import msgspec
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
-from dynalyze.fix.lines import line_before
+from dynalyze.fix.lines import line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
@@ -318,7 +318,8 @@ class Search:
     def _look(self, site: Site, state: State) -> dict[str, Value]:
         """What the names around a break were when its line ran, in the code as it was."""
         file = site.broken.location.file
-        line = line_before(self._prover.originals[file], site.text, site.line)
+        text = self._prover.originals[file]
+        line = line_before(text, site.text, site.line) or line_instead_of(text, site.text, site.line)
         if line is None:
             return {}
         if (file, line) not in self._values:

@@ -27,7 +27,7 @@ KNOWN = {
 
 
 def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN) -> dict[str, str]:
-    """What each rewriter makes of a function's body, whose break is on the line that ends in `# here`."""
+    """What each rewriter makes of a function's body by source alone; its break is on the line that ends in `# here`."""
     lines = indent(dedent(body).strip("\n"), "    ").splitlines()
     (line,) = [number for number, each in enumerate(lines, 3) if each.endswith("# here")]
     head = "import torch\ndef f():\n"
@@ -36,6 +36,8 @@ def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN) -> dict[st
     site = Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text, line, known)
     found: dict[str, str] = {}
     for each in proposals(site):
+        if each.settings:
+            continue
         compile(each.source, "model.py", "exec")
         found.setdefault(each.rewrite, dedent(each.source.removeprefix(head)).strip("\n"))
     return found

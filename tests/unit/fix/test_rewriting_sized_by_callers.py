@@ -93,6 +93,9 @@ def test_arguments_stand_on_lines_of_their_own_where_the_others_do() -> None:
     assert "    kwargs=None,\n    *,\n    size=None,\n):\n" in proposal.source
     assert "    # The end of each image.\n    if size is not None and" in proposal.source
     assert "        kwargs=None,\n        size=x.shape[0],\n    )\n" in proposal.source
+    proposal, *_ = _proposed(_REPEATED.replace("None,\n)", "None\n)"), _FORWARD.replace("None,\n    )", "None\n    )"))
+    assert "    kwargs=None, *, size=None\n):\n" in proposal.source
+    assert "        kwargs=None, size=x.shape[0]\n    )\n" in proposal.source
     proposal, *_ = _proposed(_POSITIONS)
     assert "def positions(grid, kwargs=None, *, size_0=None):\n" in proposal.source
 

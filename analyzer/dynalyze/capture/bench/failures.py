@@ -43,12 +43,17 @@ def kind_of(error: BaseException, otherwise: Failure) -> Failure:
     return otherwise
 
 
+_EXPLAINED = "Explanation:"
+
+
 def one_line(error: BaseException) -> str:
     """The class and the first line of its message that says anything; a heading takes the line below it along."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # "backend='inductor' raised:" says nothing without the line below it.
     first = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    if len(lines) > 1 and lines[1].startswith(_EXPLAINED):  # The type of a graph break alone does not say what failed.
+        first += f": {lines[1].removeprefix(_EXPLAINED).strip()}"
     if isinstance(error, (Failed, Misuse)):
         return first[:_LONGEST]
     if isinstance(error, SystemExit):

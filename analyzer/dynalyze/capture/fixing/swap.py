@@ -292,21 +292,30 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
     tree = ast.parse(change.old)
     statements = _statements(tree)
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    matcher = difflib.SequenceMatcher(None, change.old.splitlines(), change.new.splitlines(), autojunk=False)
+    old, new = change.old.splitlines(), change.new.splitlines()
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     found = []
-    for kind, first, last, _, _ in matcher.get_opcodes():
+    for kind, first, last, new_first, new_last in matcher.get_opcodes():
         if kind == "equal":
             continue
         begin, end = (first + 1, last) if last > first else (first, first + 1)
         places = [(one, two) for one, two in statements if one <= end and two >= begin]
-        if not places and last == first:  # Below a docstring, or between comments: what comes next runs with it.
+        if last == first:
             within = [
                 each.end_lineno or 0 for each in functions if each.body[0].lineno <= first < (each.end_lineno or 0)
             ]
-            places = sorted(each for each in statements if within and end < each[0] <= min(within))[:1]
+            after = sorted(each for each in statements if within and first < each[0] <= min(within))[:1]
+            put = next((line for line in new[new_first:new_last] if line.strip()), "")
+            # Below a docstring, between comments, or below a block that ends there: what comes next runs with it.
+            if after and (not places or _indent(put) == _indent(old[after[0][0] - 1])):
+                places = after
         if places:
             found.append((change.path, begin, places))
     return found
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:

@@ -62,8 +62,8 @@ def asks_callers(gb_type: str) -> bool:
 
 
 def proposals(site: Site, *, outer: bool = False) -> Iterator[Proposal]:
-    """What the rewriters propose for a break, each new text once; `outer` where the site is another line."""
-    seen = {site.text}
+    """What the rewriters propose for a break, each once; `outer` where the site is another line."""
+    seen = {(site.text, "{}")}
     for each in rewriters():
         if outer and not each.outer:
             continue
@@ -73,8 +73,8 @@ def proposals(site: Site, *, outer: bool = False) -> Iterator[Proposal]:
             for proposal in each.rewrite(site):
                 proposal.rewrite = proposal.rewrite or each.name
                 proposal.file = proposal.file or site.broken.location.file
-                if proposal.source not in seen:
-                    seen.add(proposal.source)
+                if (key := (proposal.source, str(proposal.settings))) not in seen:
+                    seen.add(key)
                     yield proposal
         except (NoSite, cst.ParserSyntaxError, cst.CSTValidationError):
             continue  # What was put together is no Python: nothing is lost but this proposal.

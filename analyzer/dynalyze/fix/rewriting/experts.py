@@ -16,6 +16,7 @@ from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, dims_of, re
 from dynalyze.fix.rewriting.purity import assigned, fresh_name, names_of, number, total_of_rows
 from dynalyze.fix.sites import Changes, Proposal, Replacer, Site, statements_of, walk
 
+_CASTS = ("float", "half", "bfloat16", "double", "to", "type_as")
 _SLOTS = 2
 """What tells a row that is sent: the slot, of several that each row has, and the row."""
 
@@ -258,8 +259,8 @@ class _Loop:
     def _is_factor(self, node: cst.Subscript) -> bool:
         """Whether a weight is only multiplied with, so that a row's weights for one expert may be added first."""
         outer: cst.CSTNode = node
-        while isinstance(parent := self.site.parents[outer], cst.BinaryOperation):
-            if not isinstance(parent.operator, cst.Multiply):
+        while isinstance(parent := self.site.parents[outer], cst.BinaryOperation) or _is_cast(self.site, outer):
+            if isinstance(parent, cst.BinaryOperation) and not isinstance(parent.operator, cst.Multiply):
                 return False
             outer = parent
         if isinstance(parent, cst.Arg):
@@ -350,6 +351,13 @@ class _NamesForTexts(cst.CSTTransformer):
     def leave_Index(self, original_node: cst.Index, updated_node: cst.Index) -> cst.Index:
         text = isinstance(updated_node.value, cst.FormattedString)
         return updated_node.with_changes(value=cst.Name("i")) if text else updated_node
+
+
+def _is_cast(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a node goes into a method that gives its values another type: `node.float()`, or `node.float` in that."""
+    parent = site.parents[node]
+    attribute = node if isinstance(parent, cst.Call) and parent.func is node else parent
+    return isinstance(attribute, cst.Attribute) and attribute.attr.value in _CASTS
 
 
 def _indexed_by(site: Site, use: cst.CSTNode) -> cst.Subscript | None:

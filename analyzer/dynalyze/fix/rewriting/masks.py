@@ -35,10 +35,11 @@ def reduce_under_mask(site: Site) -> Iterator[Proposal]:
 @rewriter("masked-count", *MASKED, rank=16)
 def count_mask(site: Site) -> Iterator[Proposal]:
     """`x[mask].numel()` that is computed with, or compared: the sum of the mask."""
-    if not isinstance(site.statement, cst.SimpleStatementLine):
+    asked = site.statement.test if isinstance(site.statement, cst.If) else site.statement
+    if not isinstance(asked, cst.SimpleStatementLine | cst.BaseExpression):
         return
     changes: dict[cst.CSTNode, cst.CSTNode] = {}
-    for node in walk(site.statement, lambda each: isinstance(each, cst.Call | cst.Subscript)):
+    for node in walk(asked, lambda each: isinstance(each, cst.Call | cst.Subscript)):
         assert isinstance(node, cst.Call | cst.Subscript)
         text = _counted(site, node)
         if text is not None and takes_a_tensor(site, node):

@@ -14,7 +14,7 @@ from dynalyze.fix.lines import line_map
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-_SPACE = cst.SimpleWhitespace(" ")
+_SPACE, _NOTHING = cst.SimpleWhitespace(" "), cst.SimpleWhitespace("")
 
 
 def called_by(site: Site) -> Site | None:
@@ -81,12 +81,14 @@ def taking(function: cst.FunctionDef, names: Sequence[str]) -> cst.Parameters:
         star = cst.ParamStar() if is_open and more else taken.star_arg
         return taken.with_changes(kwonly_params=[*taken.kwonly_params, *more], star_arg=star)
     between, end = _between(function.whitespace_before_params, taken.params[-1].comma)
-    last = None if end is None else cst.Comma(whitespace_after=end)
-    *first, final = (each.with_changes(comma=cst.Comma(whitespace_after=between)) for each in more)
+    comma = cst.Comma(whitespace_after=between)
+    *first, final = (each.with_changes(comma=comma) for each in more)
+    before = taken.params[-1]
+    last = cst.MaybeSentinel.DEFAULT if end is None else cst.Comma(whitespace_after=end)
     return taken.with_changes(
-        params=[*taken.params[:-1], taken.params[-1].with_changes(comma=cst.Comma(whitespace_after=between))],
-        star_arg=cst.ParamStar(comma=cst.Comma(whitespace_after=between)),
-        kwonly_params=[*first, final.with_changes(comma=last or cst.MaybeSentinel.DEFAULT)],
+        params=[*taken.params[:-1], before.with_changes(comma=comma, whitespace_after_param=_NOTHING)],
+        star_arg=cst.ParamStar(comma=comma),
+        kwonly_params=[*first, final.with_changes(comma=last, whitespace_after_param=before.whitespace_after_param)],
     )
 
 
@@ -97,9 +99,11 @@ def giving(call: cst.Call, values: Mapping[str, str]) -> cst.Call:
         return call.with_changes(args=more)
     between, end = _between(call.whitespace_before_args, call.args[-1].comma)
     comma = cst.Comma(whitespace_after=between)
-    *first, final = [call.args[-1].with_changes(comma=comma), *(each.with_changes(comma=comma) for each in more)]
+    before = call.args[-1]
+    *first, final = [each.with_changes(comma=comma, whitespace_after_arg=_NOTHING) for each in (before, *more)]
     last = cst.MaybeSentinel.DEFAULT if end is None else cst.Comma(whitespace_after=end)
-    return call.with_changes(args=[*call.args[:-1], *first, final.with_changes(comma=last)])
+    final = final.with_changes(comma=last, whitespace_after_arg=before.whitespace_after_arg)
+    return call.with_changes(args=[*call.args[:-1], *first, final])
 
 
 def _between(

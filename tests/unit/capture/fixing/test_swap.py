@@ -165,3 +165,13 @@ def test_what_a_file_gets_at_its_top_goes_to_no_other_file(tmp_path: Path) -> No
         with Swap(some).applied():
             assert [each.run() for each in modules] == [["one"], ["two"]]
             assert not hasattr(modules[0], "more_two") and not hasattr(modules[1], "more_one")
+
+
+@pytest.mark.parametrize("indent, runs", [("    ", True), ("        ", False)])
+def test_what_is_put_below_a_block_runs_with_what_follows_the_block(tmp_path: Path, indent: str, runs: bool) -> None:
+    source = "def f(x):\n    if x is None:\n        x = 3\n\n    return x\n"
+    path = tmp_path / "program.py"
+    module_of(source, path)
+    new = source.replace("x = 3\n", f"x = 3\n{indent}if x == 7:\n{indent}    x = 7\n")
+    swap = Swap([SourceChange(str(path), source, new)])
+    assert (swap.unreached({(str(path), 5)}) == "") is runs
