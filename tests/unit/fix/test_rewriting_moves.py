@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rewriting_cases import KNOWN, changed, lines
 
 from dynalyze.fix.sites import Value
-from rewriting_cases import KNOWN, changed, lines
 
 _BROKEN = "Unsupported python_type() call"
 _HELD = {**KNOWN, "self.table": Value("tensor", "Tensor", "float32", 2), "device": Value("device"),
