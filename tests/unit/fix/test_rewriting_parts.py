@@ -105,6 +105,8 @@ def test_it_compiles_to_one_graph_and_gives_the_same(old: str, new: str) -> None
         ("parts = torch.cat(parts, dim=0)", "first = parts[0]\n        parts = torch.cat(parts, dim=0)"),
         ("parts = torch.cat(parts, dim=0)", "more = len(parts)\n        parts = torch.cat(parts, dim=0)"),
         ("parts = out.parts", "parts = out.parts[0]"),
+        ("return parts * more", "self.last = out\n        return parts * more"),
+        ("return parts * more", "print(out)\n        return parts * more"),
         ("return parts * more", "return parts * more * len(out.deep[0])"),
         ("each = torch.cat(each, dim=0)\n", "each = each[0]\n"),
         ("out.parts = torch.split(x, sizes)", "out.parts = torch.split(x, sizes)\n        out.sizes = sizes"),
@@ -116,6 +118,22 @@ def test_it_compiles_to_one_graph_and_gives_the_same(old: str, new: str) -> None
 )  # fmt: skip
 def test_parts_that_are_used_as_such_are_left_alone(old: str, new: str) -> None:
     assert not _proposed(old, new)
+
+
+def test_what_a_caller_gives_to_keep_it_in_is_told() -> None:
+    in_dict = [
+        ("out = self.features(x, counts)", "kept = kept if kept is not None else {}\n        "
+                                           "kept['x'] = self.features(x, counts)"),
+        ("out.parts\n        deep = out.deep", "kept['x'].parts\n        deep = kept['x'].deep"),
+        ("forward(self, x, counts)", "forward(self, x, counts, kept=None)"),
+    ]  # fmt: skip
+    text = _PROGRAM
+    for old, new in in_dict:
+        assert old in text
+        text = text.replace(old, new)
+    (proposal,) = _proposed(_PROGRAM, text)
+    assert proposal.title.endswith("`kept` holds it too, where a caller gives one")
+    assert not _proposed(_PROGRAM, text.replace("return parts * more", "return kept, parts * more"))
 
 
 def test_what_is_not_there_yet_is_not_asked_for_its_size() -> None:

@@ -23,7 +23,11 @@ def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
     """`torch.split(x, counts.tolist())`, and in the caller `torch.cat(parts)`: one part, which is x."""
     called = called_by(site)
     split = None if called is None else _Split.of(called)
-    if called is None or split is None or not _Joined(site).all_of(split.attributes):
+    joined = _Joined(site)
+    if called is None or split is None or not joined.all_of(split.attributes):
+        return
+    keeper = joined.keeper_of(called.function.name.value)
+    if keeper is None:
         return
     torch, whole = torch_name(called), f"{split.whole}.shape[{split.dim}]"
     (choice,) = statements_of(
@@ -44,6 +48,8 @@ def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
         rest = changed.statement.with_changes(leading_lines=[])
         text = changed.with_statement(choice, rest, top=import_of_torch(called))
     title = f"Ask `{called.function.name.value}` for one part, since the parts are joined again"
+    if keeper in {each.name.value for each in site.function.params.params}:
+        title += f"; `{keeper}` holds it too, where a caller gives one"
     yield from both(site, called, called.at(text, called.line), {_WHOLE: "True"}, title)
 
 
@@ -137,6 +143,39 @@ class _Joined:
         read = [node for node in ast.walk(self._tree) if isinstance(node, ast.Attribute) and node.attr in attributes
                 and isinstance(node.ctx, ast.Load)]  # fmt: skip
         return bool(read) and all(map(self._is_joined, read))
+
+    def keeper_of(self, called: str) -> str | None:
+        """The variable in which the result of a call stays, "" where there is none; None where it may go elsewhere."""
+        calls = [node for node in ast.walk(self._tree) if isinstance(node, ast.Call)
+                 and ast.unparse(node.func).rpartition(".")[2] == called]  # fmt: skip
+        above = self._parents[calls[0]] if len(calls) == 1 else None
+        if isinstance(above, ast.Attribute):
+            return ""
+        if not isinstance(above, ast.Assign | ast.AnnAssign):
+            return None
+        kept = above.target if isinstance(above, ast.AnnAssign) else above.targets[0]
+        held = isinstance(kept, ast.Subscript)
+        root = kept.value if isinstance(kept, ast.Subscript) else kept
+        if not isinstance(root, ast.Name):
+            return None
+        reads = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and node.id == root.id
+                 and isinstance(node.ctx, ast.Load)]  # fmt: skip
+        return root.id if all(self._only_reads(each, held=held) for each in reads) else None
+
+    def _only_reads(self, node: ast.Name, *, held: bool) -> bool:
+        """Whether a variable that is a result, or where one is `held`, is asked for its attributes or for None."""
+        above = self._parents[node]
+        outer = self._parents[above]
+        if isinstance(above, ast.Compare):
+            return all(isinstance(each, ast.Is | ast.IsNot) for each in above.ops)
+        if isinstance(above, ast.IfExp):
+            return isinstance(outer, ast.Assign) and [ast.unparse(each) for each in outer.targets] == [node.id]
+        if not held:
+            return isinstance(above, ast.Attribute)
+        if isinstance(above, ast.Attribute) and above.attr == "get":
+            return isinstance(self._parents[outer], ast.Compare)
+        stored = isinstance(above, ast.Subscript) and isinstance(above.ctx, ast.Store)
+        return stored or (isinstance(above, ast.Subscript) and isinstance(outer, ast.Attribute))
 
     def _is_joined(self, node: ast.expr) -> bool:
         """Whether an expression that is parts, or a list of such, goes into `torch.cat` alone."""
