@@ -145,3 +145,25 @@ def f(x, grid):
     found = search(source, "(torch.randn(22, 3), torch.tensor([[2, 5], [3, 4]]))", tmp_path)
     assert found.before.breaks and not found.after.breaks and not found.settings
     assert "places(grid, size=x.shape[0])" in found.text and "columns(grid, size_0=x.shape[0])" in found.text
+
+
+def test_what_a_function_was_given_is_known_where_the_name_is_something_else(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+
+def positions(ids, seconds: torch.Tensor | None = None):
+    places = torch.zeros(ids.shape[0], 3, dtype=ids.dtype)
+    seconds = iter(seconds) if seconds is not None else iter([1] * ids.shape[0])
+    for row, each in enumerate(ids):
+        places[row, : int(each)] = int(next(seconds))
+    return places
+
+
+def f(x, ids):
+    return x * positions(ids)
+"""
+    found = search(source, "(torch.randn(2, 3), torch.tensor([1, 3]))", tmp_path)
+    assert found.before.breaks and not found.after.breaks and not found.settings

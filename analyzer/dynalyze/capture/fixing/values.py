@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.fixing import RETURNED
+from dynalyze.capture.fixing import ARGUMENT, RETURNED
 
 Places = Mapping[tuple[str, int], Sequence[str]]
 """Expressions to look at, by file and line."""
@@ -28,14 +28,17 @@ def look(places: Places, run: Callable[[], Any]) -> dict[tuple[str, int], dict[s
     files = {file for file, _ in places}
     found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
     returning: dict[types.FrameType, list[tuple[str, int]]] = {}
+    given: dict[types.FrameType, dict[str, dict[str, Any]]] = {}
 
     def local(frame: types.FrameType, event: str, value: Any) -> Any:
         place = frame.f_code.co_filename, frame.f_lineno
         if event == "return":
+            given.pop(frame, None)
             for each in returning.pop(frame, ()):
                 found[each].setdefault(RETURNED, described(value))
         if event == "line" and place in compiled:
             known = found.setdefault(place, {})
+            known.update({name: value for name, value in given.get(frame, {}).items() if name not in known})
             if RETURNED in places[place] and not frame.f_code.co_name.startswith("<"):
                 returning.setdefault(frame, []).append(place)
             for text, code in compiled[place]:
@@ -47,7 +50,13 @@ def look(places: Places, run: Callable[[], Any]) -> dict[tuple[str, int], dict[s
         return local
 
     def enter(frame: types.FrameType, event: str, _: Any) -> Any:
-        return local if event == "call" and frame.f_code.co_filename in files else None
+        code = frame.f_code
+        if event != "call" or code.co_filename not in files:
+            return None
+        lines = {line for *_, line in code.co_lines() if line is not None}
+        if any(file == code.co_filename and line in lines for file, line in places):
+            given[frame] = {f"{ARGUMENT}{name}": described(value) for name, value in frame.f_locals.items()}
+        return local
 
     before = sys.gettrace()
     sys.settrace(enter)

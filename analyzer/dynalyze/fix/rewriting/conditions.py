@@ -270,7 +270,7 @@ def called(call: cst.Call) -> str:
 def torch_name(site: Site) -> str:
     """What the file calls torch."""
     for name, value in site.values.items():
-        if value.kind == "module" and value.name == "torch" and "." not in name:
+        if value.kind == "module" and value.name == "torch" and name.isidentifier():
             return name
     return "torch"
 

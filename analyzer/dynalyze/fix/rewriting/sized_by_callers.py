@@ -100,7 +100,7 @@ def _size(site: Site, number: int) -> str:
     if number < NO_CHANCE:
         return ""
     names = [each.name.value for each in site.function.params.params]
-    local = {name: value for name, value in site.values.items() if "." not in name and value.kind == "tensor"}
+    local = {name: value for name, value in site.values.items() if name.isidentifier() and value.kind == "tensor"}
     for name in sorted(local, key=lambda each: names.index(each) if each in names else len(names)):
         for dim, size in enumerate(local[name].sizes):
             if size == number:
@@ -115,5 +115,5 @@ def _size(site: Site, number: int) -> str:
 def _numbers(site: Site) -> list[tuple[str, int]]:
     """Whole numbers above one that the function names, and their squares, as source with what they were."""
     found = [(name, value.number) for name, value in site.values.items() if value.number is not None]
-    found = [(name, number) for name, number in found if number > 1]
+    found = [(name, number) for name, number in found if number > 1 and name.replace(".", "").isidentifier()]
     return [*found, *((f"{name}**2", number * number) for name, number in found)]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from dynalyze.capture.fixing import ARGUMENT
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
@@ -171,7 +172,7 @@ def _defaults(node: ast.FunctionDef) -> dict[str, ast.expr]:
 
 def _type(site: Site, argument: ast.arg, default: ast.expr | None) -> tuple[str, str] | None:
     torch, name = torch_name(site), argument.arg
-    value = site.values.get(name)
+    value = site.values.get(f"{ARGUMENT}{name}", site.values.get(name))
     annotation = ast.unparse(argument.annotation) if argument.annotation is not None else ""
     may_lack = (
         "None" in annotation
