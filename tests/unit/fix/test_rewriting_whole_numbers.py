@@ -60,7 +60,8 @@ def _operator(old: str = "", new: str = "", known: dict[str, Value] | None = Non
 def test_a_function_of_whole_numbers_is_an_operator_in_compiled_code() -> None:
     made = _operator()
     assert (
-        "        if torch.compiler.is_compiling() and type(self) is Model and isinstance(self.config.merge, int):\n"
+        "        if torch.compiler.is_compiling() and type(self).grid_of is Model.grid_of "
+        "and isinstance(self.config.merge, int):\n"
         "            return _positions_op(ids, grid, video, step, self.config.merge)\n"
         "        if video is not None:\n"
     ) in made

@@ -110,7 +110,8 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     if {name, f"{name}_fake", "SimpleNamespace"} & top_names(site.text):
         return
     asked = [f"{torch}.compiler.is_compiling()"]
-    asked += [f"type({function.me}) is {function.owner.name}"] if read.methods and function.owner is not None else []
+    owner = "" if function.owner is None else function.owner.name
+    asked += [f"type({function.me}).{each} is {owner}.{each}" for each in read.methods]
     asked += [check for _, check in parameters.values() if check]
     asked += [f"isinstance({_chain(function.me, each)}, {kind})" for each, kind in read.chains.items()]
     given = [*parameters, *(_chain(function.me, each) for each in read.chains)]
