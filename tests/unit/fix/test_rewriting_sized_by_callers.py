@@ -121,5 +121,5 @@ def test_a_size_that_nobody_holds_goes_with_the_setting() -> None:
 
 @pytest.mark.parametrize("name, rows", [("x", 21), ("self.x", 20)])
 def test_nothing_is_told_that_is_not_known(name: str, rows: int) -> None:
-    caller = {name: Value("tensor", "Tensor", "float32", 2, sizes=(rows, 7))}
+    caller = {name: Value("tensor", "Tensor", "float32", 2, sizes=(rows, 20))}
     assert not _proposed(_POSITIONS, caller=caller) and not _proposed(_REPEATED, caller=caller)

@@ -17,7 +17,7 @@ from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.signatures import both, called_by, giving, name_of, taking
 from dynalyze.fix.rewriting.sized_by_data import NO_CHANCE, SETTINGS, Tail
 from dynalyze.fix.rewriting.whole_numbers import READS
-from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
+from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
 
 _SIZE = "size"
 
@@ -52,7 +52,7 @@ def tell_how_often(site: Site) -> Iterator[Proposal]:
         f"else:\n    {_SIZE} = None\n"
     )
     text = changed.with_statement(check, changed.statement.with_changes(leading_lines=[]))
-    title = f"Tell `{name}` how many elements its `repeat_interleave` makes"
+    title = f"Tell `{name}` how many elements its `repeat_interleave` makes, which compiled code checks"
     yield from both(site, called, called.at(text, called.line), {_SIZE: size}, title)
 
 
@@ -67,7 +67,9 @@ def tell_the_size(site: Site) -> Iterator[Proposal]:
     if given and not {node.arg for node in tail.whole.arguments} & set(given):
         changed = called.at(tail.in_operator(called, given=list(given)), called.line)
         settings = SETTINGS if len(given) < len(tail.unknown) else {}
-        yield from both(site, called, changed, given, f"{tail.title}, and tell it the size", settings)
+        yield from both(
+            site, called, changed, given, f"{tail.title}, and tell it the size, which compiled code checks", settings
+        )
 
 
 def _counts(called: Site) -> str:
@@ -102,14 +104,19 @@ def _size(site: Site, number: int) -> str:
     names = [each.name.value for each in site.function.params.params]
     local = {name: value for name, value in site.values.items() if name.isidentifier() and value.kind == "tensor"}
     for name in sorted(local, key=lambda each: names.index(each) if each in names else len(names)):
-        for dim, size in enumerate(local[name].sizes):
+        for dim, size in enumerate(_counted_sizes(local[name])):
             if size == number:
                 return f"{name}.shape[{dim}]"
     for name, (factor, times) in product(local, _numbers(site)):
-        for dim, size in enumerate(local[name].sizes):
+        for dim, size in enumerate(_counted_sizes(local[name])):
             if size == number * times:
                 return f"{name}.shape[{dim}] // {factor}"
     return ""
+
+
+def _counted_sizes(tensor: Value) -> tuple[int, ...]:
+    """How many rows a tensor has, of how many batches, and not of how many features: these may be as many by chance."""
+    return tensor.sizes[:-1] if len(tensor.sizes) > 1 else tensor.sizes
 
 
 def _numbers(site: Site) -> list[tuple[str, int]]:
