@@ -107,7 +107,8 @@ def main() -> int:
             print(f"{target}: {report['error']}", flush=True)
             continue
         if not report["graph_breaks"]:
-            print(f"{target}: no graph break", flush=True)
+            ended = report["outcome"]
+            print(f"{target}: {'no graph break' if ended['status'] == 'complete' else ended['message']}", flush=True)
             continue
         broken.append(target)
         proved = [each for each in report["fixes"] if each["status"] == "proved"]
