@@ -98,7 +98,7 @@ def main() -> int:
     kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     met = Counter[str]()
-    whole, less, broken = [], [], []
+    whole, less, broken = list[str](), list[str](), list[str]()
     targets = list(filter(None, map(str.strip, targets)))
     pool = ThreadPoolExecutor(options.jobs)
     reports = pool.map(lambda target: fixed(target, keep, options.seconds), targets)
