@@ -113,7 +113,10 @@ def main() -> int:
         broken.append(target)
         proved = [each for each in report["fixes"] if each["status"] == "proved"]
         ends = {name: kind_of(each) for each in proved for name in each["breaks"]}
+        stays = {each["break_id"] for each in report["fixed"]["unfixed"]}
         for each in report["graph_breaks"]:
+            if each["id"] not in ends and each["id"] not in stays:
+                continue  # The program's calls, made again, do not meet it: there was nothing to end.
             kinds[cause_of(each)].add(ends.get(each["id"], "stays"))
             met[ends.get(each["id"], "stays")] += 1
         told = report["fixed"]
