@@ -198,6 +198,11 @@ class Search:
             if (id(broken), proposal.source, str(proposal.settings)) in self._refused:
                 continue
             attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite)
+            if proposal.fault:
+                attempt.reason = f"a fault of dynalyze: {proposal.fault}"
+                self._refused.add((id(broken), proposal.source, str(proposal.settings)))
+                yield attempt
+                continue
             self._try(attempt, proposal, there, _DEEPEST)
             if not attempt.reason.startswith(_LEADS_ON):
                 self._refused.add((id(broken), proposal.source, str(proposal.settings)))
@@ -266,7 +271,8 @@ class Search:
             return None
         for kind, proposal in self._proposals(state, broken):
             inner = Attempt(broken, state, kind, title=proposal.title)
-            if (found := self._follow(inner, state, proposal, broken, deepest)) is not None:
+            found = None if proposal.fault else self._follow(inner, state, proposal, broken, deepest)
+            if found is not None:
                 attempt.title += f"; then: {inner.title}"
                 return found
         return None

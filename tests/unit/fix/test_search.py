@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.regions import Instead
+from dynalyze.fix import rewriting
 from dynalyze.fix.proof import Baseline, Compiled, Tried
 from dynalyze.fix.run import fix_of
 from dynalyze.fix.search import Attempt, Search, State
-from dynalyze.fix.sites import Value
+from dynalyze.fix.sites import Proposal, Site, Value
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts
 
@@ -331,3 +332,17 @@ def test_a_search_without_time_tries_nothing_and_says_so(file: Path) -> None:
     start = prover.breaks(SOURCE, {})
     search = Search(prover, Baseline(Compiled(start, Counts(2))), lambda line: None, calls=1, seconds=0.0)  # type: ignore[arg-type]
     assert list(search.run(start)) == [] and search.stopped_early and not prover.draws
+
+
+def test_a_rewriter_that_fails_costs_no_other_its_changes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(site: Site) -> Iterator[Proposal]:
+        raise TypeError("planted")
+        yield
+
+    both = (rewriting.Rewriter("planted", fails, (), 0, True), *rewriting.rewriters())
+    monkeypatch.setattr(rewriting, "rewriters", lambda: both)
+    search, attempts = searched(file, FakeProver(plain_breaks(file)))
+    faults = [each for each in attempts if each.reason == "a fault of dynalyze: TypeError: planted"]
+    assert faults and {each.status for each in faults} == {"rejected"}
+    assert [each.status for each in attempts if each not in faults] == ["proved"] * 2
+    assert search.state.compiled.breaks == []

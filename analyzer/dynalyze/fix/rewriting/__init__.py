@@ -78,3 +78,6 @@ def proposals(site: Site, *, outer: bool = False) -> Iterator[Proposal]:
                     yield proposal
         except (NoSite, cst.ParserSyntaxError, cst.CSTValidationError):
             continue  # What was put together is no Python: nothing is lost but this proposal.
+        except Exception as error:  # A fault of ours must not cost what others find.
+            fault = f"{type(error).__name__}: {error}"
+            yield Proposal(each.name, f"What `{each.name}` would propose", fault=fault)
