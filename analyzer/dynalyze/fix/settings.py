@@ -10,15 +10,16 @@ from dynalyze.report import GraphBreak
 from dynalyze.rules.recipe import recipe_of
 
 _CONFIG = "torch._dynamo.config."
+READS_SIZES: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
+READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, **READS_SIZES}
+"""What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
 _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": ({"capture_scalar_outputs": True},),
-    "Dynamic shape operator": ({"capture_dynamic_output_shape_ops": True},),
+    "Dynamic shape operator": (READS_SIZES,),
     "Data dependent operator": ({"capture_scalar_outputs": True},),
 }
 _IGNORED = "ignore_logging_functions"
 _METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
-READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
-"""What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
 
 
 def settings_for(broken: GraphBreak) -> Iterator[Proposal]:

@@ -30,7 +30,7 @@ def f(x, chosen):
 """
 
 
-def _proposed(rewrite: str, text: str = _PROGRAM, known: dict[str, Value] | None = None) -> list[Proposal]:
+def _proposed(rewrite: str, text: str = _PROGRAM) -> list[Proposal]:
     asked = rewrite == "size-asked-last"
     line = next(
         number for number, each in enumerate(text.splitlines(), 1) if ("n > 1" if asked else "[chosen]") in each
@@ -38,7 +38,7 @@ def _proposed(rewrite: str, text: str = _PROGRAM, known: dict[str, Value] | None
     place = Location("model.py", line, None, "f")
     guarded = "Consider annotating your code using torch._check*(). Could not guard on data-dependent expression u0 > 1"
     broken = GraphBreak("b1", None, guarded if asked else "Dynamic shape operator", "split", place, [place])
-    found = proposals(Site(broken, text, line, {**_KNOWN, **(known or {})}))
+    found = proposals(Site(broken, text, line, _KNOWN))
     return [each for each in found if each.rewrite == rewrite]
 
 

@@ -9,6 +9,7 @@ from dynalyze.capture.bench.protocol import Failure
 from dynalyze.capture.inputs import Misuse
 
 _LONGEST = 500
+_EXPLAINED = "Explanation:"
 _MEMORY_CLASSES = ("OutOfMemoryError", "MemoryError")
 _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memory")
 
@@ -41,9 +42,6 @@ def kind_of(error: BaseException, otherwise: Failure) -> Failure:
         if isinstance(each, RuntimeError) and any(text in str(each).lower() for text in _MEMORY_TEXTS):
             return "out_of_memory"
     return otherwise
-
-
-_EXPLAINED = "Explanation:"
 
 
 def one_line(error: BaseException) -> str:

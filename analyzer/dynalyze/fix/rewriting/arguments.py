@@ -8,6 +8,7 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.numbers import is_number
+from dynalyze.fix.rewriting.signatures import giving
 from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _TRANSFORMER = "torch.nn.modules.transformer.Transformer"
@@ -58,13 +59,9 @@ def take_any_mask(site: Site) -> Iterator[Proposal]:
         places = sum(each.keyword is None for each in call.args)
         flags = [flag for mask, (flag, at) in masks.items() if (mask in given or at < places) and flag not in given]
         if flags:
-            more = [cst.Arg(cst.Name("False"), cst.Name(flag), equal=_EQUAL) for flag in flags]
-            changes[call] = call.with_changes(args=[*call.args, *more])
+            changes[call] = giving(call, dict.fromkeys(flags, "False"))
     if changes:
         yield Proposal("", "Say that a mask may be any one, so that nothing looks at it", site.with_nodes(changes))
-
-
-_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 def _calls(site: Site) -> Iterator[cst.Call]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.signatures import name_of
+from dynalyze.fix.rewriting.conditions import called
 from dynalyze.fix.sites import Proposal, Site, statements_of
 
 _KINDS = ("device", "dtype")
@@ -23,7 +23,7 @@ def move_where_needed(site: Site) -> Iterator[Proposal]:
     if not isinstance(only, cst.Assign) or len(only.targets) != 1 or not isinstance(only.value, cst.Call):
         return
     call, moved = only.value, site.code(only.targets[0].target)
-    if name_of(call) != "to" or not isinstance(call.func, cst.Attribute) or site.code(call.func.value) != moved:
+    if called(call) != "to" or not isinstance(call.func, cst.Attribute) or site.code(call.func.value) != moved:
         return
     asked = [(_kind(site, each), site.code(each.value)) for each in call.args]
     if not asked or not all(kind for kind, _ in asked) or not site.is_tensor(call.func.value):

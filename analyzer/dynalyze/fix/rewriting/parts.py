@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
+from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.purity import pure
-from dynalyze.fix.rewriting.signatures import both, called_by, name_of, taking
+from dynalyze.fix.rewriting.signatures import called_by, proposed_with_call, taking
 from dynalyze.fix.rewriting.whole_numbers import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
@@ -21,36 +21,36 @@ _WHOLE, _SIZES = "undivided", "part_sizes"
 @rewriter("undivided-parts", *READS, rank=42, outer=True)
 def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
     """`torch.split(x, counts.tolist())`, and in the caller `torch.cat(parts)`: one part, which is x."""
-    called = called_by(site)
-    split = None if called is None else _Split.of(called)
+    inner = called_by(site)
+    split = None if inner is None else _Split.of(inner)
     joined = _Joined(site)
-    if called is None or split is None or not joined.all_of(split.attributes):
+    if inner is None or split is None or not joined.all_of(split.attributes):
         return
-    keeper = joined.keeper_of(called.function.name.value)
+    keeper = joined.keeper_of(inner.function.name.value)
     if keeper is None:
         return
-    torch, whole = torch_name(called), f"{split.whole}.shape[{split.dim}]"
+    torch, whole = torch_name(inner), f"{split.whole}.shape[{split.dim}]"
     (choice,) = statements_of(
         f"if {_WHOLE} and {torch}.compiler.is_compiling():\n"
         f'    {torch}._assert_async(({split.counts}).sum() == {whole}, "the parts are not the whole")\n'
         f"    {split.sizes} = [{whole}]\n"
-        f"else:\n    {split.sizes} = {called.code(split.read)}\n"
+        f"else:\n    {split.sizes} = {inner.code(split.read)}\n"
     )
-    statement = called.statement
+    statement = inner.statement
     choice = choice.with_changes(leading_lines=getattr(statement, "leading_lines", ()))
-    changes: Changes = {called.function.params: taking(called.function, [_WHOLE])}
+    changes: Changes = {inner.function.params: taking(inner.function, [_WHOLE])}
     if split.sizes != _SIZES:
-        text = called.with_nodes({**changes, statement: choice}, import_of_torch(called))
+        text = inner.with_nodes({**changes, statement: choice}, import_of_torch(inner))
     else:  # The sizes have no name yet.
-        changed = called.at(called.with_nodes({**changes, split.read: cst.Name(_SIZES)}), called.line)
-        shift = len(changed.text.splitlines()) - len(called.text.splitlines())
-        changed = called.at(changed.text, called.line + shift)
+        changed = inner.at(inner.with_nodes({**changes, split.read: cst.Name(_SIZES)}), inner.line)
+        shift = len(changed.text.splitlines()) - len(inner.text.splitlines())
+        changed = inner.at(changed.text, inner.line + shift)
         rest = changed.statement.with_changes(leading_lines=[])
-        text = changed.with_statement(choice, rest, top=import_of_torch(called))
-    title = f"Ask `{called.function.name.value}` for one part, since the parts are joined again"
+        text = changed.with_statement(choice, rest, top=import_of_torch(inner))
+    title = f"Ask `{inner.function.name.value}` for one part, since the parts are joined again"
     if keeper in {each.name.value for each in site.function.params.params}:
         title += f"; `{keeper}` holds it too, where a caller gives one"
-    yield from both(site, called, called.at(text, called.line), {_WHOLE: "True"}, title)
+    yield from proposed_with_call(site, inner, inner.at(text, inner.line), {_WHOLE: "True"}, title)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Split:
     @classmethod
     def of(cls, site: Site) -> _Split | None:
         named = {node.value for node in walk(site.function) if isinstance(node, cst.Name)}
-        reads = [node for node in walk(site.statement) if isinstance(node, cst.Call) and name_of(node) == "tolist"]
+        reads = [node for node in walk(site.statement) if isinstance(node, cst.Call) and called(node) == "tolist"]
         if len(reads) != 1 or not isinstance(reads[0].func, cst.Attribute) or {_WHOLE, _SIZES} & named:
             return None
         read, counts = reads[0], reads[0].func.value
@@ -104,7 +104,7 @@ def _split_by(site: Site, sizes: cst.CSTNode) -> tuple[cst.Call, cst.BaseExpress
     """The call that splits by these sizes, what it splits and along which dimension."""
     argument = site.parents[sizes]
     call = site.parents.get(argument)
-    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or name_of(call) != "split":
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or called(call) != "split":
         return None
     if not isinstance(call.func, cst.Attribute):
         return None
@@ -144,10 +144,10 @@ class _Joined:
                 and isinstance(node.ctx, ast.Load)]  # fmt: skip
         return bool(read) and all(map(self._is_joined, read))
 
-    def keeper_of(self, called: str) -> str | None:
+    def keeper_of(self, function: str) -> str | None:
         """The variable in which the result of a call stays, "" where there is none; None where it may go elsewhere."""
         calls = [node for node in ast.walk(self._tree) if isinstance(node, ast.Call)
-                 and ast.unparse(node.func).rpartition(".")[2] == called]  # fmt: skip
+                 and ast.unparse(node.func).rpartition(".")[2] == function]  # fmt: skip
         above = self._parents[calls[0]] if len(calls) == 1 else None
         if isinstance(above, ast.Attribute):
             return ""
@@ -180,8 +180,8 @@ class _Joined:
     def _is_joined(self, node: ast.expr) -> bool:
         """Whether an expression that is parts, or a list of such, goes into `torch.cat` alone."""
         above = self._parents[node]
-        called = ast.unparse(above.func) if isinstance(above, ast.Call) else ""
-        if isinstance(above, ast.Call) and called == f"{self._torch}.cat":
+        function = ast.unparse(above.func) if isinstance(above, ast.Call) else ""
+        if isinstance(above, ast.Call) and function == f"{self._torch}.cat":
             return above.args[:1] == [node]
         if isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name):
             return self._is_joined_as(above.targets[0], above)
@@ -189,7 +189,7 @@ class _Joined:
             return self._is_joined_as(
                 above.target, self._parents[above] if isinstance(above, ast.comprehension) else above
             )
-        if isinstance(above, ast.Call) and called == "zip":
+        if isinstance(above, ast.Call) and function == "zip":
             loop, at = self._parents[above], above.args.index(node)
             if isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple):
                 target = loop.target.elts[at]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from dynalyze.fix.lines import line_map
+from dynalyze.fix.rewriting.conditions import called
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -21,40 +22,34 @@ def called_by(site: Site) -> Site | None:
     """The site in the function that the line calls by its name, through decorators or not, where it may get more
     arguments: no class derived from that of a method has one of the same name.
     """
-    called = site.called
-    while called is not None:
-        name = called.function.name.value
+    inner = site.called
+    while inner is not None:
+        name = inner.function.name.value
         if len(_calls(site, name)) == 1:
-            return None if _is_overridden(called.text, name) else called
-        called = called.called
+            return None if _is_overridden(inner.text, name) else inner
+        inner = inner.called
     return None
 
 
-def both(
-    site: Site, called: Site, changed: Site, given: Mapping[str, str], title: str,
+def proposed_with_call(
+    site: Site, inner: Site, changed: Site, given: Mapping[str, str], title: str,
     settings: Mapping[str, object] | None = None,
 ) -> Iterator[Proposal]:  # fmt: skip
-    """The change of a function, `called`, whose file has its new text in `changed`, and of the line that calls it."""
-    here, others = site, {called.broken.location.file: changed.text}
+    """The change of the function of `inner`, whose file is `changed` already, and of the line that calls it."""
+    here, others = site, {inner.broken.location.file: changed.text}
     if site.broken.location.file in others:  # One text holds both changes.
-        line = next((now for now, was in line_map(called.text, changed.text).items() if was == site.line), None)
+        line = next((now for now, was in line_map(inner.text, changed.text).items() if was == site.line), None)
         if line is None:
             return
         here, others = site.at(changed.text, line), {}
-    (call,) = _calls(here, called.function.name.value)
+    (call,) = _calls(here, inner.function.name.value)
     yield Proposal(
         "", title, here.with_nodes({call: giving(call, given)}), others=others, settings=dict(settings or {})
     )
 
 
-def name_of(call: cst.Call) -> str:
-    """The name of what is called, without the module or object that it is of."""
-    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    return name.value if isinstance(name, cst.Name) else ""
-
-
 def _calls(site: Site, name: str) -> list[cst.Call]:
-    return [node for node in walk(site.statement) if isinstance(node, cst.Call) and name_of(node) == name]
+    return [node for node in walk(site.statement) if isinstance(node, cst.Call) and called(node) == name]
 
 
 def _is_overridden(text: str, name: str) -> bool:
@@ -76,8 +71,7 @@ def taking(function: cst.FunctionDef, names: Sequence[str]) -> cst.Parameters:
     taken = function.params
     more = [cst.Param(cst.Name(each), equal=_TIGHT, default=cst.Name("None"), star="") for each in names]
     is_open = isinstance(taken.star_arg, cst.MaybeSentinel) and not taken.kwonly_params
-    plain = [*taken.posonly_params, *taken.params]
-    if not more or not is_open or not plain or taken.star_kwarg is not None or not taken.params:
+    if not more or not is_open or not taken.params or taken.star_kwarg is not None:
         star = cst.ParamStar() if is_open and more else taken.star_arg
         return taken.with_changes(kwonly_params=[*taken.kwonly_params, *more], star_arg=star)
     between, end = _between(function.whitespace_before_params, taken.params[-1].comma)

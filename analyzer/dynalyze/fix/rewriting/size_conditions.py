@@ -10,7 +10,7 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.settings import READS_VALUES
+from dynalyze.fix.settings import READS_SIZES, READS_VALUES
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _GUARDED = ("Consider annotating your code", "Could not guard on data-dependent")
@@ -50,7 +50,7 @@ def tell_that_there_are_two(site: Site) -> Iterator[Proposal]:
     )
     text = site.with_nodes({statement: [statement, check]}, import_of_torch(site))
     title = "Set {}, and say that there are two rows or more: compiled code raises where there are fewer"
-    for settings in (dict(list(READS_VALUES.items())[1:]), READS_VALUES):
+    for settings in (READS_SIZES, READS_VALUES):
         named = ", ".join(f"{name} = {value}" for name, value in settings.items())
         yield Proposal("", title.format(named), text, settings=settings)
 

@@ -13,10 +13,11 @@ import libcst as cst
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.rewriting.signatures import both, called_by, giving, name_of, taking
-from dynalyze.fix.rewriting.sized_by_data import NO_CHANCE, SETTINGS, Tail
+from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.signatures import called_by, giving, proposed_with_call, taking
+from dynalyze.fix.rewriting.sized_by_data import NO_CHANCE, Tail
 from dynalyze.fix.rewriting.whole_numbers import READS
+from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
 
 _SIZE = "size"
@@ -25,27 +26,27 @@ _SIZE = "size"
 @rewriter("output-size", *READS, rank=43, outer=True)
 def tell_how_often(site: Site) -> Iterator[Proposal]:
     """`torch.repeat_interleave(x, counts)` with `output_size`, and `torch.arange(counts.sum())` of the same."""
-    called = called_by(site)
-    counts = "" if called is None else _counts(called)
-    if called is None or not counts:
+    inner = called_by(site)
+    counts = "" if inner is None else _counts(inner)
+    if inner is None or not counts:
         return
-    returned, named = called.values.get(RETURNED), walk(called.function, lambda node: isinstance(node, cst.Name))
+    returned, named = inner.values.get(RETURNED), walk(inner.function, lambda node: isinstance(node, cst.Name))
     made = () if returned is None else returned.items or (returned,)
     size = next((size for each in made for number in each.sizes[:1] if (size := _size(site, number))), "")
-    if not size or _SIZE in map(called.code, named):
+    if not size or _SIZE in map(inner.code, named):
         return
-    changes: Changes = {called.function.params: taking(called.function, [_SIZE])}
-    for node in walk(called.function):
-        if isinstance(node, cst.Call) and _repeats(called, node) == counts:
+    changes: Changes = {inner.function.params: taking(inner.function, [_SIZE])}
+    for node in walk(inner.function):
+        if isinstance(node, cst.Call) and _repeats(inner, node) == counts:
             changes[node] = giving(node, {"output_size": _SIZE})
-        elif isinstance(node, cst.Call) and _summed(called, node) == counts:
+        elif isinstance(node, cst.Call) and _summed(inner, node) == counts:
             sum_ = cst.parse_expression(f"{counts}.sum() if {_SIZE} is None else {_SIZE}")
             changes[node] = node.with_changes(args=[cst.Arg(sum_, comma=node.args[0].comma), *node.args[1:]])
-    lines = [called.range_of(node)[0] for node in changes if node is not called.function.params]
-    changed = called.at(called.with_nodes(changes, import_of_torch(called)), 0)
-    shift = len(changed.text.splitlines()) - len(called.text.splitlines())
-    changed = called.at(changed.text, min(lines) + shift)
-    torch, name = torch_name(called), called.function.name.value
+    lines = [inner.range_of(node)[0] for node in changes if node is not inner.function.params]
+    changed = inner.at(inner.with_nodes(changes, import_of_torch(inner)), 0)
+    shift = len(changed.text.splitlines()) - len(inner.text.splitlines())
+    changed = inner.at(changed.text, min(lines) + shift)
+    torch, name = torch_name(inner), inner.function.name.value
     (check,) = statements_of(
         f"if {_SIZE} is not None and {torch}.compiler.is_compiling():\n"
         f'    {torch}._assert_async({counts}.sum() == {_SIZE}, "the sum of {counts} is not the size given")\n'
@@ -53,47 +54,47 @@ def tell_how_often(site: Site) -> Iterator[Proposal]:
     )
     text = changed.with_statement(check, changed.statement.with_changes(leading_lines=[]))
     title = f"Tell `{name}` how many elements its `repeat_interleave` makes, which compiled code checks"
-    yield from both(site, called, called.at(text, called.line), {_SIZE: size}, title)
+    yield from proposed_with_call(site, inner, inner.at(text, inner.line), {_SIZE: size}, title)
 
 
 @rewriter("sized-by-caller", *READS, rank=44, outer=True)
 def tell_the_size(site: Site) -> Iterator[Proposal]:
     """`positions(grid)` beside `x`, which has a row for each: `positions(grid, size_0=x.shape[0])`."""
-    called = called_by(site)
-    tail = None if called is None else Tail.of(called)
-    if called is None or tail is None:
+    inner = called_by(site)
+    tail = None if inner is None else Tail.of(inner)
+    if inner is None or tail is None:
         return
     given = {name: size for name, number in tail.unknown.items() if (size := _size(site, number))}
     if given and not {node.arg for node in tail.whole.arguments} & set(given):
-        changed = called.at(tail.in_operator(called, given=list(given)), called.line)
-        settings = SETTINGS if len(given) < len(tail.unknown) else {}
-        yield from both(
-            site, called, changed, given, f"{tail.title}, and tell it the size, which compiled code checks", settings
+        changed = inner.at(tail.in_operator(inner, given=list(given)), inner.line)
+        settings = READS_SIZES if len(given) < len(tail.unknown) else {}
+        yield from proposed_with_call(
+            site, inner, changed, given, f"{tail.title}, and tell it the size, which compiled code checks", settings
         )
 
 
-def _counts(called: Site) -> str:
+def _counts(inner: Site) -> str:
     """The tensor whose elements say how often something is repeated at the line that breaks, or whose sum is used."""
-    for node in walk(called.statement):
-        if isinstance(node, cst.Call) and (counts := _repeats(called, node) or _summed(called, node)):
-            return counts if called.is_tensor(cst.parse_expression(counts)) else ""
+    for node in walk(inner.statement):
+        if isinstance(node, cst.Call) and (counts := _repeats(inner, node) or _summed(inner, node)):
+            return counts if inner.is_tensor(cst.parse_expression(counts)) else ""
     return ""
 
 
-def _repeats(called: Site, call: cst.Call) -> str:
+def _repeats(inner: Site, call: cst.Call) -> str:
     """How often a call repeats elements, as the name of a tensor; "" where it says the size already."""
-    if name_of(call) != "repeat_interleave" or any(each.keyword is not None for each in call.args):
+    if called(call) != "repeat_interleave" or any(each.keyword is not None for each in call.args):
         return ""
-    of_torch = isinstance(call.func, cst.Attribute) and called.code(call.func.value) == torch_name(called)
+    of_torch = isinstance(call.func, cst.Attribute) and inner.code(call.func.value) == torch_name(inner)
     given = call.args[of_torch].value if len(call.args) == 1 + of_torch else None
     return given.value if isinstance(given, cst.Name) else ""
 
 
-def _summed(called: Site, call: cst.Call) -> str:
+def _summed(inner: Site, call: cst.Call) -> str:
     """The name of a tensor whose sum is how far a call of `arange` goes."""
-    if name_of(call) != "arange" or not call.args or any(each.keyword is None for each in call.args[1:]):
+    if called(call) != "arange" or not call.args or any(each.keyword is None for each in call.args[1:]):
         return ""
-    name, _, rest = called.code(call.args[0].value).partition(".")
+    name, _, rest = inner.code(call.args[0].value).partition(".")
     return name if rest == "sum()" else ""
 
 
@@ -103,14 +104,11 @@ def _size(site: Site, number: int) -> str:
         return ""
     names = [each.name.value for each in site.function.params.params]
     local = {name: value for name, value in site.values.items() if name.isidentifier() and value.kind == "tensor"}
-    for name in sorted(local, key=lambda each: names.index(each) if each in names else len(names)):
-        for dim, size in enumerate(_counted_sizes(local[name])):
-            if size == number:
-                return f"{name}.shape[{dim}]"
-    for name, (factor, times) in product(local, _numbers(site)):
+    ordered = sorted(local, key=lambda each: names.index(each) if each in names else len(names))
+    for (factor, times), name in product([("", 1), *_numbers(site)], ordered):
         for dim, size in enumerate(_counted_sizes(local[name])):
             if size == number * times:
-                return f"{name}.shape[{dim}] // {factor}"
+                return f"{name}.shape[{dim}] // {factor}" if factor else f"{name}.shape[{dim}]"
     return ""
 
 

@@ -22,9 +22,9 @@ from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.signatures import taking
 from dynalyze.fix.rewriting.whole_numbers import READS, WHOLE, Function, enclosing, in_lines, read_of, space_of
+from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 
-SETTINGS: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
 _SCALARS = ("int", "float", "bool", "str")
 _OF_TORCH = ("dtype", "device")
 _FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace")
@@ -41,7 +41,7 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
         return
     for least in (0, 2):  # Slices of what may be empty, or one element, are often more than torch can tell.
         few = ", which raises in compiled code where a size is below 2" if least else ""
-        yield Proposal("", tail.title + few, tail.in_operator(site, least), settings=dict(SETTINGS))
+        yield Proposal("", tail.title + few, tail.in_operator(site, least), settings=dict(READS_SIZES))
 
 
 @dataclass(frozen=True)
