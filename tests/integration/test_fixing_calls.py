@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,3 +168,47 @@ def f(x, ids):
 """
     found = search(source, "(torch.randn(2, 3), torch.tensor([1, 3]))", tmp_path)
     assert found.before.breaks and not found.after.breaks and not found.settings
+
+
+def test_paddings_that_are_kept_in_tensors_are_computed_as_numbers(tmp_path: Path) -> None:
+    """Each layer has its own numbers, and the input may have another length."""
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+
+class Causal(torch.nn.Module):
+    def __init__(self, kernel, stride):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(2, 2, kernel, stride)
+        kernel = torch.tensor(self.conv.kernel_size[0])
+        stride = torch.tensor(self.conv.stride[0])
+        self.stride = torch.nn.Buffer(stride, persistent=False)
+        self.total = torch.nn.Buffer(kernel - stride, persistent=False)
+
+    def missing(self, x):
+        frames = torch.ceil(x.shape[-1] / self.stride).to(torch.int64)
+        return frames * self.stride - x.shape[-1]
+
+    def forward(self, x):
+        return self.conv(torch.nn.functional.pad(x, (self.total, self.missing(x))))
+
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(Causal(7, 1), Causal(8, 4), Causal(4, 2))
+
+
+def f(x):
+    return model(x)
+"""
+    found = search(source, "(torch.randn(1, 2, 37),)", tmp_path)
+    assert found.before.breaks and not found.after.breaks and not found.settings
+    fixed: dict[str, Any] = {}
+    exec(compile(found.text, "fixed.py", "exec"), fixed)
+    was: dict[str, Any] = {}
+    exec(compile(source, "was.py", "exec"), was)
+    compiled = torch.compile(fixed["f"], backend="eager", fullgraph=True)
+    for length in (37, 38, 64, 5):
+        x = torch.randn(1, 2, length)
+        assert torch.equal(compiled(x), was["f"](x))
