@@ -212,3 +212,73 @@ def f(x):
     for length in (37, 38, 64, 5):
         x = torch.randn(1, 2, length)
         assert torch.equal(compiled(x), was["f"](x))
+
+
+def test_boxes_that_overlap_are_found_in_an_operator(tmp_path: Path) -> None:
+    """How often its loop goes round only the values say, and no gradient goes through places."""
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+
+def kept(boxes, scores, limit):
+    order = scores.argsort(descending=True)
+    found = []
+    while order.numel() > 0:
+        first, rest = order[0], order[1:]
+        found.append(first)
+        least = torch.maximum(boxes[first, 0], boxes[rest, 0])
+        most = torch.minimum(boxes[first, 1], boxes[rest, 1])
+        order = rest[(most - least).clamp(min=0) < limit]
+    return torch.stack(found)
+
+
+def f(x, scores):
+    ends = torch.stack([x, x + x.abs()], -1)
+    return ends[kept(ends, scores, 0.5)].sum()
+"""
+    found = search(source, "(torch.randn(9, requires_grad=True), torch.randn(9))", tmp_path)
+    assert found.before.breaks and not found.after.breaks
+    assert found.settings == {"capture_dynamic_output_shape_ops": True}
+    assert "_kept_op(" in found.text
+
+
+def test_a_match_that_numpy_finds_is_an_operator(tmp_path: Path) -> None:
+    """As a loss of detection matches boxes: rows and columns are as many, which compiled code is told."""
+    from fixing_in_process import search
+
+    source = """
+import numpy as np
+import torch
+
+torch.manual_seed(0)
+head = torch.nn.Linear(16, 4)
+
+
+def cheapest(cost):
+    cost = cost.copy()
+    rows, columns = [], []
+    for _ in range(min(cost.shape)):
+        row, column = np.unravel_index(np.argmin(cost), cost.shape)
+        rows.append(int(row))
+        columns.append(int(column))
+        cost[row, :] = np.inf
+        cost[:, column] = np.inf
+    return np.array(rows), np.array(columns)
+
+
+def match(pred, target):
+    cost = torch.cdist(pred, target, p=1)
+    rows, columns = cheapest(cost.detach().cpu().numpy())
+    return torch.as_tensor(rows, dtype=torch.int64), torch.as_tensor(columns, dtype=torch.int64)
+
+
+def f(x, target):
+    pred = head(x)
+    rows, columns = match(pred, target)
+    return torch.nn.functional.l1_loss(pred[rows], target[columns])
+"""
+    found = search(source, "(torch.randn(5, 16), torch.randn(3, 4))", tmp_path)
+    assert found.before.breaks and not found.after.breaks
+    assert "which raises in compiled code where the sizes of its results differ" in found.attempts[-1].title

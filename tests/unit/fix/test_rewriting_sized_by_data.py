@@ -98,7 +98,7 @@ def test_what_does_more_than_compute_is_left_alone(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     "known",
     [
-        {"grid": Value("tensor", "Tensor", "float32", 2)},
+        {"grid": Value("tensor", "Tensor", "float32", 2), RETURNED: Value("tensor", "Tensor", "float32", 2)},
         {"merge": Value("list", "int")},
         {RETURNED: Value("tuple")},
         {RETURNED: Value("tensor", "Subclass", "int64", 2)},
@@ -119,3 +119,82 @@ def test_results_of_one_size_are_told_to_have_one() -> None:
     known = {RETURNED: Value("tuple", "Tensor", items=(long, long, short))}
     plain, _ = _proposed(_LAST, "    a = torch.cat(found).flatten()\n    return a, -a, a[:3]\n", known)
     assert "made_1.shape[0] == made_0.shape[0]" in plain.source and plain.source.count("new_dynamic_size()") == 2
+
+
+_OVERLAPPING = """import torch
+
+
+def kept(boxes, limit):
+    areas = boxes.square().sum(-1)
+    order = areas.argsort()
+    found = []
+    while order.numel():
+        found.append(order[0])
+        order = order[1:][areas[order[1:]] > limit * areas[order[0]]]
+    return torch.stack(found)
+"""
+
+
+def _of_floats(text: str, mark: str, known: dict[str, Value]) -> list[Proposal]:
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if mark in each)
+    place = Location("model.py", line, None, "f")
+    site = Site(GraphBreak("b1", None, "Data-dependent branching", "split", place, [place]), text, line, known)
+    return [each for each in proposals(site) if each.rewrite == "sized-by-data"]
+
+
+def test_places_among_floats_are_found_in_an_operator_since_they_have_no_gradient() -> None:
+    boxes, areas = (Value("tensor", "Tensor", "float32", dims, sizes=(9, 4)[:dims]) for dims in (2, 1))
+    order = Value("tensor", "Tensor", "int64", 1, sizes=(9,))
+    known = {"boxes": boxes, "limit": Value("float"), "areas": areas, "order": order, "found": Value("list"),
+             RETURNED: Value("tensor", "Tensor", "int64", 1, sizes=(3,))}  # fmt: skip
+    plain, *_ = _of_floats(_OVERLAPPING, "while", known)
+    assert "return _kept_op(limit, areas.detach())" in plain.source
+    before, now = _ran(_OVERLAPPING)["kept"], _ran(plain.source)["kept"]
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+        for seed in range(5):
+            boxes = torch.randn(9 + seed, 4, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+            assert torch.equal(compiled(boxes, 1.5), before(boxes, 1.5))  # type: ignore[operator]
+
+
+_SMOOTHED = """import numpy as np
+import torch
+
+KERNEL = [0.25, 0.5, 0.25]
+
+
+def smooth(x):
+    rows = [np.convolve(row, KERNEL, mode="same") for row in x.numpy()]
+    return torch.from_numpy(np.stack(rows)).float()
+"""
+
+
+def test_what_numpy_makes_of_a_tensor_is_an_operator_of_the_size_of_that() -> None:
+    x = Value("tensor", "Tensor", "float32", 2, sizes=(4, 8))
+    known = {"x": x, "np": Value("module", "numpy"), "KERNEL": Value("list", "float"), RETURNED: x}
+    (only,) = _of_floats(_SMOOTHED, "np.convolve", known)
+    assert not only.settings and "torch.empty((x.shape[0], x.shape[1]), dtype=torch.float32)" in only.source
+    before, now = _ran(_SMOOTHED)["smooth"], _ran(only.source)["smooth"]
+    torch._dynamo.reset()
+    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+    for rows in (4, 5):
+        given = torch.randn(rows, 8)
+        assert torch.equal(compiled(given), before(given))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("np.stack(rows)", "np.random.permutation(rows)"),
+        ("np.stack(rows)", "np.stack(rows, out=KERNEL)"),
+        ("    return ", "    np.copyto(x.numpy(), 0.0)\n    return "),
+        ("    return ", "    y = x.numpy()\n    y[0] = 0\n    return "),
+        ("torch.from_numpy(np.stack(rows)).float()", "x * torch.from_numpy(np.stack(rows)).float()"),
+    ],
+)
+def test_what_numpy_draws_or_changes_and_what_has_a_gradient_is_left_alone(old: str, new: str) -> None:
+    x = Value("tensor", "Tensor", "float32", 2, sizes=(4, 8))
+    known = {"x": x, "np": Value("module", "numpy"), "KERNEL": Value("list", "float"), RETURNED: x}
+    assert old in _SMOOTHED
+    assert not _of_floats(_SMOOTHED.replace(old, new), "np.convolve", known)

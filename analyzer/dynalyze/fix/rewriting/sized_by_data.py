@@ -1,5 +1,6 @@
-"""What a function works out of whole numbers where their values decide how much it makes, as positions of patches of
-images: from some statement on a function of its own, and in compiled code an operator of torch.
+"""What a function works out of values where these decide how much it makes or what it does, and no gradient goes
+through: positions of patches of images, boxes that overlap, the best assignment as SciPy finds it. From some statement
+on it is a function of its own, and in compiled code an operator of torch.
 
 It runs as it is there. torch is told what it makes with sizes that are not known before, so the setting for operators
 of such sizes goes with it. What is told of types and sizes is looked at again when the operator runs.
@@ -8,9 +9,10 @@ of such sizes goes with it. What is told of types and sizes is looked at again w
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -27,37 +29,50 @@ from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 
 _SCALARS = ("int", "float", "bool", "str")
 _OF_TORCH = ("dtype", "device")
-_FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace")
+_FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace", "from_numpy", "as_tensor")
+_CUT_OFF = ("from_numpy", "tensor")
+_HOST = ("attempted to trace numpy", "Attempted to call function marked as skipped", "failed to convert numpy",
+         "Attempted to inline function marked as skipped", "Unsupported function call", "Tensor.numpy()")  # fmt: skip
 _UNKNOWN = "size_"
 NO_CHANCE = 16
-"""Elements of two results from which on it is no chance that they have one size: torch is told that it is the same."""
+"""Elements of two tensors from which on it is no chance that they have one size: torch is told that it is the same."""
 
 
-@rewriter("sized-by-data", *READS, rank=45, outer=True)
+@rewriter("sized-by-data", *READS, *_HOST, rank=45, outer=True)
 def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     """`for t, h, w in grid.tolist(): made.append(torch.arange(t * h * w))` and what follows, up to the return."""
     tail = Tail.of(site)
     if tail is None:
         return
-    for least in (0, 2):  # Slices of what may be empty, or one element, are often more than torch can tell.
+    settings = dict(READS_SIZES) if tail.unknown else {}
+    alike = replace(tail, no_chance=1)
+    for least in (0, 2) if tail.unknown else (0,):  # Slices of no or one element are often more than torch can tell.
         few = ", which raises in compiled code where a size is below 2" if least else ""
-        yield Proposal("", tail.title + few, tail.in_operator(site, least), settings=dict(READS_SIZES))
+        yield Proposal("", tail.title + few, tail.in_operator(site, least), settings=settings)
+    if len(alike.unknown) < len(tail.unknown):
+        told = ", which raises in compiled code where the sizes of its results differ"
+        yield Proposal("", tail.title + told, alike.in_operator(site), settings=settings)
 
 
 @dataclass(frozen=True)
 class Tail:
-    """The statements of a function from `start` on, as a function of what they take: types by name. `made` are the
-    tensors that it returned when the program ran.
+    """The statements of a function from `start` on, as a function of what they take: types by name, and `known` are the
+    tensors among it. `made` are the tensors that it returned when the program ran. Two results that had one size, of so
+    many elements that it is `no_chance`, are told to have one.
     """
 
     whole: Function
     start: int
     takes: dict[str, str]
+    known: dict[str, Value]
     made: tuple[Value, ...]
+    no_chance: int = NO_CHANCE
 
     @classmethod
     def of(cls, site: Site) -> Tail | None:
-        """The longest one that holds the line and only computes with whole numbers."""
+        """The longest one that holds the line and only computes with whole numbers; else the shortest one that
+        computes with any, where no gradient goes through what it makes.
+        """
         whole, returned = enclosing(site), site.values.get(RETURNED)
         torch = torch_name(site)
         if whole is None or "." in torch or _names_of(whole) & top_names(site.text):
@@ -73,12 +88,13 @@ class Tail:
         returns = statements[-1].value
         if isinstance(returns, ast.Tuple) and len(returns.elts) != len(made):
             return None
-        for start, first in enumerate(statements):
-            if first.lineno > site.line:
-                break
-            takes = _taken(site, whole, start)
-            if takes and "Tensor" in takes.values() and _only_computes(site, whole, start, takes):
-                return cls(whole, start, takes, made)
+        starts = [start for start, first in enumerate(statements) if first.lineno <= site.line]
+        for kinds, ordered in ((WHOLE, starts), ((), starts[::-1] if _is_cut_off(made, returns) else [])):
+            for start in ordered:
+                takes = _taken(site, whole, start, kinds)
+                if takes and "Tensor" in takes.values() and _only_computes(site, whole, start, takes):
+                    known = {each: site.values[each] for each, kind in takes.items() if kind == "Tensor"}
+                    return cls(whole, start, takes, known, made)
         return None
 
     @property
@@ -87,7 +103,8 @@ class Tail:
 
     @property
     def title(self) -> str:
-        return f"Work out what `{self.whole.node.name}` makes of whole numbers in an operator of its own"
+        of = "whole numbers" if all(each.dtype in WHOLE for each in self.known.values()) else "values"
+        return f"Work out what `{self.whole.node.name}` makes of {of} in an operator of its own"
 
     @cached_property
     def unknown(self) -> dict[str, int]:
@@ -107,8 +124,10 @@ class Tail:
         asked = [f"{torch}.compiler.is_compiling()", *(f"{each} is not None" for each in given)]
         asked += [f"isinstance({each}, {_class(kind, torch)})" for each, kind in self.takes.items()]
         takes = list(self.takes)
+        detached = [f"{each}.detach()" if each in self.known and self.known[each].dtype not in WHOLE else each
+                    for each in takes]  # fmt: skip
         called = statements_of(
-            f"if ({in_lines(asked, 0, ' and ')}):\n    return _{function}_op({in_lines([*takes, *given], 1)})\n"
+            f"if ({in_lines(asked, 0, ' and ')}):\n    return _{function}_op({in_lines([*detached, *given], 1)})\n"
             f"return _{function}_of({in_lines(takes)})\n"
         )
         new = body.with_changes(body=[*body.body[: self.start], *called])
@@ -173,9 +192,13 @@ class Tail:
         found: list[list[str]] = []
         unknown = 0
         for number, each in enumerate(self.made):
-            twin = next((one for one in range(number) if self._is_twin(one, number)), None)
+            twin = next((one for one in range(number) if _is_twin(self.made[one], each, self.no_chance)), None)
             if twin is not None:
                 found.append(found[twin])
+                continue
+            given = next((name for name, one in self.known.items() if _is_twin(one, each)), None)
+            if given is not None:
+                found.append([f"{given}.shape[{dim}]" for dim in range(each.dims or 0)])
                 continue
             sizes = self._known_sizes(number, each.dims or 0)
             for dim, size in enumerate(sizes):
@@ -184,13 +207,6 @@ class Tail:
                     unknown += 1
             found.append(sizes)
         return found
-
-    def _is_twin(self, one: int, other: int) -> bool:
-        first, second = self.made[one].sizes, self.made[other].sizes
-        elements = 1
-        for size in first:
-            elements *= size
-        return first == second and elements >= NO_CHANCE
 
     def _known_sizes(self, number: int, dims: int) -> list[str]:
         returned = self._returned(number)
@@ -217,6 +233,28 @@ def _names_of(function: Function) -> set[str]:
     return {f"_{name}_op", f"_{name}_op_fake", f"_{name}_of"}
 
 
+def _is_twin(one: Value, other: Value, no_chance: int = NO_CHANCE) -> bool:
+    """Whether two tensors have one size, and so many elements that it is no chance."""
+    return one.sizes == other.sizes and math.prod(one.sizes) >= no_chance
+
+
+def _is_cut_off(made: Sequence[Value], returns: ast.expr | None) -> bool:
+    """Whether no gradient goes through any result: whole numbers have none, nor has what comes from numpy."""
+    returned = returns.elts if isinstance(returns, ast.Tuple) else [returns]
+    if all(each.dtype in WHOLE for each in made):
+        return True
+    return len(returned) == len(made) and all(map(_from_numbers, returned))
+
+
+def _from_numbers(node: ast.expr | None) -> bool:
+    """`torch.from_numpy(y).float()`, `torch.tensor(numbers)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in _CUT_OFF:
+            return True
+        node = node.func.value
+    return False
+
+
 def _class(kind: str, torch: str) -> str:
     return kind if kind in _SCALARS else f"{torch}.{kind}"
 
@@ -225,8 +263,10 @@ def _tuple(sizes: Sequence[str]) -> str:
     return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
 
 
-def _taken(site: Site, whole: Function, start: int) -> dict[str, str] | None:
-    """What the statements from `start` on take of the function, with types; None where one has none that fits."""
+def _taken(site: Site, whole: Function, start: int, kinds: Sequence[str]) -> dict[str, str] | None:
+    """What the statements from `start` on take of the function, with types; None where one has none that fits. Tensors
+    have one of these dtypes, or any.
+    """
     before, tail = whole.node.body[:start], whole.node.body[start:]
     outer = [node.arg for node in ast.walk(whole.node.args) if isinstance(node, ast.arg)]
     outer += [node.id for node in _names(before) if _is_set(node)]
@@ -234,7 +274,7 @@ def _taken(site: Site, whole: Function, start: int) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for name in dict.fromkeys(outer):
         if any(node.id == name for node in named) and not _is_anew(tail, name):
-            kind = _kind(site.values.get(name))
+            kind = _kind(site.values.get(name), kinds)
             if not kind or any(node.id == name and _is_set(node) for node in named):
                 return None
             found[name] = kind
@@ -258,11 +298,11 @@ def _is_anew(tail: Sequence[ast.stmt], name: str) -> bool:
     return False
 
 
-def _kind(value: Value | None) -> str:
+def _kind(value: Value | None, kinds: Sequence[str]) -> str:
     if value is None:
         return ""
     if value.kind == "tensor":
-        return "Tensor" if value.name == "Tensor" and value.dtype in WHOLE else ""
+        return "Tensor" if value.name == "Tensor" and (not kinds or value.dtype in kinds) else ""
     return value.kind if value.kind in (*_SCALARS, *_OF_TORCH) else ""
 
 
@@ -346,9 +386,22 @@ def _is_made_by_itself(node: ast.expr, statements: Sequence[ast.stmt], seen: fro
         return False
     if node.func.attr in _FACTORIES:
         return not any(each.arg == "device" for each in node.keywords)
+    if node.func.attr in ("to", "cuda", "type_as") and not all(_is_dtype(each) for each in _given(node)):
+        return False
     owner = node.func.value
     of_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F")
     first = next(iter(node.args), None) if of_module or ast.unparse(owner) == "torch.nn.functional" else owner
     if isinstance(first, ast.List | ast.Tuple):
         first = next(iter(first.elts), None)
     return first is not None and _is_made_by_itself(first, statements, seen)
+
+
+def _given(call: ast.Call) -> list[ast.expr | ast.keyword]:
+    return [*call.args, *call.keywords]
+
+
+def _is_dtype(node: ast.expr | ast.keyword) -> bool:
+    """`dtype=d`, `torch.int64`."""
+    if isinstance(node, ast.keyword):
+        return node.arg == "dtype"
+    return isinstance(node, ast.Attribute) and ast.unparse(node).startswith("torch.") and node.attr[-1].isdigit()

@@ -27,18 +27,22 @@ READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape 
 WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 _SCALARS = ("int", "float", "bool", "str")
 _MODULES = ("torch", "torch.nn.functional", "itertools", "math")
+_ON_THE_HOST = ("numpy", "scipy")
 _BUILT_IN = frozenset({"range", "len", "enumerate", "zip", "list", "tuple", "dict", "max", "min", "sum", "abs", "int",
                        "float", "bool", "iter", "next", "any", "all", "reversed", "sorted", "isinstance", "divmod",
                        "round"})  # fmt: skip
 _CONTAINERS = frozenset({"append", "extend", "insert", "pop", "update", "add", "setdefault", "sort", "reverse",
                          "clear", "remove", "popitem"})  # fmt: skip
 _REFUSED = frozenset({"backward", "register_hook", "retain_grad", "manual_seed", "seed", "save", "load", "write",
-                      "multinomial", "bernoulli", "normal", "uniform", "exponential", "dropout", "shuffle",
-                      "is_compiling", "is_tracing", "is_grad_enabled", "is_inference_mode_enabled"})  # fmt: skip
+                      "multinomial", "bernoulli", "normal", "gumbel_softmax", "uniform", "exponential", "poisson",
+                      "geometric", "dropout", "shuffle", "is_compiling", "is_tracing", "is_grad_enabled",
+                      "is_inference_mode_enabled", "copyto", "put", "putmask", "place", "fill", "fill_diagonal", "at",
+                      "partition", "resize", "itemset", "setflags", "setfield", "tofile", "savez", "savetxt",
+                      "seterr"})  # fmt: skip
 _MAKES = ("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros",
           "new_ones", "new_full", "new_empty")  # fmt: skip
 _NEW = frozenset({*_MAKES, "arange", "cat", "stack", "tensor", "clone", "repeat_interleave", "repeat", "cumsum",
-                  "linspace", "list", "dict", "sorted", "unique", "unique_consecutive"})  # fmt: skip
+                  "linspace", "list", "dict", "sorted", "unique", "unique_consecutive", "copy", "array"})  # fmt: skip
 _SAME = ("reshape", "view", "unsqueeze", "transpose", "flatten", "long", "int", "contiguous", "to")
 _AROUND = ("unsqueeze", "view", "reshape", "to", "long", "int", "contiguous", "transpose", "t")
 _LEFT_ALONE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom,
@@ -236,12 +240,22 @@ def _is_helper(site: Site, name: str) -> bool:
 
 
 def _is_constant(site: Site, name: str) -> bool:
-    """Whether what stands at the top of the file is a module that only computes, or a number."""
+    """Whether what stands at the top of the file is a module or function that only computes, or numbers."""
     value = site.values.get(name)
     if value is not None:
-        return value.kind in _SCALARS or (value.kind == "module" and value.name in _MODULES)
+        of_numbers = value.kind == "ndarray" or (value.kind in ("list", "tuple") and value.name in _SCALARS)
+        computes = value.kind in ("module", "function") and _only_reckons(value.name, value.kind)
+        return value.kind in _SCALARS or of_numbers or computes
     imports = [alias for each in ast.parse(site.text).body if isinstance(each, ast.Import) for alias in each.names]
-    return any(alias.name in _MODULES and (alias.asname or alias.name) == name for alias in imports)
+    return any(_only_reckons(alias.name) and (alias.asname or alias.name) == name for alias in imports)
+
+
+def _only_reckons(name: str, kind: str = "module") -> bool:
+    """Whether a module does nothing but compute, or a function is one of numpy's or SciPy's that does."""
+    if kind == "module" and name in _MODULES:
+        return True
+    parts = name.split(".")
+    return parts[0] in _ON_THE_HOST and "random" not in parts and parts[-1] not in _REFUSED
 
 
 def _bound(function: Function) -> set[str]:
@@ -256,7 +270,11 @@ def _computes(site: Site, call: ast.Call, bound: set[str]) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if isinstance(call.func, ast.Name):
         name = call.func.id
-        return name not in bound and (name in _BUILT_IN or name.endswith("Error"))
+        value = site.values.get(name)
+        of_host = value is not None and value.kind == "function" and _only_reckons(value.name, value.kind)
+        return name not in bound and (name in _BUILT_IN or name.endswith("Error") or of_host)
+    if any(each.arg == "out" for each in call.keywords) or "random" in ast.unparse(call.func).split("."):
+        return False
     if not name or name.rstrip("_") in _REFUSED or name.startswith(("rand", "set_")):
         return False
     root = call.func
@@ -265,7 +283,7 @@ def _computes(site: Site, call: ast.Call, bound: set[str]) -> bool:
     if not isinstance(root, ast.Name) or root.id in bound:
         return True  # A method of a tensor or of a container; those that change it are looked at in `_only_own`.
     value = site.values.get(root.id)
-    return value is None or value.kind != "module" or (value.name in _MODULES and not name.endswith("_"))
+    return value is None or value.kind != "module" or (_only_reckons(value.name) and not name.endswith("_"))
 
 
 def _only_own(function: Function, node: ast.AST) -> bool:
@@ -287,14 +305,23 @@ def _is_own(function: Function, changed: ast.expr, node: ast.AST) -> bool:
     """Whether a variable holds nothing but what was made in the function, or was set to that just above the node."""
     if not isinstance(changed, ast.Name):
         return False
-    if changed.id not in {each.arg for each in function.arguments}:
-        values = _values(function, changed.id)
+    values = _values(function, changed.id)
+    of_itself = changed.id not in {each.arg for each in function.arguments} or _set_at_first(function, changed.id)
+    if of_itself:
         return bool(values) and all(value is not None and _is_new(value) for value in values)
     for block in _blocks(function.node):
         for above, statement in itertools.pairwise(block):
             if any(each is node for each in ast.walk(statement)) and isinstance(above, ast.Assign):
                 targets = [each.id for each in above.targets if isinstance(each, ast.Name)]
                 return targets == [changed.id] and _is_new(above.value)
+    return False
+
+
+def _set_at_first(function: Function, name: str) -> bool:
+    """Whether the first statement that names an argument gives it another value: `cost = cost.copy()`."""
+    for each in function.node.body:
+        if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(each)):
+            return isinstance(each, ast.Assign) and [ast.unparse(target) for target in each.targets] == [name]
     return False
 
 
