@@ -209,18 +209,20 @@ def chosen_id(seen: Broken) -> str:
 
 
 def load(recipe: Recipe, part: str, folder: Path) -> types.ModuleType:
-    """Import one side of a recipe from a file of its own, as a user's module would be."""
+    """Import one side of a recipe from a file of its own, as a user's module would be. Nothing remembers its bytecode,
+    which is taken for that of another text of the same length, written within the same second.
+    """
     for name in recipe.requires:
         pytest.importorskip(name)
     if recipe.gb_types and recipe.gb_types[0] not in KNOWN:  # The type of its example.
         pytest.skip(f"torch {torch.__version__} does not break with {recipe.gb_types[0]!r}")
     path = folder / f"{recipe.id.replace('-', '_')}_{part}.py"
-    path.write_text(getattr(recipe, part))
+    path.write_text(source := getattr(recipe, part))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with quiet():
-        spec.loader.exec_module(module)
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
 

@@ -30,14 +30,17 @@ def _put(module_name, digest, added, functions):
     if hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest() != digest:
         warnings.warn(f"{module_name} is another one than dynalyze has changed: it is left as it is", stacklevel=3)
         return
-    exec(compile(added, module.__file__, "exec"), module.__dict__)
+    as_text = getattr(vars(module).get("annotations"), "compiler_flag", 0)  # from __future__ import annotations
+    exec(compile(added, module.__file__, "exec", as_text, dont_inherit=True), module.__dict__)
     for names, source in functions:
         owner = module
         for name in names[:-1]:
             owner = getattr(owner, name)
-        # In a class, so that super() works; without its decorators, which stay around the function.
+        # In a class, so that super() works; without its decorators, which stay around the function. Annotations may name
+        # what only type checkers import.
         scope = {}
-        exec(compile("class Holder:\\n" + source, module.__file__, "exec"), module.__dict__, scope)
+        source = "from __future__ import annotations\\nclass Holder:\\n" + source
+        exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__, scope)
         function = inspect.unwrap(inspect.getattr_static(owner, names[-1]))
         function = getattr(function, "__func__", function)
         changed = vars(scope["Holder"])[names[-1]]

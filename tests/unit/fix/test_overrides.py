@@ -11,7 +11,13 @@ import pytest
 from dynalyze.fix.overrides import module_name, override_of
 
 BEFORE = '''\
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nowhere import Number
 
 
 def decorated(function):
@@ -37,7 +43,7 @@ class Model(Base):
         return super().size() + self.scale
 
     @staticmethod
-    def twice(x):
+    def twice(x: Number) -> Number:
         return x + x
 
 
@@ -49,7 +55,7 @@ AFTER = (
     .replace("return x + x", "return 2 * x + 1")
     .replace("    return x\n", "    return helper(x) if size is None else size\n")
     .replace("def plain(x)", "def plain(x, *, size=None)")
-    .replace("import functools\n", "import functools\nimport math\n\n\ndef helper(x):\n    return -x\n")
+    .replace("import functools\n", "import functools\nimport math\n\n\ndef helper(x: Number):\n    return -x\n")
 )
 
 
@@ -65,12 +71,17 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         del sys.modules[name]
 
 
+def _imported(source: str) -> None:
+    """As a module of its own, which knows nothing of the futures that this one is under."""
+    exec(compile(source, "made.py", "exec", dont_inherit=True), {})
+
+
 def test_functions_get_their_new_code(installed: Path) -> None:
     from planted_package.models import Model, plain  # type: ignore[import-not-found]
 
     made = Model()
     assert (made.size(), Model.twice(2), plain(2)) == (["around", 4], 4, 2)
-    exec(override_of({str(installed): BEFORE}, {str(installed): AFTER}), {})
+    _imported(override_of({str(installed): BEFORE}, {str(installed): AFTER}))
     assert (made.size(), Model.twice(2), plain(2)) == (["around", 7], 5, -2), "what exists already has it too"
     assert plain(2, size=5) == 5
     assert installed.read_text() == BEFORE
@@ -81,7 +92,7 @@ def test_another_version_stays_as_it_is(installed: Path) -> None:
     installed.write_text(BEFORE + "\n# newer\n")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        exec(made, {})
+        _imported(made)
     from planted_package.models import plain  # type: ignore[import-not-found]
 
     assert plain(2) == 2 and "left as it is" in str(caught[0].message)

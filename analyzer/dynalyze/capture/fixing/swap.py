@@ -389,7 +389,9 @@ def _compiled_addition(change: SourceChange, used: set[str]) -> types.CodeType |
     made = _added(change)
     used = used | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
     added: list[ast.stmt] = [*(each for each in _imports(change) if _bound(each) & used), *made]
-    return compile(ast.Module(added, []), "<added>", "exec") if added else None
+    # Under the futures that the file asks for, not under those of this one.
+    futures = [each for each in _imports(change) if isinstance(each, ast.ImportFrom) and each.module == "__future__"]
+    return compile(ast.Module([*futures, *added], []), "<added>", "exec", dont_inherit=True) if added else None
 
 
 def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
