@@ -36,8 +36,8 @@ def _put(module_name, digest, added, functions):
         owner = module
         for name in names[:-1]:
             owner = getattr(owner, name)
-        # In a class, so that super() works; without its decorators, which stay around the function. Annotations may name
-        # what only type checkers import.
+        # In a class, so that super() works; without its decorators, which stay around the function. Its annotations may
+        # name what only type checkers import.
         scope = {}
         source = "from __future__ import annotations\\nclass Holder:\\n" + source
         exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__, scope)
