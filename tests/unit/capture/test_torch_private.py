@@ -398,3 +398,12 @@ def test_what_dynamo_knows_of_the_arguments_of_functions_is_forgotten() -> None:
     taking.__code__, taking.__kwdefaults__ = taking_more.__code__, taking_more.__kwdefaults__
     dynamo.forget_compiled()
     assert torch.compile(calls, backend="eager", fullgraph=True)(one, {"size": 3}).item() == 4
+
+
+def test_functions_that_are_constants_for_dynamo_are_those_that_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = types.ModuleType("planted_constants")
+    made.asked = torch.compiler.assume_constant_result(lambda: 1)  # type: ignore[attr-defined]
+    made.plain = lambda: 1  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "planted_constants", made)
+    found = dynamo.constant_functions()
+    assert "asked" in found and "plain" not in found

@@ -24,6 +24,7 @@ from dynalyze.capture.bench.state_snapshot import identical
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import container_base, is_plain_object
+from dynalyze.capture.torch_private.dynamo import constant_functions
 
 _MOST = 40_000
 _OF_MODULES = frozenset((*vars(torch.nn.Module()), "_compiled_call_impl")) - {
@@ -231,7 +232,7 @@ class _Names(_Dict):
     def now(self) -> dict[Any, Any]:
         every = super().now()
         known = every.keys() | self._ignored
-        names = {k: v for k, v in every.items() if k not in self._ignored and not _is_dynamos(k, known)}
+        names = {k: v for k, v in every.items() if k not in self._ignored and not _is_dynamos(k, v, known)}
         then: dict[Any, Any] = getattr(self, "then", names)
         return {k: v for k, v in names.items() if k in then or not isinstance(v, types.ModuleType)}
 
@@ -446,11 +447,15 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, SCALARS) and repr(one) == repr(other)
 
 
-def _is_dynamos(name: str, scope: Collection[str]) -> bool:
-    """Whether Dynamo put it among globals; what a constant function `_name` gave is `sub_name` there, and numbered."""
+def _is_dynamos(name: str, value: Any, scope: Collection[str]) -> bool:
+    """Whether Dynamo put it among globals; what a constant function `name` gave is called as that is, and numbered, and
+    `sub_name` that of a function `_name`.
+    """
     function = name.removeprefix("sub")
-    of_function = name != function and (function in scope or re.sub(r"_\d+$", "", function) in scope)
-    return bool(_OF_DYNAMO.match(name)) or of_function
+    names = (function, re.sub(r"_\d+$", "", function))
+    if _OF_DYNAMO.match(name) or (name != function and any(each in scope for each in names)):
+        return True
+    return type(value) in SCALARS and not constant_functions().isdisjoint(names)
 
 
 def _has_attributes(value: Any) -> bool:

@@ -6,6 +6,7 @@ Run on torch 2.8, 2.13 and 2.15. Where the live object cannot be found a functio
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import itertools
 import os
@@ -20,6 +21,7 @@ from typing import Any
 from dynalyze.capture.events import Frame, Metrics
 
 _RESUME_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+_FUNCTIONS = (types.FunctionType, type(functools.lru_cache(len)))
 COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
 CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
 
@@ -300,6 +302,20 @@ def forget_compiled() -> None:
         module.reset()
     with contextlib.suppress(Exception):
         sys.modules["torch._dynamo.variables.functions"]._spec_cache.clear()
+
+
+def constant_functions() -> frozenset[str]:
+    """The names of functions of loaded modules whose result Dynamo takes for a constant."""
+    return _constant_functions(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _constant_functions(modules: int) -> frozenset[str]:
+    spaces = [vars(module) for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
+    return frozenset(
+        name for space in spaces for name, value in list(space.items())
+        if type(value) in _FUNCTIONS and "_dynamo_marked_constant" in vars(value)
+    )  # fmt: skip
 
 
 def watch_bytecode(notice: Callable[[types.CodeType, types.CodeType], None]) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import itertools
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,43 @@ def test_what_dynamo_puts_among_globals_is_none_of_the_programs_state(tmp_path: 
     assert not held.changes().values
     vars(module).update(sub_total=1)
     assert [path.rpartition(".")[2] for path in held.changes().values] == ["sub_total"], "a global of the program's own"
+
+
+def test_what_a_constant_function_of_another_module_gave_is_none_of_the_programs_state(tmp_path: Path) -> None:
+    """As functions of transformers that ask what is installed: not of the module whose code is compiled."""
+    asking = types.ModuleType("planted_asking")
+    exec(_ASKING, vars(asking))
+    sys.modules["planted_asking"] = asking
+    try:
+        module = module_of(_ASKED, tmp_path / "program.py")
+        held = HeldState()
+        held.add("", module.f, own=True)
+        assert torch.compile(module.f, backend="eager", fullgraph=True)(torch.ones(2)).tolist() == [3.0, 3.0]
+        known = set(vars(module))
+        assert {"is_planted", "is_planted_1"} & known, "Dynamo has put them among the globals"
+        assert not held.changes().values
+        vars(module).update(is_planned_1=True)
+        assert [path.rpartition(".")[2] for path in held.changes().values] == ["is_planned_1"]
+    finally:
+        del sys.modules["planted_asking"]
+
+
+_ASKING = """
+import torch
+
+@torch.compiler.assume_constant_result
+def is_planted():
+    return True
+
+def more():
+    return is_planted() + is_planted()
+"""
+_ASKED = """
+import planted_asking
+
+def f(x):
+    return x + planted_asking.more()
+"""
 
 
 def test_a_module_that_is_imported_by_now_is_no_change_of_state(tmp_path: Path) -> None:
