@@ -281,4 +281,44 @@ def f(x, target):
 """
     found = search(source, "(torch.randn(5, 16), torch.randn(3, 4))", tmp_path)
     assert found.before.breaks and not found.after.breaks
-    assert "which raises in compiled code where the sizes of its results differ" in found.attempts[-1].title
+    assert "tell torch which sizes are the same" in found.attempts[-1].title
+
+
+def test_crops_of_a_size_that_values_say_are_an_operator_with_a_gradient(tmp_path: Path) -> None:
+    """No setting is enough: what is done to a row hangs on how long it is."""
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+torch.manual_seed(0)
+proj = torch.nn.Linear(6, 6)
+
+
+def crops(x, lengths):
+    made = []
+    for row, n in zip(x, lengths.tolist()):
+        part = row[:n] - row[:n].mean(0)
+        if n > 2:
+            part = part * 2
+        made.append(torch.nn.functional.interpolate(part.T[None], size=4, mode="linear")[0].T)
+    return torch.stack(made)
+
+
+def f(x, lengths):
+    return proj(crops(proj(x), lengths)).sum()
+"""
+    found = search(source, "(torch.randn(3, 5, 6, requires_grad=True), torch.tensor([4, 2, 5]))", tmp_path)
+    assert found.before.breaks and not found.after.breaks and found.after.graphs == 1
+    assert "_crops_op.register_autograd(" in found.text
+    fixed: dict[str, Any] = {}
+    exec(compile(found.text, "fixed.py", "exec"), fixed)
+    was: dict[str, Any] = {}
+    exec(compile(source, "was.py", "exec"), was)
+    with torch._dynamo.config.patch(found.settings):
+        compiled = torch.compile(fixed["f"], backend="aot_eager", fullgraph=True)
+        for lengths in ([4, 2, 5], [1, 3, 3], [5, 5, 2]):
+            x = torch.randn(3, 5, 6, requires_grad=True)
+            wanted, got = was["f"](x, torch.tensor(lengths)), compiled(x, torch.tensor(lengths))
+            torch.testing.assert_close(got, wanted)
+            torch.testing.assert_close(torch.autograd.grad(got, x), torch.autograd.grad(wanted, x))

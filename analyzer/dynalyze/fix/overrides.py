@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from textwrap import dedent, indent
 
+from dynalyze.capture.fixing import registers
 from dynalyze.files.paths import package_path
 from dynalyze.fix.patches import changed, is_library
 
@@ -97,5 +98,6 @@ def _added(before: str, after: str) -> str:
     kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.Assign
     known = {ast.dump(each) for each in ast.parse(before).body}
     named = {names for names, _ in _functions(before)}
-    new = [each for each in ast.parse(after).body if isinstance(each, kinds) and ast.dump(each) not in known]
+    new = [each for each in ast.parse(after).body
+           if (isinstance(each, kinds) or registers(each)) and ast.dump(each) not in known]  # fmt: skip
     return "".join(f"{ast.unparse(each)}\n" for each in new if (getattr(each, "name", ""),) not in named)

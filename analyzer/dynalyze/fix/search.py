@@ -280,7 +280,7 @@ class Search:
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
         for proposal in self._all_proposals(state, broken):
             kind: FixKind = "setting" if proposal.settings else "source"
-            if kind in self._kinds:
+            if kind in self._kinds and not (proposal.is_last and self._kinds == _SOURCE):
                 yield kind, proposal
 
     def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:

@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.fixing import registers
 from dynalyze.capture.source_texts import HELD
 
 Key = tuple[tuple[str, int], ...]
@@ -376,7 +377,7 @@ def _added(change: SourceChange) -> list[ast.stmt]:
         if (dumped := ast.dump(emptied)) in known:
             known.remove(dumped)
             continue
-        if not isinstance(each, _ADDED) or _names([emptied]) & names:
+        if not (isinstance(each, _ADDED) or registers(each)) or _names([emptied]) & names:
             raise CannotSwap(f"line {each.lineno} changes what the file does at its top")
         added.append(each)
     return added

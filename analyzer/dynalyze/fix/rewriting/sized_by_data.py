@@ -22,6 +22,7 @@ from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
+from dynalyze.fix.rewriting.operator_gradients import Taken, gradient_of
 from dynalyze.fix.rewriting.signatures import taking
 from dynalyze.fix.rewriting.whole_numbers import READS, WHOLE, Function, enclosing, in_lines, read_of, space_of
 from dynalyze.fix.settings import READS_SIZES
@@ -30,6 +31,7 @@ from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 _SCALARS = ("int", "float", "bool", "str")
 _OF_TORCH = ("dtype", "device")
 _FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace", "from_numpy", "as_tensor")
+_REAL = ("float", "bfloat")
 _CUT_OFF = ("from_numpy", "tensor")
 _HOST = ("attempted to trace numpy", "Attempted to call function marked as skipped", "failed to convert numpy",
          "Attempted to inline function marked as skipped", "Unsupported function call", "Tensor.numpy()")  # fmt: skip
@@ -48,17 +50,19 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     alike = replace(tail, no_chance=1)
     for least in (0, 2) if tail.unknown else (0,):  # Slices of no or one element are often more than torch can tell.
         few = ", which raises in compiled code where a size is below 2" if least else ""
-        yield Proposal("", tail.title + few, tail.in_operator(site, least), settings=settings)
+        source = tail.in_operator(site, least)
+        yield Proposal("", tail.title + few, source, settings=settings, is_last=tail.differentiable)
     if len(alike.unknown) < len(tail.unknown):
-        told = ", which raises in compiled code where the sizes of its results differ"
-        yield Proposal("", tail.title + told, alike.in_operator(site), settings=settings)
+        told = " and tell torch which sizes are the same, which raises in compiled code where they are not"
+        source = alike.in_operator(site)
+        yield Proposal("", tail.title + told, source, settings=settings, is_last=tail.differentiable)
 
 
 @dataclass(frozen=True)
 class Tail:
     """The statements of a function from `start` on, as a function of what they take: types by name, and `known` are the
     tensors among it. `made` are the tensors that it returned when the program ran. Two results that had one size, of so
-    many elements that it is `no_chance`, are told to have one.
+    many elements that it is `no_chance`, are told to have one. `differentiable` where a gradient goes through it.
     """
 
     whole: Function
@@ -66,12 +70,13 @@ class Tail:
     takes: dict[str, str]
     known: dict[str, Value]
     made: tuple[Value, ...]
+    differentiable: bool = False
     no_chance: int = NO_CHANCE
 
     @classmethod
     def of(cls, site: Site) -> Tail | None:
         """The longest one that holds the line and only computes with whole numbers; else the shortest one that
-        computes with any, where no gradient goes through what it makes.
+        computes with any, where no gradient goes through what it makes, or through all of it.
         """
         whole, returned = enclosing(site), site.values.get(RETURNED)
         torch = torch_name(site)
@@ -89,12 +94,16 @@ class Tail:
         if isinstance(returns, ast.Tuple) and len(returns.elts) != len(made):
             return None
         starts = [start for start, first in enumerate(statements) if first.lineno <= site.line]
-        for kinds, ordered in ((WHOLE, starts), ((), starts[::-1] if _is_cut_off(made, returns) else [])):
+        is_cut_off, is_real = _is_cut_off(made, returns), all(each.dtype.startswith(_REAL) for each in made)
+        innermost = site.called is None or cls.of(site.called) is None
+        of_any = innermost and (is_cut_off or is_real)
+        for kinds, ordered in ((WHOLE, starts), ((), starts[::-1] if of_any else [])):
             for start in ordered:
                 takes = _taken(site, whole, start, kinds)
                 if takes and "Tensor" in takes.values() and _only_computes(site, whole, start, takes):
                     known = {each: site.values[each] for each, kind in takes.items() if kind == "Tensor"}
-                    return cls(whole, start, takes, known, made)
+                    moved = any(each.dtype.startswith(_REAL) for each in known.values())
+                    return cls(whole, start, takes, known, made, moved and not is_cut_off)
         return None
 
     @property
@@ -104,7 +113,10 @@ class Tail:
     @property
     def title(self) -> str:
         of = "whole numbers" if all(each.dtype in WHOLE for each in self.known.values()) else "values"
-        return f"Work out what `{self.whole.node.name}` makes of {of} in an operator of its own"
+        back = ", which has its gradient" if self.differentiable else ""
+        alike = [name for each in self.made if (name := self._as_large(each))]
+        told = f"; its result has the size of {alike[0]}, which compiled code checks" if alike else ""
+        return f"Work out what `{self.whole.node.name}` makes of {of} in an operator of its own{back}{told}"
 
     @cached_property
     def unknown(self) -> dict[str, int]:
@@ -124,8 +136,8 @@ class Tail:
         asked = [f"{torch}.compiler.is_compiling()", *(f"{each} is not None" for each in given)]
         asked += [f"isinstance({each}, {_class(kind, torch)})" for each, kind in self.takes.items()]
         takes = list(self.takes)
-        detached = [f"{each}.detach()" if each in self.known and self.known[each].dtype not in WHOLE else each
-                    for each in takes]  # fmt: skip
+        cut = [] if self.differentiable else [each for each in self.known if self.known[each].dtype not in WHOLE]
+        detached = [f"{each}.detach()" if each in cut else each for each in takes]
         called = statements_of(
             f"if ({in_lines(asked, 0, ' and ')}):\n    return _{function}_op({in_lines([*detached, *given], 1)})\n"
             f"return _{function}_of({in_lines(takes)})\n"
@@ -180,7 +192,16 @@ class Tail:
             f"    return {copies[0] if plain else f'({in_lines(copies, 1)})'}\n\n\n"
             f"@{name}.register_fake\ndef {name}_fake({in_lines([*self.takes, *given])}):\n{news}"
             f"    return {fakes[0] if plain else f'({in_lines(fakes, 1)})'}\n"
-        )
+            + (gradient_of(function, f"{space_of(site)}::{function}", self._arguments(torch), given, len(names), torch)
+               if self.differentiable else "")
+        )  # fmt: skip
+
+    def _arguments(self, torch: str) -> list[Taken]:
+        return [
+            Taken(each, _class(kind, torch), each in self.known,
+                  each in self.known and self.known[each].dtype.startswith(_REAL))
+            for each, kind in self.takes.items()
+        ]  # fmt: skip
 
     def _type(self, made: Value, torch: str) -> str:
         given = [each for each, kind in self.takes.items() if kind == "dtype"]
@@ -196,17 +217,31 @@ class Tail:
             if twin is not None:
                 found.append(found[twin])
                 continue
-            given = next((name for name, one in self.known.items() if _is_twin(one, each)), None)
-            if given is not None:
+            if given := self._as_large(each):
                 found.append([f"{given}.shape[{dim}]" for dim in range(each.dims or 0)])
                 continue
             sizes = self._known_sizes(number, each.dims or 0)
             for dim, size in enumerate(sizes):
+                sizes[dim] = size = size or self._size_as_given(each, dim)
                 if not size:
                     sizes[dim] = f"{_UNKNOWN}{unknown}"
                     unknown += 1
             found.append(sizes)
         return found
+
+    def _as_large(self, made: Value) -> str:
+        """The name of what is given that has the size of a result; "" where nothing has."""
+        return next((name for name, one in self.known.items() if _is_twin(one, made)), "")
+
+    def _size_as_given(self, made: Value, dim: int) -> str:
+        """A size of what is given that stands at the same place and was the same number; "" where chance counts."""
+        if self.no_chance == NO_CHANCE or not made.sizes:
+            return ""
+        for place in (dim, dim - len(made.sizes)):
+            for name, given in self.known.items():
+                if -len(given.sizes) <= place < len(given.sizes) and given.sizes[place] == made.sizes[dim]:
+                    return f"{name}.shape[{place}]"
+        return ""
 
     def _known_sizes(self, number: int, dims: int) -> list[str]:
         returned = self._returned(number)
@@ -275,7 +310,7 @@ def _taken(site: Site, whole: Function, start: int, kinds: Sequence[str]) -> dic
     for name in dict.fromkeys(outer):
         if any(node.id == name for node in named) and not _is_anew(tail, name):
             kind = _kind(site.values.get(name), kinds)
-            if not kind or any(node.id == name and _is_set(node) for node in named):
+            if not kind:
                 return None
             found[name] = kind
     return found

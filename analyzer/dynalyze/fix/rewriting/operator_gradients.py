@@ -1,0 +1,63 @@
+"""The gradient of an operator that runs a function as it is, as source: another operator, which runs the function once
+more and goes back through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dynalyze.fix.rewriting.whole_numbers import in_lines
+
+
+class Taken(NamedTuple):
+    """An argument: its type as an annotation, and whether it has a gradient."""
+
+    name: str
+    annotation: str
+    is_tensor: bool
+    has_gradient: bool
+
+
+def gradient_of(
+    function: str, qualname: str, takes: Sequence[Taken], sized: Sequence[str], results: int, torch: str
+) -> str:
+    """The source that gives the operator `_{function}_op`, which runs `_{function}_of`, a gradient for its arguments;
+    `sized` are those that the function does not take. Every result must be of a floating dtype. It has no second
+    derivative.
+    """
+    moved = [each.name for each in takes if each.has_gradient]
+    tensors = [each.name for each in takes if each.is_tensor]
+    others = [each.name for each in takes if not each.is_tensor]
+    grads = ["grad"] if results == 1 else [f"grad_{number}" for number in range(results)]
+    tensor = f"{torch}.Tensor"
+    returns = tensor if len(moved) == 1 else f"tuple[{', '.join([tensor] * len(moved))}]"
+    annotated = [*(f"{each}: {tensor}" for each in grads), *(f"{each.name}: {each.annotation}" for each in takes)]
+    found = [f"found[{place}].clone(memory_format={torch}.contiguous_format)" for place in range(len(moved))]
+    empty = [f"{torch}.empty_like({each}, memory_format={torch}.contiguous_format)" for each in moved]
+    name = f"_{function}_backward"
+    kept = "".join(f"    ctx.{each} = {each}\n" for each in others)
+    read = f"    {', '.join(tensors)}{',' * (len(tensors) == 1)} = ctx.saved_tensors\n"
+    given = in_lines([*grads, *(each.name if each.is_tensor else f"ctx.{each.name}" for each in takes)], 1)
+    gradients = iter([f"found[{place}]" for place in range(len(moved))] if len(moved) > 1 else ["found"])
+    back = [*(next(gradients) if each.has_gradient else "None" for each in takes), *("None" for _ in sized)]
+    inputs = [*(each.name for each in takes), *sized]
+    return (
+        f"\n\n@{torch}.library.custom_op(\n"
+        f'    "{qualname}_backward", mutates_args=(), tags={torch}.Tag.cudagraph_unsafe\n)\n'
+        f"def {name}_op({in_lines(annotated)}) -> {returns}:\n"
+        f"    def again({', '.join(moved)}):\n"
+        f"        return _{function}_of({in_lines([each.name for each in takes], 2)})\n\n"
+        f"    _, pull = {torch}.func.vjp(again, {', '.join(moved)})\n"
+        f"    found = pull({grads[0] if results == 1 else f'({in_lines(grads, 1)})'})\n"
+        f"    return {found[0] if len(moved) == 1 else f'({in_lines(found, 1)})'}\n\n\n"
+        f"@{name}_op.register_fake\ndef {name}_op_fake({in_lines([*grads, *(each.name for each in takes)])}):\n"
+        f"    return {empty[0] if len(moved) == 1 else f'({in_lines(empty, 1)})'}\n\n\n"
+        f"def {name}(ctx, {in_lines(grads)}):\n{read}"
+        f"    found = {name}_op({given})\n"
+        f"    return {in_lines(back, 1) if len(back) == 1 else f'({in_lines(back, 1)})'}\n\n\n"
+        f"def _{function}_saved(ctx, inputs, output):\n"
+        f"    {', '.join(inputs)}{',' * (len(inputs) == 1)} = inputs\n{kept}"
+        f"    ctx.save_for_backward({', '.join(tensors)})\n\n\n"
+        f"_{function}_op.register_autograd({name}, setup_context=_{function}_saved)\n"
+    )
