@@ -86,10 +86,16 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
             return Fixing(report)
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
-            report.capture.notes.append(f"Nothing could be proved: {source.reason}.")
+            note_nothing_proved(report, source.reason)
             report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
             return Fixing(report)
         return Road(observation, ready, wish, progress, seen).go()
+
+
+def note_nothing_proved(report: Report, reason: str) -> None:
+    """Say that nothing could be proved, and how the program ended where it did not come to its end."""
+    how = f" {report.outcome.message}." if report.outcome.status == "failed" and report.outcome.message else ""
+    report.capture.notes.append(f"Nothing could be proved: {reason}.{how}")
 
 
 class Road:

@@ -10,7 +10,7 @@ from pathlib import Path
 from dynalyze.bench.measure import planned
 from dynalyze.bench.plan import Plan
 from dynalyze.fix.lines import line_before
-from dynalyze.fix.run import Fixing, Road, Wish, counts_of
+from dynalyze.fix.run import Fixing, Road, Wish, counts_of, note_nothing_proved
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.errors import UsageError
@@ -37,7 +37,7 @@ def verify(
         report.fixed = Fixed(given=True, before=counts_of(report), reproduce=list(report.command))
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
-            report.capture.notes.append(f"Nothing could be proved: {source.reason}.")
+            note_nothing_proved(report, source.reason)
             return Fixing(report)
         road = Road(observation, ready, Wish(bench_seconds=bench_seconds), progress, seen)
         return road.judge(originals, texts, list(_sides(originals, texts)))
