@@ -295,14 +295,23 @@ torch.manual_seed(0)
 proj = torch.nn.Linear(6, 6)
 
 
-def crops(x, lengths):
-    made = []
-    for row, n in zip(x, lengths.tolist()):
-        part = row[:n] - row[:n].mean(0)
-        if n > 2:
-            part = part * 2
-        made.append(torch.nn.functional.interpolate(part.T[None], size=4, mode="linear")[0].T)
-    return torch.stack(made)
+class Crops(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.size = 4
+        self.scale = torch.nn.Parameter(torch.rand(6))
+
+    def forward(self, x, lengths):
+        made = []
+        for row, n in zip(x, lengths.tolist()):
+            part = row[:n] - row[:n].mean(0)
+            if n > 2:
+                part = part * self.scale.abs()
+            made.append(torch.nn.functional.interpolate(part.T[None], size=self.size, mode="linear")[0].T)
+        return torch.stack(made)
+
+
+crops = Crops()
 
 
 def f(x, lengths):
@@ -310,7 +319,7 @@ def f(x, lengths):
 """
     found = search(source, "(torch.randn(3, 5, 6, requires_grad=True), torch.tensor([4, 2, 5]))", tmp_path)
     assert found.before.breaks and not found.after.breaks and found.after.graphs == 1
-    assert "_crops_op.register_autograd(" in found.text
+    assert "_crops_op.register_autograd(" in found.text and "_crops_op(x, lengths, self." in found.text
     fixed: dict[str, Any] = {}
     exec(compile(found.text, "fixed.py", "exec"), fixed)
     was: dict[str, Any] = {}
@@ -321,4 +330,5 @@ def f(x, lengths):
             x = torch.randn(3, 5, 6, requires_grad=True)
             wanted, got = was["f"](x, torch.tensor(lengths)), compiled(x, torch.tensor(lengths))
             torch.testing.assert_close(got, wanted)
-            torch.testing.assert_close(torch.autograd.grad(got, x), torch.autograd.grad(wanted, x))
+            slopes = torch.autograd.grad(got, [x, fixed["crops"].scale])
+            torch.testing.assert_close(slopes, torch.autograd.grad(wanted, [x, was["crops"].scale]))

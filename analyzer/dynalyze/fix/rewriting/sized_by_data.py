@@ -24,7 +24,17 @@ from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.operator_gradients import Taken, gradient_of
 from dynalyze.fix.rewriting.signatures import taking
-from dynalyze.fix.rewriting.whole_numbers import READS, WHOLE, Function, enclosing, in_lines, read_of, space_of
+from dynalyze.fix.rewriting.whole_numbers import (
+    READS,
+    WHOLE,
+    Function,
+    chain_of,
+    enclosing,
+    in_lines,
+    is_tensor,
+    read_of,
+    space_of,
+)
 from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 
@@ -60,14 +70,16 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
 
 @dataclass(frozen=True)
 class Tail:
-    """The statements of a function from `start` on, as a function of what they take: types by name, and `known` are the
-    tensors among it. `made` are the tensors that it returned when the program ran. Two results that had one size, of so
-    many elements that it is `no_chance`, are told to have one. `differentiable` where a gradient goes through it.
+    """The statements of a function from `start` on, as a function of what they take: types by name, with those that
+    are `held` by its object, and the `known` tensors among it. `made` are the tensors that it returned when the program
+    ran. Two results that had one size, of so many elements that it is `no_chance`, are told to have one.
+    `differentiable` where a gradient goes through it.
     """
 
     whole: Function
     start: int
     takes: dict[str, str]
+    held: dict[str, str]
     known: dict[str, Value]
     made: tuple[Value, ...]
     differentiable: bool = False
@@ -100,10 +112,16 @@ class Tail:
         for kinds, ordered in ((WHOLE, starts), ((), starts[::-1] if of_any else [])):
             for start in ordered:
                 takes = _taken(site, whole, start, kinds)
-                if takes and "Tensor" in takes.values() and _only_computes(site, whole, start, takes):
-                    known = {each: site.values[each] for each, kind in takes.items() if kind == "Tensor"}
+                held = None if takes is None else _held(site, whole, start, takes, kinds)
+                if takes is None or held is None:
+                    continue
+                texts = {**{each: each for each in takes}, **{each: text for each, (text, _) in held.items()}}
+                takes |= {each: kind for each, (_, kind) in held.items()}
+                known = {each: site.values[texts[each]] for each, kind in takes.items() if kind == "Tensor"}
+                if known:
                     moved = any(each.dtype.startswith(_REAL) for each in known.values())
-                    return cls(whole, start, takes, known, made, moved and not is_cut_off)
+                    return cls(whole, start, takes, {each: texts[each] for each in held}, known, made,
+                               moved and not is_cut_off)  # fmt: skip
         return None
 
     @property
@@ -131,16 +149,16 @@ class Tail:
         """The file with the operator, and the function calling it in compiled code. Sizes that nobody knows are `least`
         or more; those that are `given` are arguments of the function.
         """
-        function, torch = self.whole.node.name.strip("_"), torch_name(site)
+        function, torch = self.whole.label, torch_name(site)
         body = cst.ensure_type(site.function.body, cst.IndentedBlock)
         asked = [f"{torch}.compiler.is_compiling()", *(f"{each} is not None" for each in given)]
-        asked += [f"isinstance({each}, {_class(kind, torch)})" for each, kind in self.takes.items()]
-        takes = list(self.takes)
+        takes = {each: self.held.get(each, each) for each in self.takes}
+        asked += [f"isinstance({takes[each]}, {_class(kind, torch)})" for each, kind in self.takes.items()]
         cut = [] if self.differentiable else [each for each in self.known if self.known[each].dtype not in WHOLE]
-        detached = [f"{each}.detach()" if each in cut else each for each in takes]
+        detached = [f"{text}.detach()" if each in cut else text for each, text in takes.items()]
         called = statements_of(
             f"if ({in_lines(asked, 0, ' and ')}):\n    return _{function}_op({in_lines([*detached, *given], 1)})\n"
-            f"return _{function}_of({in_lines(takes)})\n"
+            f"return _{function}_of({in_lines([*takes.values()])})\n"
         )
         new = body.with_changes(body=[*body.body[: self.start], *called])
         changes: Changes = {body: new, site.function.params: taking(site.function, given)}
@@ -152,10 +170,9 @@ class Tail:
 
     def _operator(self, site: Site, torch: str, least: int, given: Sequence[str]) -> str:
         """The function, the operator that calls it, and its fake."""
-        function = self.whole.node.name.strip("_")
+        function = self.whole.label
         name = f"_{function}_op"
-        lines = site.text.splitlines()[self.statements[0].lineno - 1 : self.whole.node.end_lineno]
-        body = textwrap.indent(textwrap.dedent("\n".join(lines)), "    ")
+        body = textwrap.indent(textwrap.dedent(self._body(site)), "    ")
         takes = [f"{each}: {_class(kind, torch)}" for each, kind in self.takes.items()]
         sized = [f"{each}: int" for each in given]
         gives = [f"{torch}.Tensor"] * len(self.made)
@@ -195,6 +212,19 @@ class Tail:
             + (gradient_of(function, f"{space_of(site)}::{function}", self._arguments(torch), given, len(names), torch)
                if self.differentiable else "")
         )  # fmt: skip
+
+    def _body(self, site: Site) -> str:
+        """The statements as they are, with arguments in the place of attributes of the object."""
+        lines = [each.encode() for each in site.text.splitlines()]
+        names = {text: name for name, text in self.held.items()}
+        reads = [node for each in self.statements for node in ast.walk(each)
+                 if isinstance(node, ast.Attribute) and ast.unparse(node) in names]  # fmt: skip
+        for node in sorted(reads, key=lambda each: (each.lineno, each.col_offset), reverse=True):
+            line = lines[node.lineno - 1]
+            name = names[ast.unparse(node)].encode()
+            lines[node.lineno - 1] = line[: node.col_offset] + name + line[node.end_col_offset :]
+        first, last = self.statements[0].lineno - 1, self.whole.node.end_lineno
+        return "\n".join(each.decode() for each in lines[first:last])
 
     def _arguments(self, torch: str) -> list[Taken]:
         return [
@@ -264,7 +294,7 @@ class Tail:
 
 def _names_of(function: Function) -> set[str]:
     """The names at the top of the file that the operator needs."""
-    name = function.node.name.strip("_")
+    name = function.label
     return {f"_{name}_op", f"_{name}_op_fake", f"_{name}_of"}
 
 
@@ -308,7 +338,7 @@ def _taken(site: Site, whole: Function, start: int, kinds: Sequence[str]) -> dic
     named = _names(tail)
     found: dict[str, str] = {}
     for name in dict.fromkeys(outer):
-        if any(node.id == name for node in named) and not _is_anew(tail, name):
+        if name != whole.me and any(node.id == name for node in named) and not _is_anew(tail, name):
             kind = _kind(site.values.get(name), kinds)
             if not kind:
                 return None
@@ -337,20 +367,31 @@ def _kind(value: Value | None, kinds: Sequence[str]) -> str:
     if value is None:
         return ""
     if value.kind == "tensor":
-        return "Tensor" if value.name == "Tensor" and (not kinds or value.dtype in kinds) else ""
+        return "Tensor" if is_tensor(value, kinds) else ""
     return value.kind if value.kind in (*_SCALARS, *_OF_TORCH) else ""
 
 
-def _only_computes(site: Site, whole: Function, start: int, takes: dict[str, str]) -> bool:
-    """Whether the statements read nothing but what they take, change nothing else, and return at their end alone."""
+def _held(
+    site: Site, whole: Function, start: int, takes: dict[str, str], kinds: Sequence[str]
+) -> dict[str, tuple[str, str]] | None:
+    """What the statements read of their object: names for it, with its text and type. None where they read something
+    else than they take, change anything else, or return before their end.
+    """
     tail = whole.node.body[start:]
     returns = [node for each in tail for node in ast.walk(each) if isinstance(node, ast.Return)]
     if len(returns) != 1:
-        return False
-    arguments = ast.arguments([], [ast.arg(each) for each in takes], None, [], [], None, [])
+        return None
+    me = [whole.me] if whole.me else []
+    arguments = ast.arguments([], [ast.arg(each) for each in [*me, *takes]], None, [], [], None, [])
     made = ast.FunctionDef(whole.node.name, arguments, tail, [])
-    read = read_of(site, Function(made, None))
-    return read is not None and not read.chains and not read.methods
+    read = read_of(site, Function(made, whole.owner if me else None), tensors=kinds)
+    if read is None or read.methods:
+        return None
+    used = {node.id for node in _names(tail)} | top_names(site.text)
+    held = {"_".join(chain): (".".join([*me, *chain]), kind) for chain, kind in read.chains.items()}
+    over_lines = any(isinstance(node, ast.Attribute) and node.lineno != node.end_lineno and chain_of(node, whole.me)
+                     for each in tail for node in ast.walk(each))  # fmt: skip
+    return None if used & set(held) or len(held) < len(read.chains) or over_lines else held
 
 
 def _dims(node: ast.expr, before: Sequence[ast.stmt], dims: int, takes: set[str]) -> list[str]:

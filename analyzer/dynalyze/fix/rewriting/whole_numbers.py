@@ -20,7 +20,7 @@ from dynalyze.capture.fixing import ARGUMENT
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
-from dynalyze.fix.sites import Proposal, Site, statements_of
+from dynalyze.fix.sites import Proposal, Site, Value, statements_of
 
 READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
           "Failed to trace builtin operator")  # fmt: skip
@@ -75,14 +75,22 @@ class Function:
         return self.node.name if self.owner is None else f"{self.owner.name}.{self.node.name}"
 
     @property
+    def label(self) -> str:
+        """What operators that are made of it are called after: a method `forward` after its class."""
+        if self.owner is None or self.node.name != "forward":
+            return self.node.name.strip("_")
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.owner.name).lower().strip("_")
+
+    @property
     def me(self) -> str:
-        """What a method calls its object."""
-        return "" if self.owner is None else self.node.args.args[0].arg
+        """What a method calls its object; "" where it has none."""
+        static = any(ast.unparse(each) == "staticmethod" for each in self.node.decorator_list)
+        return "" if self.owner is None or static or not self.node.args.args else self.node.args.args[0].arg
 
     @property
     def arguments(self) -> list[ast.arg]:
         given = self.node.args
-        return [*given.args[bool(self.owner) :], *given.kwonlyargs]
+        return [*given.args[bool(self.me) :], *given.kwonlyargs]
 
     @property
     def nodes(self) -> list[ast.AST]:
@@ -199,15 +207,19 @@ def _type(site: Site, argument: ast.arg, default: ast.expr | None) -> tuple[str,
     return None
 
 
-def read_of(site: Site, function: Function, *, of_itself: bool = True) -> _Read | None:
-    """What a function reads of its object, where all else that it does is to compute with its arguments."""
+def read_of(
+    site: Site, function: Function, *, of_itself: bool = True, tensors: Sequence[str] | None = None
+) -> _Read | None:
+    """What a function reads of its object, where all else that it does is to compute with its arguments: with `tensors`
+    also those of these dtypes, or of any.
+    """
     read, bound = _Read(), _bound(function)
     seen: set[int] = set()
     tops = top_names(site.text)
     for node in function.nodes:
         if isinstance(node, _LEFT_ALONE) or not _only_own(function, node):
             return None
-        if isinstance(node, ast.Attribute) and (chain := _chain_of(node, function.me)) is not None:
+        if isinstance(node, ast.Attribute) and (chain := chain_of(node, function.me)) is not None:
             if id(node) in seen:
                 continue
             seen.update(id(each) for each in ast.walk(node))
@@ -215,6 +227,10 @@ def read_of(site: Site, function: Function, *, of_itself: bool = True) -> _Read 
             method = function.method(chain[0]) if len(chain) == 1 and of_itself else None
             if value is not None and value.kind in _SCALARS:
                 read.chains[chain] = value.kind
+            elif value is not None and tensors is not None and is_tensor(value, tensors):
+                read.chains[chain] = "Tensor"
+            elif tensors is not None and _is_of_tensor(site, node, tensors):
+                seen.difference_update(id(each) for each in ast.walk(node))
             elif method is not None and read_of(site, method, of_itself=False) is not None:
                 read.methods.append(chain[0])
             else:
@@ -229,6 +245,23 @@ def read_of(site: Site, function: Function, *, of_itself: bool = True) -> _Read 
                 return None
     read.methods = list(dict.fromkeys(read.methods))
     return read
+
+
+def is_tensor(value: Value, dtypes: Sequence[str]) -> bool:
+    """Whether a value is a plain tensor, or a parameter, of one of these dtypes, or of any."""
+    plain = value.kind == "tensor" and value.name in ("Tensor", "Parameter", "Buffer")
+    return plain and (not dtypes or value.dtype in dtypes)
+
+
+def _is_of_tensor(site: Site, node: ast.Attribute, dtypes: Sequence[str]) -> bool:
+    """`self.weight.sum`."""
+    inner: ast.expr = node.value
+    while isinstance(inner, ast.Attribute):
+        value = site.values.get(ast.unparse(inner))
+        if value is not None and is_tensor(value, dtypes):
+            return True
+        inner = inner.value
+    return False
 
 
 def _is_helper(site: Site, name: str) -> bool:
@@ -475,7 +508,7 @@ def _turns(function: Function, node: ast.expr, parameters: set[str]) -> str | No
     return None
 
 
-def _chain_of(node: ast.AST, me: str) -> Chain | None:
+def chain_of(node: ast.AST, me: str) -> Chain | None:
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
