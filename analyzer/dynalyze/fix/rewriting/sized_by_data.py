@@ -340,8 +340,8 @@ def _taken(site: Site, whole: Function, start: int, kinds: Sequence[str]) -> dic
     for name in dict.fromkeys(outer):
         if name != whole.me and any(node.id == name for node in named) and not _is_anew(tail, name):
             kind = _kind(site.values.get(name), kinds)
-            if not kind:
-                return None
+            if not kind or any(node.id == name and _is_set(node) and node.lineno < site.line for node in named):
+                return None  # What is known of it is what it was at the line.
             found[name] = kind
     return found
 
