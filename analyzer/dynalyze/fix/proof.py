@@ -26,6 +26,8 @@ from dynalyze.report.fixes import Counts
 
 DRAWS = 20
 _SECONDS = 20.0
+WHOLE_SECONDS = 120.0
+"""For the draws of a change that is tried, and for those of all that is kept: these are the proof, and made once."""
 _SHARE_OF_LIFE = 0.5
 """Of the limit on a process: an older one makes room for a new one before its next command."""
 
@@ -121,14 +123,14 @@ class Prover:
 
     def prove(
         self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = (),
-        regions: Regions | None = None, traced: bool = True,
+        regions: Regions | None = None, traced: bool = True, seconds: float = _SECONDS,
     ) -> Tried:  # fmt: skip
         """Try the files with these texts, and these settings, against the files as they are; with `regions`, what is
-        compiled is these. Without `traced` draws are compared in eager alone.
+        compiled is these. Without `traced` draws are compared in eager alone. After `seconds` no draw is begun.
         """
         try:
             proof = self._ask(
-                "prove", changes=self.changes(texts), settings=dict(settings), draws=draws, seconds=_SECONDS,
+                "prove", changes=self.changes(texts), settings=dict(settings), draws=draws, seconds=seconds,
                 sides=[list(each) for each in sides], regions=dict(regions or {}), traced=traced,
             )  # fmt: skip
         except WorkerFailed as failure:

@@ -15,7 +15,7 @@ import msgspec
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.lines import line_before, line_instead_of
-from dynalyze.fix.proof import DRAWS, Baseline, Compiled, Prover, Tried, difference_in
+from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
@@ -145,7 +145,9 @@ class Search:
         if not state.changed:
             return None, True
         self._progress("proving all of it together")
-        tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, regions=state.instead.regions)
+        tried = self._prover.prove(
+            state.texts, state.settings, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS
+        )
         whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts)
         kept = [each for each in attempts if each.status == "proved"]
         reason = reason_against(tried, state.loses)

@@ -55,7 +55,7 @@ class FakeProver:
 
     def prove(
         self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = (),
-        regions: Any = None, traced: bool = True,
+        regions: Any = None, traced: bool = True, seconds: float = 0.0,
     ) -> Tried:  # fmt: skip
         (text,) = texts.values()
         self.draws.append(draws)
