@@ -383,6 +383,21 @@ def test_what_is_not_known_to_be_attention_within_segments_stays(was: str, becom
     assert "segments-under-mask" not in changed("Data dependent operator", SEGMENTS.replace(was, becomes))
 
 
+@pytest.mark.parametrize(
+    ("given", "asked", "becomes"),
+    [
+        ("attention_mask=maybe, ", "maybe is None", "attention_mask=segment_mask, scale=q.shape[-1], is_causal=False)"),
+        ("**more, ", 'more.get("attention_mask") is None', '**{**more, "attention_mask": segment_mask}, '),
+    ],
+)
+def test_a_mask_that_is_none_only_now_is_asked_for_in_compiled_code(given: str, asked: str, becomes: str) -> None:
+    found = changed("Data dependent operator", SEGMENTS.replace("attention_mask=None, ", given))
+    assert "segments-under-mask" not in found
+    code = found["segments-in-compiled-code"]
+    assert f"if torch.compiler.is_compiling() and {asked}:" in code and becomes in code
+    assert "else:\n    parts = [" in code
+
+
 SEGMENTS_IN_TURN = """
 parts = [torch.split(t, lengths.tolist(), dim=2) for t in (q, k, v)]  # here
 made, weights = [], []

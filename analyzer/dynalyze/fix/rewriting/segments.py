@@ -18,6 +18,7 @@ from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 from dynalyze.text.amounts import listed
 
 _READS = ("Data dependent operator", "Data-dependent", "Dynamic shape operator", "Unsupported Tensor.item()")
+_MASK = "attention_mask"
 
 
 @rewriter("segments-under-mask", *_READS, rank=14)
@@ -33,9 +34,11 @@ def attend_under_mask(site: Site) -> Iterator[Proposal]:
     title = "Attend to all segments at once, under a mask that hides the others"
     changed = found.changed()
     leaving: Changes = dict.fromkeys(found.statements[1:])
-    if not found.more:
+    if not found.more and not found.asked:
         yield Proposal("", title, site.with_nodes({**leaving, site.statement: changed}, top))
-    compiling = statements_of(f"if {torch_name(site)}.compiler.is_compiling():\n    pass\nelse:\n    pass\n")[0]
+    asked = f" and {found.asked}" if found.asked else ""
+    test = f"{torch_name(site)}.compiler.is_compiling(){asked}"
+    compiling = statements_of(f"if {test}:\n    pass\nelse:\n    pass\n")[0]
     assert isinstance(compiling, cst.If) and isinstance(compiling.orelse, cst.Else)
     as_it_was = [each.with_changes(leading_lines=[]) for each in found.statements]
     branch = compiling.with_changes(
@@ -52,8 +55,8 @@ def attend_under_mask(site: Site) -> Iterator[Proposal]:
 @dataclass(frozen=True)
 class _Segments:
     """`statements` are all that is done with the segments. `attending` is what is done with one: `hidden` is the mask
-    that it is given, None, and `uses` the places of its parts with the whole of each. `once` are the statements that
-    are left where `attending` is done once, for all segments.
+    that it is given, None where `asked` holds, and `uses` the places of its parts with the whole of each. `once` are
+    the statements that are left where `attending` is done once, for all segments.
     """
 
     site: Site
@@ -63,6 +66,7 @@ class _Segments:
     whole: cst.BaseExpression
     attending: cst.BaseExpression
     hidden: cst.BaseExpression
+    asked: str
     uses: dict[cst.CSTNode, cst.CSTNode]
     once: Callable[[cst.BaseExpression], list[cst.BaseStatement]]
     more: str
@@ -80,7 +84,7 @@ class _Segments:
         if found is None or len(split.tensors) != len(found.names):
             return None
         statements = [site.statement, *found.statements]
-        hidden = _hidden(found.attending)
+        hidden, asked = _hidden(site, found.attending)
         if hidden is None or any(used_after(site, name, *statements) for name in (parts, *found.gone)):
             return None
         tensors = dict(zip(found.names, split.tensors, strict=True))
@@ -89,8 +93,12 @@ class _Segments:
             for each in walk(found.attending) if isinstance(each, cst.Arg)
             for node in walk(each.value) if isinstance(node, cst.Name) and node.value in tensors
         }  # fmt: skip
-        return cls(site, statements, split.lengths, split.dim, split.tensors[0], found.attending, hidden, uses,
+        return cls(site, statements, split.lengths, split.dim, split.tensors[0], found.attending, hidden, asked, uses,
                    found.once, found.more)  # fmt: skip
+
+    def _given(self, mask: str) -> str:
+        """What stands in the place of `hidden` with this mask."""
+        return f'{{**{self.site.code(self.hidden)}, "{_MASK}": {mask}}}' if ".get(" in self.asked else mask
 
     def changed(self) -> list[cst.BaseStatement]:
         """One call, with a mask in the place of None."""
@@ -106,7 +114,7 @@ class _Segments:
         )
         assert isinstance(first, cst.SimpleStatementLine)
         first = first.with_changes(leading_lines=self.site.statement.leading_lines)
-        attended = replaced(self.attending, {**self.uses, self.hidden: cst.Name(mask)})
+        attended = replaced(self.attending, {**self.uses, self.hidden: cst.parse_expression(self._given(mask))})
         return [first, *made, *(_without_lead(each) for each in self.once(attended))]
 
 
@@ -235,15 +243,26 @@ def _loop(node: cst.BaseExpression) -> cst.CompFor | None:
     return node.for_in
 
 
-def _hidden(attending: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The `None` of `attention_mask=None`, in a call that is told not to be causal."""
+def _hidden(site: Site, attending: cst.BaseExpression) -> tuple[cst.BaseExpression | None, str]:
+    """The `None` of `attention_mask=None`, in a call that is told not to be causal; or a variable, or the `kwargs` of
+    `**kwargs`, that held None, with what to ask for that.
+    """
     call = attending.value if isinstance(attending, cst.Subscript) else attending
     if not isinstance(call, cst.Call):
-        return None
+        return None, ""
     given = {each.keyword.value: each.value for each in call.args if each.keyword is not None}
-    mask, causal = given.get("attention_mask"), given.get("is_causal")
-    said = [each.value if isinstance(each, cst.Name) else "" for each in (mask, causal)]
-    return mask if said == ["None", "False"] else None
+    causal, mask = given.get("is_causal"), given.get(_MASK)
+    if not isinstance(causal, cst.Name) or causal.value != "False":
+        return None, ""
+    if isinstance(mask, cst.Name):
+        if mask.value == "None":
+            return mask, ""
+        found = site.value(mask)
+        return (mask, f"{mask.value} is None") if found is not None and found.kind == "NoneType" else (None, "")
+    more = [each.value for each in call.args if each.star == "**" and isinstance(each.value, cst.Name)]
+    if mask is None and len(more) == 1:
+        return more[0], f'{site.code(more[0])}.get("{_MASK}") is None'
+    return None, ""
 
 
 def _joins(node: cst.BaseExpression, made: str) -> bool:
