@@ -22,6 +22,7 @@ from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
+from dynalyze.fix.rewriting.made_tensors import dims_of, is_made_by_itself
 from dynalyze.fix.rewriting.operator_gradients import Taken, gradient_of
 from dynalyze.fix.rewriting.signatures import taking
 from dynalyze.fix.rewriting.whole_numbers import (
@@ -40,7 +41,6 @@ from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 
 _SCALARS = ("int", "float", "bool", "str")
 _OF_TORCH = ("dtype", "device")
-_FACTORIES = ("arange", "zeros", "ones", "full", "empty", "tensor", "linspace", "from_numpy", "as_tensor")
 _REAL = ("float", "bfloat")
 _CUT_OFF = ("from_numpy", "tensor")
 _HOST = ("attempted to trace numpy", "Attempted to call function marked as skipped", "failed to convert numpy",
@@ -275,13 +275,13 @@ class Tail:
 
     def _known_sizes(self, number: int, dims: int) -> list[str]:
         returned = self._returned(number)
-        return [""] * dims if returned is None else _dims(returned, self.statements[:-1], dims, set(self.takes))
+        return [""] * dims if returned is None else dims_of(returned, self.statements[:-1], dims, set(self.takes))
 
     def _maker(self, number: int, torch: str) -> str:
         """What makes a tensor where the result is: beside what is taken, or where torch makes tensors by itself."""
         returned = self._returned(number)
         tensor = next(each for each, kind in self.takes.items() if kind == "Tensor")
-        by_itself = returned is not None and _is_made_by_itself(returned, self.statements, frozenset())
+        by_itself = returned is not None and is_made_by_itself(returned, self.statements, frozenset())
         return f"{torch}.empty" if by_itself else f"{tensor}.new_empty"
 
     def _returned(self, number: int) -> ast.expr | None:
@@ -392,92 +392,3 @@ def _held(
     over_lines = any(isinstance(node, ast.Attribute) and node.lineno != node.end_lineno and chain_of(node, whole.me)
                      for each in tail for node in ast.walk(each))  # fmt: skip
     return None if used & set(held) or len(held) < len(read.chains) or over_lines else held
-
-
-def _dims(node: ast.expr, before: Sequence[ast.stmt], dims: int, takes: set[str]) -> list[str]:
-    """The sizes of what an expression makes, each as source; "" where its syntax does not tell."""
-    unknown = [""] * dims
-    if isinstance(node, ast.Name):
-        places = [number for number, each in enumerate(before) if isinstance(each, ast.Assign)
-                  and [getattr(one, "id", "") for one in each.targets] == [node.id]]  # fmt: skip
-        later = [inner for each in before[places[-1] + 1 :] for inner in ast.walk(each)] if places else []
-        if not places or any(isinstance(each, ast.Name) and each.id == node.id and _is_set(each) for each in later):
-            return unknown
-        made = before[places[-1]]
-        assert isinstance(made, ast.Assign)
-        return _dims(made.value, before[: places[-1]], dims, takes)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return unknown
-    name, dim = node.func.attr, next((each.value for each in node.keywords if each.arg == "dim"), None)
-    if name == "cat" and node.args and (dim is None or ast.unparse(dim) == "0") and isinstance(node.args[0], ast.Name):
-        return ["", *_appended(node.args[0].id, before, dims, takes)[1:]] if dims else []
-    if name == "stack" and node.args and isinstance(node.args[0], ast.List) and dim is not None:
-        return [*unknown[1:], str(len(node.args[0].elts))] if ast.unparse(dim) == "-1" else unknown
-    if name == "repeat" and len(node.args) == dims:
-        inner = _dims(node.func.value, before, dims, takes)
-        return [size if ast.unparse(times) == "1" else "" for size, times in zip(inner, node.args, strict=True)]
-    return unknown
-
-
-def _appended(name: str, before: Sequence[ast.stmt], dims: int, takes: set[str]) -> list[str]:
-    """The sizes of what is appended to a list, where all have one, or where an argument decides which."""
-
-    def found(statements: Sequence[ast.stmt]) -> list[list[str]]:
-        sizes: list[list[str]] = []
-        for each in statements:
-            if isinstance(each, ast.If) and isinstance(each.test, ast.Name) and each.test.id in takes and each.orelse:
-                one, other = found(each.body), found(each.orelse)
-                if len(one) == len(other) == 1:
-                    test = each.test.id
-                    sizes.append([
-                        a if a == b else f"({a} if {test} else {b})" if a and b else ""
-                        for a, b in zip(one[0], other[0], strict=True)
-                    ])  # fmt: skip
-                    continue
-            call = each.value if isinstance(each, ast.Expr) else None
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{name}.append":
-                sizes.append(_dims(call.args[0], before, dims, takes))
-            else:
-                for block in ("body", "orelse"):
-                    sizes += found(getattr(each, block, []))
-        return sizes
-
-    appended = found(before)
-    return appended[0] if len(appended) == 1 else [""] * dims
-
-
-def _is_made_by_itself(node: ast.expr, statements: Sequence[ast.stmt], seen: frozenset[str]) -> bool:
-    """Whether a tensor comes from one that was made without a device."""
-    if isinstance(node, ast.Name) and node.id not in seen:
-        values = [each.value for statement in statements for each in ast.walk(statement)
-                  if isinstance(each, ast.Assign) and node.id in map(ast.unparse, each.targets)]  # fmt: skip
-        values += [each.args[0] for statement in statements for each in ast.walk(statement)
-                   if isinstance(each, ast.Call) and ast.unparse(each.func) == f"{node.id}.append"]  # fmt: skip
-        return any(_is_made_by_itself(each, statements, seen | {node.id}) for each in values)
-    if isinstance(node, ast.BinOp):
-        return _is_made_by_itself(node.left, statements, seen)
-    if isinstance(node, ast.Subscript):
-        return _is_made_by_itself(node.value, statements, seen)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    if node.func.attr in _FACTORIES:
-        return not any(each.arg == "device" for each in node.keywords)
-    if node.func.attr in ("to", "cuda", "type_as") and not all(_is_dtype(each) for each in _given(node)):
-        return False
-    owner = node.func.value
-    of_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F")
-    first = next(iter(node.args), None) if of_module or ast.unparse(owner) == "torch.nn.functional" else owner
-    if isinstance(first, ast.List | ast.Tuple):
-        first = next(iter(first.elts), None)
-    return first is not None and _is_made_by_itself(first, statements, seen)
-
-
-def _given(call: ast.Call) -> list[ast.expr | ast.keyword]:
-    return [*call.args, *call.keywords]
-
-
-def _is_dtype(node: ast.expr | ast.keyword) -> bool:
-    """`dtype=d`, `torch.int64`."""
-    if isinstance(node, ast.keyword):
-        return node.arg == "dtype"
-    return isinstance(node, ast.Attribute) and ast.unparse(node).startswith("torch.") and node.attr[-1].isdigit()
