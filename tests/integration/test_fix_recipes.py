@@ -151,6 +151,13 @@ def f(x):
     )
     .replace("[e].squeeze(0)", "[e]")
     .replace("slot, None]", "slot, None].float()"),
+    "hit-experts-of-weights": HIT_EXPERTS.replace(
+        "y = self.experts[e](x[None, row].reshape(-1, x.shape[-1])) * weight",
+        "y = torch.nn.functional.linear(x[row], self.weights[e[0]]) * weight",
+    ).replace(
+        "self.gate = torch.nn.Linear(3, 2)",
+        "self.gate, self.weights = torch.nn.Linear(3, 2), torch.nn.Parameter(torch.rand(2, 3, 3))",
+    ),
     "count-in-a-condition": """
 def f(x):
     mask = x > -9

@@ -52,7 +52,7 @@ def total_of_rows(site: Site, node: cst.CSTNode) -> bool:
         found = site.value(call.func.value if isinstance(call.func, cst.Subscript) else call.func)
         module = found is not None and found.kind == "nn.Module"
         of_model = found is not None and found.kind == "function" and not found.name.startswith("torch")
-        return called(call) in _TOTAL or module or of_model
+        return called(call) in _TOTAL or called(call) == "linear" or module or of_model
 
     return _total(node, allowed, (*_SAFE, cst.MatrixMultiply))
 
