@@ -94,7 +94,8 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
 
 def note_nothing_proved(report: Report, reason: str) -> None:
     """Say that nothing could be proved, and how the program ended where it did not come to its end."""
-    how = f" {report.outcome.message}." if report.outcome.status == "failed" and report.outcome.message else ""
+    said = report.outcome.message.rstrip(".") if report.outcome.status == "failed" else ""
+    how = f" {said}." if said else ""
     report.capture.notes.append(f"Nothing could be proved: {reason}.{how}")
 
 

@@ -12,6 +12,7 @@ from dynalyze.report import Outcome, Report, Target
     ("outcome", "told"),
     [
         (Outcome("failed", "The program raised NameError: name 'a' is not defined at net.py:3"), True),
+        (Outcome("failed", "NameError: the program was killed."), True),
         (Outcome("failed", ""), False),
         (Outcome("complete", "net.py"), False),
     ],
