@@ -319,6 +319,7 @@ def f(x, lengths):
 """
     found = search(source, "(torch.randn(3, 5, 6, requires_grad=True), torch.tensor([4, 2, 5]))", tmp_path)
     assert found.before.breaks and not found.after.breaks and found.after.graphs == 1
+    assert found.settings == {"capture_dynamic_output_shape_ops": True} and "lengths.tolist()" in found.text
     assert "_crops_op.register_autograd(" in found.text and "_crops_op(x, lengths, self." in found.text
     fixed: dict[str, Any] = {}
     exec(compile(found.text, "fixed.py", "exec"), fixed)

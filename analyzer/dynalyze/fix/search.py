@@ -273,7 +273,9 @@ class Search:
             return None
         for kind, proposal in self._proposals(state, broken):
             inner = Attempt(broken, state, kind, title=proposal.title)
-            found = None if proposal.fault else self._follow(inner, state, proposal, broken, deepest)
+            # One that is last is tried by itself: it needs no change that merely leads on to it.
+            left_out = proposal.fault or proposal.is_last
+            found = None if left_out else self._follow(inner, state, proposal, broken, deepest)
             if found is not None:
                 attempt.title += f"; then: {inner.title}"
                 return found
