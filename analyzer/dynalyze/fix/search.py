@@ -273,8 +273,8 @@ class Search:
             return None
         for kind, proposal in self._proposals(state, broken):
             inner = Attempt(broken, state, kind, title=proposal.title)
-            # One that is last is tried by itself: it needs no change that merely leads on to it.
-            left_out = proposal.fault or proposal.is_last
+            # A last resort is tried by itself: it needs no change that merely leads on to it.
+            left_out = proposal.fault or proposal.last_resort
             found = None if left_out else self._follow(inner, state, proposal, broken, deepest)
             if found is not None:
                 attempt.title += f"; then: {inner.title}"
@@ -284,7 +284,7 @@ class Search:
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
         for proposal in self._all_proposals(state, broken):
             kind: FixKind = "setting" if proposal.settings else "source"
-            if kind in self._kinds and not (proposal.is_last and self._kinds == _SOURCE):
+            if kind in self._kinds and not (proposal.last_resort and self._kinds == _SOURCE):
                 yield kind, proposal
 
     def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:

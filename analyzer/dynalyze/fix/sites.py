@@ -60,7 +60,7 @@ class Proposal:
     """A change that might end a break: `source`, the whole new text of `file`, with those of `others`, or `settings`.
     `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
     "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
-    One that `is_last` leaves something out of what is compiled: settings are tried before it. `fault` is the error by
+    A `last_resort` leaves something out of what is compiled: settings are tried before it. `fault` is the error by
     which a rewriter ended; then there is no change.
     """
 
@@ -72,7 +72,7 @@ class Proposal:
     settings: dict[str, object] = field(default_factory=dict)
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
-    is_last: bool = False
+    last_resort: bool = False
     fault: str = ""
 
 

@@ -87,8 +87,16 @@ def test_branches_are_changed_one_by_one_too() -> None:
         ("self.conv.stride[0], dtype", "read_stride(), dtype", "stride"),
         ("def missing", "def step(self):\n        self.padding += 1\n\n    def missing", "padding"),
         ("def missing", "def step(self):\n        self.stride.add_(1)\n\n    def missing", "stride"),
+        ("def missing", "def widen(self):\n        self.conv = self.wide\n\n    def missing", "stride"),
     ],
-    ids=["a checkpoint has it", "a checkpoint has the other", "not known", "counted", "changed in place"],
+    ids=[
+        "a checkpoint has it",
+        "a checkpoint has the other",
+        "not known",
+        "counted",
+        "changed in place",
+        "made of what changes",
+    ],
 )
 def test_a_number_that_may_be_another_is_read_from_its_tensor(was: str, now: str, unsure: str) -> None:
     text = CONV.replace(was, now)

@@ -73,8 +73,12 @@ class _Made:
         made = cls({each.arg for each in [*init.args.args, *init.args.kwonlyargs]} - {"self"})
         for statement in init.body:
             made.read(statement)
-        kept = (made.tensors & set(made.attributes)) - _changed_later(owner)
-        return {name: ast.unparse(made.attributes[name]) for name in kept}
+        numbers = {name: made.attributes[name] for name in made.tensors if name in made.attributes}
+        changed = _changed_later(owner)
+        return {
+            name: ast.unparse(number) for name, number in numbers.items()
+            if name not in changed and changed.isdisjoint(_attributes_of(number))
+        }  # fmt: skip
 
     def read(self, statement: ast.stmt) -> None:
         """One statement of `__init__`, in their order."""
@@ -117,8 +121,7 @@ class _Made:
     def _holds(self, value: ast.expr) -> bool:
         """Whether a number is held as a tensor: made one, or worked out of one."""
         calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
-        read = [each.attr for each in ast.walk(value) if isinstance(each, ast.Attribute)]
-        return any(_name(each) in _HELD for each in calls) or bool(self.tensors & set(read))
+        return any(_name(each) in _HELD for each in calls) or not self.tensors.isdisjoint(_attributes_of(value))
 
     def _number(self, node: ast.expr) -> ast.expr | None:
         """An expression of numbers and of attributes of the object; None where it is another one."""
@@ -155,6 +158,10 @@ def _in_checkpoints(call: ast.Call) -> bool:
     return _name(call) in ("Buffer", "register_buffer") and [ast.unparse(each) for each in kept] != ["False"]
 
 
+def _attributes_of(node: ast.expr) -> set[str]:
+    return {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
 def _changed_later(owner: ast.ClassDef) -> set[str]:
     """The attributes that other methods than `__init__` assign, or change in place."""
     found: set[str] = set()
@@ -185,15 +192,15 @@ def _with_numbers(site: Site, numbers: Mapping[str, str], branch: int | None) ->
         ordered = list(dict.fromkeys(each for each in sides.values() if each is not None))
         kept = [None, *ordered[branch : branch + 1]]
         reads = {each: name for each, name in reads.items() if sides[each] in kept}
+        if not reads:
+            return ""
     labels = {each.attr for each in walk(site.function) if isinstance(each, cst.Attribute)}
     bound = {each.value for each in walk(site.function) if isinstance(each, cst.Name) and each not in labels}
     names = {each: f"{each}_number" if each in bound else each for each in reads.values()}
     lines = statements_of("".join(_lines({name: numbers[each] for each, name in names.items()})))
     changes: Changes = {each: cst.Name(names[name]) for each, name in reads.items()}
-    after = _below_docstring(site)
-    text = site.with_nodes(changes)
-    rest = site.at(text, site.line)
-    first = rest.function.body.body[after]
+    rest = site.at(site.with_nodes(changes), site.line)
+    first = rest.function.body.body[rest.function.get_docstring() is not None]
     return rest.with_nodes({first: [*lines, first]}) if isinstance(first, cst.BaseStatement) else ""
 
 
@@ -265,11 +272,3 @@ def _read(node: cst.CSTNode) -> str:
     """The name of an attribute of the object; "" for another expression."""
     of_self = isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
     return node.attr.value if isinstance(node, cst.Attribute) and of_self else ""
-
-
-def _below_docstring(site: Site) -> int:
-    """The place of the first statement that is not the text of the function."""
-    first = site.function.body.body[0]
-    only = first.body[0] if isinstance(first, cst.SimpleStatementLine) else None
-    is_text = isinstance(only, cst.Expr) and isinstance(only.value, cst.SimpleString | cst.ConcatenatedString)
-    return int(is_text and len(site.function.body.body) > 1)

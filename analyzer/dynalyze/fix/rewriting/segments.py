@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -34,9 +35,9 @@ def attend_under_mask(site: Site) -> Iterator[Proposal]:
     title = "Attend to all segments at once, under a mask that hides the others"
     changed = found.changed()
     leaving: Changes = dict.fromkeys(found.statements[1:])
-    if not found.more and not found.asked:
+    if not found.more and not found.hidden.asked:
         yield Proposal("", title, site.with_nodes({**leaving, site.statement: changed}, top))
-    asked = f" and {found.asked}" if found.asked else ""
+    asked = f" and {found.hidden.asked}" if found.hidden.asked else ""
     test = f"{torch_name(site)}.compiler.is_compiling(){asked}"
     compiling = statements_of(f"if {test}:\n    pass\nelse:\n    pass\n")[0]
     assert isinstance(compiling, cst.If) and isinstance(compiling.orelse, cst.Else)
@@ -55,8 +56,8 @@ def attend_under_mask(site: Site) -> Iterator[Proposal]:
 @dataclass(frozen=True)
 class _Segments:
     """`statements` are all that is done with the segments. `attending` is what is done with one: `hidden` is the mask
-    that it is given, None where `asked` holds, and `uses` the places of its parts with the whole of each. `once` are
-    the statements that are left where `attending` is done once, for all segments.
+    that it is given, None, and `uses` the places of its parts with the whole of each. `once` are the statements that
+    are left where `attending` is done once, for all segments.
     """
 
     site: Site
@@ -65,8 +66,7 @@ class _Segments:
     dim: str
     whole: cst.BaseExpression
     attending: cst.BaseExpression
-    hidden: cst.BaseExpression
-    asked: str
+    hidden: _Hidden
     uses: dict[cst.CSTNode, cst.CSTNode]
     once: Callable[[cst.BaseExpression], list[cst.BaseStatement]]
     more: str
@@ -84,7 +84,7 @@ class _Segments:
         if found is None or len(split.tensors) != len(found.names):
             return None
         statements = [site.statement, *found.statements]
-        hidden, asked = _hidden(site, found.attending)
+        hidden = _Hidden.of(site, found.attending)
         if hidden is None or any(used_after(site, name, *statements) for name in (parts, *found.gone)):
             return None
         tensors = dict(zip(found.names, split.tensors, strict=True))
@@ -93,12 +93,8 @@ class _Segments:
             for each in walk(found.attending) if isinstance(each, cst.Arg)
             for node in walk(each.value) if isinstance(node, cst.Name) and node.value in tensors
         }  # fmt: skip
-        return cls(site, statements, split.lengths, split.dim, split.tensors[0], found.attending, hidden, asked, uses,
+        return cls(site, statements, split.lengths, split.dim, split.tensors[0], found.attending, hidden, uses,
                    found.once, found.more)  # fmt: skip
-
-    def _given(self, mask: str) -> str:
-        """What stands in the place of `hidden` with this mask."""
-        return f'{{**{self.site.code(self.hidden)}, "{_MASK}": {mask}}}' if ".get(" in self.asked else mask
 
     def changed(self) -> list[cst.BaseStatement]:
         """One call, with a mask in the place of None."""
@@ -114,7 +110,7 @@ class _Segments:
         )
         assert isinstance(first, cst.SimpleStatementLine)
         first = first.with_changes(leading_lines=self.site.statement.leading_lines)
-        attended = replaced(self.attending, {**self.uses, self.hidden: cst.parse_expression(self._given(mask))})
+        attended = replaced(self.attending, {**self.uses, self.hidden.place: self.hidden.given(mask)})
         return [first, *made, *(_without_lead(each) for each in self.once(attended))]
 
 
@@ -243,26 +239,38 @@ def _loop(node: cst.BaseExpression) -> cst.CompFor | None:
     return node.for_in
 
 
-def _hidden(site: Site, attending: cst.BaseExpression) -> tuple[cst.BaseExpression | None, str]:
-    """The `None` of `attention_mask=None`, in a call that is told not to be causal; or a variable, or the `kwargs` of
-    `**kwargs`, that held None, with what to ask for that.
+class _Hidden(NamedTuple):
+    """The `None` of `attention_mask=None` in a call that is told not to be causal; or a variable, or the `kwargs` of
+    `**kwargs`, that hold None where `asked` is true. `more` is the name of these.
     """
-    call = attending.value if isinstance(attending, cst.Subscript) else attending
-    if not isinstance(call, cst.Call):
-        return None, ""
-    given = {each.keyword.value: each.value for each in call.args if each.keyword is not None}
-    causal, mask = given.get("is_causal"), given.get(_MASK)
-    if not isinstance(causal, cst.Name) or causal.value != "False":
-        return None, ""
-    if isinstance(mask, cst.Name):
-        if mask.value == "None":
-            return mask, ""
-        found = site.value(mask)
-        return (mask, f"{mask.value} is None") if found is not None and found.kind == "NoneType" else (None, "")
-    more = [each.value for each in call.args if each.star == "**" and isinstance(each.value, cst.Name)]
-    if mask is None and len(more) == 1:
-        return more[0], f'{site.code(more[0])}.get("{_MASK}") is None'
-    return None, ""
+
+    place: cst.BaseExpression
+    asked: str = ""
+    more: str = ""
+
+    @classmethod
+    def of(cls, site: Site, attending: cst.BaseExpression) -> _Hidden | None:
+        call = attending.value if isinstance(attending, cst.Subscript) else attending
+        if not isinstance(call, cst.Call):
+            return None
+        given = {each.keyword.value: each.value for each in call.args if each.keyword is not None}
+        causal, mask = given.get("is_causal"), given.get(_MASK)
+        if not isinstance(causal, cst.Name) or causal.value != "False":
+            return None
+        if isinstance(mask, cst.Name):
+            found = site.value(mask)
+            is_none = found is not None and found.kind == "NoneType"
+            asked = cls(mask, f"{mask.value} is None") if is_none else None
+            return cls(mask) if mask.value == "None" else asked
+        more = [each.value for each in call.args if each.star == "**" and isinstance(each.value, cst.Name)]
+        if mask is not None or len(more) != 1:
+            return None
+        name = site.code(more[0])
+        return cls(more[0], f'{name}.get("{_MASK}") is None', name)
+
+    def given(self, mask: str) -> cst.BaseExpression:
+        """What stands at the place with this mask."""
+        return cst.parse_expression(f'{{**{self.more}, "{_MASK}": {mask}}}' if self.more else mask)
 
 
 def _joins(node: cst.BaseExpression, made: str) -> bool:

@@ -1,9 +1,9 @@
-"""What a function works out of values where these decide how much it makes or what it does, and no gradient goes
-through: positions of patches of images, boxes that overlap, the best assignment as SciPy finds it. From some statement
-on it is a function of its own, and in compiled code an operator of torch.
+"""What a function works out of values where these decide how much it makes or what it does: positions of patches of
+images, boxes that overlap, the best assignment as SciPy finds it, crops. From some statement on it is a function of its
+own, and in compiled code an operator of torch, with a gradient where one goes through.
 
-It runs as it is there. torch is told what it makes with sizes that are not known before, so the setting for operators
-of such sizes goes with it. What is told of types and sizes is looked at again when the operator runs.
+It runs as it is there. Where it makes sizes that are not known before, the setting for operators of such sizes goes
+with it. What torch is told of types and sizes is looked at again when the operator runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dynalyze.fix.rewriting.whole_numbers import (
     chain_of,
     enclosing,
     in_lines,
-    is_tensor,
+    is_plain_tensor,
     read_of,
     space_of,
 )
@@ -61,11 +61,11 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     for least in (0, 2) if tail.unknown else (0,):  # Slices of no or one element are often more than torch can tell.
         few = ", which raises in compiled code where a size is below 2" if least else ""
         source = tail.in_operator(site, least)
-        yield Proposal("", tail.title + few, source, settings=settings, is_last=tail.differentiable)
+        yield Proposal("", tail.title + few, source, settings=settings, last_resort=tail.differentiable)
     if len(alike.unknown) < len(tail.unknown):
         told = " and tell torch which sizes are the same, which raises in compiled code where they are not"
         source = alike.in_operator(site)
-        yield Proposal("", tail.title + told, source, settings=settings, is_last=tail.differentiable)
+        yield Proposal("", tail.title + told, source, settings=settings, last_resort=tail.differentiable)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Tail:
     def title(self) -> str:
         of = "whole numbers" if all(each.dtype in WHOLE for each in self.known.values()) else "values"
         back = ", which has its gradient" if self.differentiable else ""
-        alike = [name for each in self.made if (name := self._as_large(each))]
+        alike = [name for each in self.made if (name := self._sized_like(each))]
         told = f"; its result has the size of {alike[0]}, which compiled code checks" if alike else ""
         return f"Work out what `{self.whole.node.name}` makes of {of} in an operator of its own{back}{told}"
 
@@ -247,23 +247,23 @@ class Tail:
             if twin is not None:
                 found.append(found[twin])
                 continue
-            if given := self._as_large(each):
+            if given := self._sized_like(each):
                 found.append([f"{given}.shape[{dim}]" for dim in range(each.dims or 0)])
                 continue
             sizes = self._known_sizes(number, each.dims or 0)
             for dim, size in enumerate(sizes):
-                sizes[dim] = size = size or self._size_as_given(each, dim)
+                sizes[dim] = size = size or self._size_of_given(each, dim)
                 if not size:
                     sizes[dim] = f"{_UNKNOWN}{unknown}"
                     unknown += 1
             found.append(sizes)
         return found
 
-    def _as_large(self, made: Value) -> str:
+    def _sized_like(self, made: Value) -> str:
         """The name of what is given that has the size of a result; "" where nothing has."""
         return next((name for name, one in self.known.items() if _is_twin(one, made)), "")
 
-    def _size_as_given(self, made: Value, dim: int) -> str:
+    def _size_of_given(self, made: Value, dim: int) -> str:
         """A size of what is given that stands at the same place and was the same number; "" where chance counts."""
         if self.no_chance == NO_CHANCE or not made.sizes:
             return ""
@@ -367,7 +367,7 @@ def _kind(value: Value | None, kinds: Sequence[str]) -> str:
     if value is None:
         return ""
     if value.kind == "tensor":
-        return "Tensor" if is_tensor(value, kinds) else ""
+        return "Tensor" if is_plain_tensor(value, kinds) else ""
     return value.kind if value.kind in (*_SCALARS, *_OF_TORCH) else ""
 
 

@@ -227,7 +227,7 @@ def read_of(
             method = function.method(chain[0]) if len(chain) == 1 and of_itself else None
             if value is not None and value.kind in _SCALARS:
                 read.chains[chain] = value.kind
-            elif value is not None and tensors is not None and is_tensor(value, tensors):
+            elif value is not None and tensors is not None and is_plain_tensor(value, tensors):
                 read.chains[chain] = "Tensor"
             elif tensors is not None and _is_of_tensor(site, node, tensors):
                 seen.difference_update(id(each) for each in ast.walk(node))
@@ -247,7 +247,7 @@ def read_of(
     return read
 
 
-def is_tensor(value: Value, dtypes: Sequence[str]) -> bool:
+def is_plain_tensor(value: Value, dtypes: Sequence[str]) -> bool:
     """Whether a value is a plain tensor, or a parameter, of one of these dtypes, or of any."""
     plain = value.kind == "tensor" and value.name in ("Tensor", "Parameter", "Buffer")
     return plain and (not dtypes or value.dtype in dtypes)
@@ -258,7 +258,7 @@ def _is_of_tensor(site: Site, node: ast.Attribute, dtypes: Sequence[str]) -> boo
     inner: ast.expr = node.value
     while isinstance(inner, ast.Attribute):
         value = site.values.get(ast.unparse(inner))
-        if value is not None and is_tensor(value, dtypes):
+        if value is not None and is_plain_tensor(value, dtypes):
             return True
         inner = inner.value
     return False
@@ -277,13 +277,13 @@ def _is_constant(site: Site, name: str) -> bool:
     value = site.values.get(name)
     if value is not None:
         of_numbers = value.kind == "ndarray" or (value.kind in ("list", "tuple") and value.name in _SCALARS)
-        computes = value.kind in ("module", "function") and _only_reckons(value.name, value.kind)
+        computes = value.kind in ("module", "function") and _has_no_effect(value.name, value.kind)
         return value.kind in _SCALARS or of_numbers or computes
     imports = [alias for each in ast.parse(site.text).body if isinstance(each, ast.Import) for alias in each.names]
-    return any(_only_reckons(alias.name) and (alias.asname or alias.name) == name for alias in imports)
+    return any(_has_no_effect(alias.name) and (alias.asname or alias.name) == name for alias in imports)
 
 
-def _only_reckons(name: str, kind: str = "module") -> bool:
+def _has_no_effect(name: str, kind: str = "module") -> bool:
     """Whether a module does nothing but compute, or a function is one of numpy's or SciPy's that does."""
     if kind == "module" and name in _MODULES:
         return True
@@ -304,7 +304,7 @@ def _computes(site: Site, call: ast.Call, bound: set[str]) -> bool:
     if isinstance(call.func, ast.Name):
         name = call.func.id
         value = site.values.get(name)
-        of_host = value is not None and value.kind == "function" and _only_reckons(value.name, value.kind)
+        of_host = value is not None and value.kind == "function" and _has_no_effect(value.name, value.kind)
         return name not in bound and (name in _BUILT_IN or name.endswith("Error") or of_host)
     if any(each.arg == "out" for each in call.keywords) or "random" in ast.unparse(call.func).split("."):
         return False
@@ -316,7 +316,7 @@ def _computes(site: Site, call: ast.Call, bound: set[str]) -> bool:
     if not isinstance(root, ast.Name) or root.id in bound:
         return True  # A method of a tensor or of a container; those that change it are looked at in `_only_own`.
     value = site.values.get(root.id)
-    return value is None or value.kind != "module" or (_only_reckons(value.name) and not name.endswith("_"))
+    return value is None or value.kind != "module" or (_has_no_effect(value.name) and not name.endswith("_"))
 
 
 def _only_own(function: Function, node: ast.AST) -> bool:
