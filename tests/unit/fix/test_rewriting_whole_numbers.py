@@ -1,16 +1,25 @@
-"""Functions of whole numbers made operators, and comprehensions made loops, on source text."""
+"""Functions that go by the values of whole numbers and make tensors of known size: made operators."""
 
 from __future__ import annotations
 
-import pytest
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import pytest
+import torch
+
+from dynalyze.capture.fixing import ARGUMENT, RETURNED
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.sites import Site, Value
 from dynalyze.report import GraphBreak, Location
 
 _WHOLE = Value("tensor", "Tensor", "int64", 2)
 _KNOWN = {
-    "ids": _WHOLE, "grid": _WHOLE, "video": Value("NoneType"), "step": Value("int"), "torch": Value("module", "torch"),
+    "ids": _WHOLE, "grid": _WHOLE, f"{ARGUMENT}video": Value("NoneType"), "step": Value("int"),
+    "torch": Value("module", "torch"),
+    RETURNED: Value("tuple", "Tensor", items=(Value("tensor", "Tensor", "int64", 3, sizes=(3, 2, 2)),
+                                              Value("tensor", "Tensor", "int64", 2, sizes=(2, 1)))),
     "self.config.merge": Value("int"), "self.box": Value("object"), "SEEN": Value("list"),
 }  # fmt: skip
 _PROGRAM = """import torch
@@ -59,20 +68,35 @@ def _operator(old: str = "", new: str = "", known: dict[str, Value] | None = Non
 
 def test_a_function_of_whole_numbers_is_an_operator_in_compiled_code() -> None:
     made = _operator()
-    assert (
-        "        if torch.compiler.is_compiling() and type(self).grid_of is Model.grid_of "
-        "and isinstance(self.config.merge, int):\n"
-        "            return _positions_op(ids, grid, video, step, self.config.merge)\n"
-        "        if video is not None:\n"
-    ) in made
-    assert (
-        "def _positions_op_fake(ids, grid, video, step, config_merge):\n"
-        "    return (\n"
-        "        torch.zeros(3, ids.shape[0], len(grid), dtype=ids.dtype),\n"
-        "        torch.empty((ids.shape[0],), dtype=torch.int64, device=ids.device).unsqueeze(1),\n"
-        "    )\n"
-    ) in made
+    for asked in ("torch.compiler.is_compiling()", "type(self).grid_of is Model.grid_of"):
+        assert asked in made
+    assert "isinstance(ids" not in made and "isinstance(self.config.merge, int)" in made
+    assert "            return _positions_op(ids, grid, video, step, self.config.merge)\n" in made
+    assert "        found[:, row, :length] = Model.grid_of(None, grid[row])\n" in made
+    assert "torch.empty((3, ids.shape[0], len(grid)), dtype=ids.dtype)" in made
+    assert "ids.new_empty((ids.shape[0], 1), dtype=torch.int64)" in made
     assert "video: torch.Tensor | None" in made and "cudagraph_unsafe" in made
+
+
+def test_it_compiles_to_one_graph_and_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, now = (_model(source, monkeypatch) for source in (_PROGRAM, _operator()))
+    torch._dynamo.reset()
+    compiled = torch.compile(now.positions, backend="eager", fullgraph=True)
+    for rows in (2, 3):
+        ids = torch.arange(rows * 7).reshape(rows, 7)
+        grid, video = torch.tensor([[1, 4]] * rows), torch.tensor([[1, 5]] * rows)
+        for given in ((ids, grid), (ids, grid, video, 4)):
+            for one, other in zip(compiled(*given), before.positions(*given), strict=True):
+                assert torch.equal(one, other) and one.dtype == other.dtype
+
+
+def _model(source: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = ModuleType("model_of_whole_numbers")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(source, "model.py", "exec", dont_inherit=True), vars(module))
+    model = module.Model()
+    model.config = SimpleNamespace(merge=2)
+    return model
 
 
 @pytest.mark.parametrize(
@@ -92,11 +116,8 @@ def test_a_function_of_whole_numbers_is_an_operator_in_compiled_code() -> None:
         ("            deltas.append(", "            if length:\n                break\n            deltas.append("),
         ("            deltas.append(", "            deltas.append(row)\n            deltas.append("),
         ("ids.shape[0], len(grid)", "int(ids[0, 0]), len(grid)"),
-        ("        merge = ", "        ids = ids[:1]\n        merge = "),  # Another size than that of the argument.
         ("return found, deltas", "return found[0], deltas"),
         ("        deltas = []\n", "        if step:\n            return found, found\n        deltas = []\n"),
-        ("    def positions", "    @torch.no_grad()\n    def positions"),
-        ("grid: torch.LongTensor", "grid: list[int] | torch.LongTensor"),
         ("self, sizes):\n", "self, sizes):\n        self.n = 1\n"),  # In the method that it calls.
     ],
 )
@@ -114,50 +135,3 @@ def test_what_does_more_or_makes_tensors_of_other_sizes_is_none(old: str, new: s
 )
 def test_what_is_no_whole_number_is_left_alone(known: dict[str, Value]) -> None:
     assert not _operator(known=known)
-
-
-_LOOP = """def wrapped(function):
-    def wrapper(self, **kwargs):
-        wanted = {comprehension}
-        return function(self, wanted)
-    return wrapper
-"""
-
-
-def _loop(comprehension: str, program: str = _LOOP) -> str:
-    text = program.replace("{comprehension}", comprehension)
-    return _proposed(text, {}, "wanted =", "Missing tp_iternext").get("comprehension-as-loop", "")
-
-
-def test_a_comprehension_is_a_loop_with_variables_of_its_own() -> None:
-    assert _loop("{f'a_{k}': kwargs.get(k, self.k) for k in self.names if k}") == _LOOP.replace(
-        "        wanted = {comprehension}\n",
-        "        wanted = {}\n"
-        "        for k_ in self.names:\n"
-        "            if k_:\n"
-        "                key_ = f'a_{k_}'\n"
-        "                wanted[key_] = kwargs.get(k_, self.k)\n",
-    ).replace("key_", "key")
-
-
-@pytest.mark.parametrize(
-    "comprehension",
-    [
-        "[k for a in self.names for k in a]",
-        "[lambda: k for k in self.names]",
-        "[k for k in wanted]",
-        "[[j for j in k] for k in self.names]",
-        "[(last := k) for k in self.names]",
-    ],
-)
-def test_a_comprehension_that_a_loop_is_not_the_same_as_stays(comprehension: str) -> None:
-    assert not _loop(comprehension)
-
-
-def test_a_comprehension_stays_where_an_exception_would_show_half_of_it() -> None:
-    program = _LOOP.replace("        wanted = {comprehension}\n", (
-        "        wanted = None\n        try:\n            wanted = {comprehension}\n        except KeyError:\n"
-        "            pass\n"
-    ))  # fmt: skip
-    text = program.replace("{comprehension}", "[self.k[k] for k in kwargs]").replace("wanted = None", "other = None")
-    assert "comprehension-as-loop" not in _proposed(text, {}, "wanted =", "Missing tp_iternext")

@@ -13,10 +13,10 @@ import libcst as cst
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.custom_operators import NO_CHANCE, Tail
 from dynalyze.fix.rewriting.signatures import called_by, giving, proposed_with_call, taking
-from dynalyze.fix.rewriting.sized_by_data import NO_CHANCE, Tail
-from dynalyze.fix.rewriting.whole_numbers import READS
 from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
 

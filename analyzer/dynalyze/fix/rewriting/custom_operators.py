@@ -1,6 +1,6 @@
-"""What a function works out of values where these decide how much it makes or what it does: positions of patches of
-images, boxes that overlap, the best assignment as SciPy finds it, crops. From some statement on it is a function of its
-own, and in compiled code an operator of torch, with a gradient where one goes through.
+"""What a function works out of values where these decide how much it makes or what it does: positions of tokens and of
+patches of images, boxes that overlap, the best assignment as SciPy finds it, crops. From some statement on it is a
+function of its own, and in compiled code an operator of torch, with a gradient where one goes through.
 
 It runs as it is there. Where it makes sizes that are not known before, the setting for operators of such sizes goes
 with it. What torch is told of types and sizes is looked at again when the operator runs.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,34 +21,32 @@ import libcst as cst
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.computing import READS, SCALARS, WHOLE, Function, chain_of, enclosing
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
-from dynalyze.fix.rewriting.made_tensors import dims_of, is_made_by_itself
-from dynalyze.fix.rewriting.operator_gradients import Taken, gradient_of
+from dynalyze.fix.rewriting.made_tensors import Made
+from dynalyze.fix.rewriting.operator_source import Taken, gradient_of, in_lines, space_of
 from dynalyze.fix.rewriting.signatures import taking
-from dynalyze.fix.rewriting.whole_numbers import (
-    READS,
-    WHOLE,
-    Function,
-    chain_of,
-    enclosing,
-    in_lines,
-    is_plain_tensor,
-    read_of,
-    space_of,
-)
+from dynalyze.fix.rewriting.taken import ANNOTATED, TENSOR, held_by, kind_of, may_lack, taken_by
 from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of
 
-_SCALARS = ("int", "float", "bool", "str")
-_OF_TORCH = ("dtype", "device")
 _REAL = ("float", "bfloat")
 _CUT_OFF = ("from_numpy", "tensor")
 _HOST = ("attempted to trace numpy", "Attempted to call function marked as skipped", "failed to convert numpy",
          "Attempted to inline function marked as skipped", "Unsupported function call", "Tensor.numpy()")  # fmt: skip
 _UNKNOWN = "size_"
+_MAYBE = f"{TENSOR} | None"
 NO_CHANCE = 16
 """Elements of two tensors from which on it is no chance that they have one size: torch is told that it is the same."""
+
+
+@rewriter("whole-numbers", *READS, rank=40, outer=True)
+def work_out_whole_numbers(site: Site) -> Iterator[Proposal]:
+    """`positions(ids, grid)`, which goes by the values of whole numbers and makes tensors of known size."""
+    tail = Tail.of(site, WHOLE)
+    if tail is not None and not tail.unknown:
+        yield Proposal("", tail.title, tail.in_operator(site))
 
 
 @rewriter("sized-by-data", *READS, *_HOST, rank=45, outer=True)
@@ -71,7 +70,8 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
 @dataclass(frozen=True)
 class Tail:
     """The statements of a function from `start` on, as a function of what they take: types by name, with those that
-    are `held` by its object, and the `known` tensors among it. `made` are the tensors that it returned when the program
+    are `held` by its object, and the `known` tensors among it. They call `methods` of it that read nothing of it.
+    `made` are the tensors that it returned when the program
     ran. Two results that had one size, of so many elements that it is `no_chance`, are told to have one.
     `differentiable` where a gradient goes through it.
     """
@@ -80,15 +80,16 @@ class Tail:
     start: int
     takes: dict[str, str]
     held: dict[str, str]
+    methods: tuple[str, ...]
     known: dict[str, Value]
     made: tuple[Value, ...]
     differentiable: bool = False
     no_chance: int = NO_CHANCE
 
     @classmethod
-    def of(cls, site: Site) -> Tail | None:
-        """The longest one that holds the line and only computes with whole numbers; else the shortest one that
-        computes with any, where no gradient goes through what it makes, or through all of it.
+    def of(cls, site: Site, only: Sequence[str] = ()) -> Tail | None:
+        """The longest one that holds the line and only computes with whole numbers; else, without `only` these, the
+        shortest one that computes with any, where no gradient goes through what it makes, or through all of it.
         """
         whole, returned = enclosing(site), site.values.get(RETURNED)
         torch = torch_name(site)
@@ -105,23 +106,26 @@ class Tail:
         returns = statements[-1].value
         if isinstance(returns, ast.Tuple) and len(returns.elts) != len(made):
             return None
-        starts = [start for start, first in enumerate(statements) if first.lineno <= site.line]
+        text = ast.get_docstring(whole.node) is not None
+        starts = [start for start, first in enumerate(statements) if first.lineno <= site.line and start >= text]
         is_cut_off, is_real = _is_cut_off(made, returns), all(each.dtype.startswith(_REAL) for each in made)
         innermost = site.called is None or cls.of(site.called) is None
-        of_any = innermost and (is_cut_off or is_real)
+        of_any = not only and innermost and (is_cut_off or is_real)
         for kinds, ordered in ((WHOLE, starts), ((), starts[::-1] if of_any else [])):
             for start in ordered:
-                takes = _taken(site, whole, start, kinds)
-                held = None if takes is None else _held(site, whole, start, takes, kinds)
-                if takes is None or held is None:
+                given = taken_by(site, whole, start, kinds)
+                held = None if given is None else held_by(site, whole, start, [*given], kinds)
+                if given is None or held is None:
                     continue
-                texts = {**{each: each for each in takes}, **{each: text for each, (text, _) in held.items()}}
-                takes |= {each: kind for each, (_, kind) in held.items()}
-                known = {each: site.values[texts[each]] for each, kind in takes.items() if kind == "Tensor"}
-                if known:
+                takes = {each: kind_of(value) or value.kind for each, value in given.items()}
+                takes |= {each: kind for each, (_, kind) in held.chains.items()}
+                takes |= {each: _MAYBE for each in may_lack(whole, start) if takes.get(each) in (TENSOR, "NoneType")}
+                known = {**given, **{each: site.values[text] for each, (text, _) in held.chains.items()}}
+                known = {each: value for each, value in known.items() if takes[each] == TENSOR}
+                if known and "NoneType" not in takes.values():
                     moved = any(each.dtype.startswith(_REAL) for each in known.values())
-                    return cls(whole, start, takes, {each: texts[each] for each in held}, known, made,
-                               moved and not is_cut_off)  # fmt: skip
+                    names = {each: text for each, (text, _) in held.chains.items()}
+                    return cls(whole, start, takes, names, held.methods, known, made, moved and not is_cut_off)
         return None
 
     @property
@@ -153,7 +157,8 @@ class Tail:
         body = cst.ensure_type(site.function.body, cst.IndentedBlock)
         asked = [f"{torch}.compiler.is_compiling()", *(f"{each} is not None" for each in given)]
         takes = {each: self.held.get(each, each) for each in self.takes}
-        asked += [f"isinstance({takes[each]}, {_class(kind, torch)})" for each, kind in self.takes.items()]
+        asked += [f"type({self.whole.me}).{each} is {_method(self.whole, each)}" for each in self.methods]
+        asked += self._asked(takes, torch)
         cut = [] if self.differentiable else [each for each in self.known if self.known[each].dtype not in WHOLE]
         detached = [f"{text}.detach()" if each in cut else text for each, text in takes.items()]
         called = statements_of(
@@ -168,6 +173,18 @@ class Tail:
         # Below the function, so that what goes to a function of its own stays on the lines where it was.
         return site.with_nodes(changes, import_of_torch(site), below=operator)
 
+    def _asked(self, takes: dict[str, str], torch: str) -> list[str]:
+        """Whether what is taken, as source, has the types that the operator is for: where no annotation says so."""
+        told = {each.arg: ast.unparse(each.annotation) for each in self.whole.arguments if each.annotation is not None}
+        asked = []
+        for name, kind in self.takes.items():
+            words = set(re.findall(r"\w+", told.get(takes[name], "")))
+            plain = kind == _MAYBE or not words & {"None", "Optional"}
+            if told.get(takes[name]) != kind and not (words and words <= ANNOTATED and plain):
+                check = f"isinstance({takes[name]}, {_class(kind.removesuffix(' | None'), torch)})"
+                asked.append(f"({takes[name]} is None or {check})" if kind == _MAYBE else check)
+        return asked
+
     def _operator(self, site: Site, torch: str, least: int, given: Sequence[str]) -> str:
         """The function, the operator that calls it, and its fake."""
         function = self.whole.label
@@ -178,7 +195,7 @@ class Tail:
         gives = [f"{torch}.Tensor"] * len(self.made)
         returns = gives[0] if len(gives) == 1 else f"tuple[{', '.join(gives)}]"
         sizes, unknown = self._sizes, [each for each in self.unknown if each not in given]
-        types = [self._type(each, torch) for each in self.made]
+        types = [self._type(number, each, torch) for number, each in enumerate(self.made)]
         fakes = [f"{self._maker(number, torch)}({_tuple(each)}, dtype={kind})"
                  for number, (each, kind) in enumerate(zip(sizes, types, strict=True))]  # fmt: skip
         called = f"_{function}_of({in_lines(list(self.takes), 1)})"
@@ -214,15 +231,20 @@ class Tail:
         )  # fmt: skip
 
     def _body(self, site: Site) -> str:
-        """The statements as they are, with arguments in the place of attributes of the object."""
+        """The statements as they are, with arguments in the place of attributes of the object, and without it."""
         lines = [each.encode() for each in site.text.splitlines()]
+        nodes = [node for each in self.statements for node in ast.walk(each)]
         names = {text: name for name, text in self.held.items()}
-        reads = [node for each in self.statements for node in ast.walk(each)
-                 if isinstance(node, ast.Attribute) and ast.unparse(node) in names]  # fmt: skip
-        for node in sorted(reads, key=lambda each: (each.lineno, each.col_offset), reverse=True):
-            line = lines[node.lineno - 1]
-            name = names[ast.unparse(node)].encode()
-            lines[node.lineno - 1] = line[: node.col_offset] + name + line[node.end_col_offset :]
+        put = {node: names[text] for node in nodes if isinstance(node, ast.Attribute)
+               and (text := ast.unparse(node)) in names}  # fmt: skip
+        methods = [(each,) for each in self.methods]
+        called = {node.func: "None, " if node.args or node.keywords else "None" for node in nodes
+                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                  and chain_of(node.func, self.whole.me) in methods}  # fmt: skip
+        for node in sorted([*put, *called], key=lambda each: (each.lineno, each.col_offset), reverse=True):
+            line, end = lines[node.lineno - 1], node.end_col_offset or 0
+            new = put[node] if node in put else f"{_method(self.whole, node.attr)}({called[node]}"
+            lines[node.lineno - 1] = line[: node.col_offset] + new.encode() + line[end + (node in called) :]
         first, last = self.statements[0].lineno - 1, self.whole.node.end_lineno
         return "\n".join(each.decode() for each in lines[first:last])
 
@@ -233,9 +255,16 @@ class Tail:
             for each, kind in self.takes.items()
         ]  # fmt: skip
 
-    def _type(self, made: Value, torch: str) -> str:
+    def _type(self, number: int, made: Value, torch: str) -> str:
+        returned = self._returned(number)
+        if returned is not None and (told := self._syntax.dtype(returned)):
+            return told
         given = [each for each, kind in self.takes.items() if kind == "dtype"]
         return given[0] if len(given) == 1 else f"{torch}.{made.dtype}"
+
+    @cached_property
+    def _syntax(self) -> Made:
+        return Made(self.statements[:-1], [each for each, kind in self.takes.items() if kind != _MAYBE])
 
     @cached_property
     def _sizes(self) -> list[list[str]]:
@@ -243,6 +272,10 @@ class Tail:
         found: list[list[str]] = []
         unknown = 0
         for number, each in enumerate(self.made):
+            sizes = self._known_sizes(number, each.dims or 0)
+            if all(sizes):
+                found.append(sizes)
+                continue
             twin = next((one for one in range(number) if _is_twin(self.made[one], each, self.no_chance)), None)
             if twin is not None:
                 found.append(found[twin])
@@ -250,7 +283,6 @@ class Tail:
             if given := self._sized_like(each):
                 found.append([f"{given}.shape[{dim}]" for dim in range(each.dims or 0)])
                 continue
-            sizes = self._known_sizes(number, each.dims or 0)
             for dim, size in enumerate(sizes):
                 sizes[dim] = size = size or self._size_of_given(each, dim)
                 if not size:
@@ -275,14 +307,13 @@ class Tail:
 
     def _known_sizes(self, number: int, dims: int) -> list[str]:
         returned = self._returned(number)
-        return [""] * dims if returned is None else dims_of(returned, self.statements[:-1], dims, set(self.takes))
+        return [""] * dims if returned is None else self._syntax.sizes(returned, dims)
 
     def _maker(self, number: int, torch: str) -> str:
         """What makes a tensor where the result is: beside what is taken, or where torch makes tensors by itself."""
         returned = self._returned(number)
-        tensor = next(each for each, kind in self.takes.items() if kind == "Tensor")
-        by_itself = returned is not None and is_made_by_itself(returned, self.statements, frozenset())
-        return f"{torch}.empty" if by_itself else f"{tensor}.new_empty"
+        by_itself = returned is not None and self._syntax.is_made_by_itself(returned)
+        return f"{torch}.empty" if by_itself else f"{next(iter(self.known))}.new_empty"
 
     def _returned(self, number: int) -> ast.expr | None:
         """A result as it is returned; None where one expression makes several."""
@@ -321,74 +352,13 @@ def _from_numbers(node: ast.expr | None) -> bool:
 
 
 def _class(kind: str, torch: str) -> str:
-    return kind if kind in _SCALARS else f"{torch}.{kind}"
+    return kind if kind in SCALARS else f"{torch}.{kind}"
+
+
+def _method(function: Function, name: str) -> str:
+    assert function.owner is not None
+    return f"{function.owner.name}.{name}"
 
 
 def _tuple(sizes: Sequence[str]) -> str:
     return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
-
-
-def _taken(site: Site, whole: Function, start: int, kinds: Sequence[str]) -> dict[str, str] | None:
-    """What the statements from `start` on take of the function, with types; None where one has none that fits. Tensors
-    have one of these dtypes, or any.
-    """
-    before, tail = whole.node.body[:start], whole.node.body[start:]
-    outer = [node.arg for node in ast.walk(whole.node.args) if isinstance(node, ast.arg)]
-    outer += [node.id for node in _names(before) if _is_set(node)]
-    named = _names(tail)
-    found: dict[str, str] = {}
-    for name in dict.fromkeys(outer):
-        if name != whole.me and any(node.id == name for node in named) and not _is_anew(tail, name):
-            kind = _kind(site.values.get(name), kinds)
-            if not kind or any(node.id == name and _is_set(node) and node.lineno < site.line for node in named):
-                return None  # What is known of it is what it was at the line.
-            found[name] = kind
-    return found
-
-
-def _names(statements: Sequence[ast.stmt]) -> list[ast.Name]:
-    return [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Name)]
-
-
-def _is_set(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
-def _is_anew(tail: Sequence[ast.stmt], name: str) -> bool:
-    """Whether the first statement that names a variable gives it a value of its own."""
-    for statement in tail:
-        named = [node for node in _names([statement]) if node.id == name]
-        if named:
-            return isinstance(statement, ast.Assign | ast.AnnAssign) and all(map(_is_set, named))
-    return False
-
-
-def _kind(value: Value | None, kinds: Sequence[str]) -> str:
-    if value is None:
-        return ""
-    if value.kind == "tensor":
-        return "Tensor" if is_plain_tensor(value, kinds) else ""
-    return value.kind if value.kind in (*_SCALARS, *_OF_TORCH) else ""
-
-
-def _held(
-    site: Site, whole: Function, start: int, takes: dict[str, str], kinds: Sequence[str]
-) -> dict[str, tuple[str, str]] | None:
-    """What the statements read of their object: names for it, with its text and type. None where they read something
-    else than they take, change anything else, or return before their end.
-    """
-    tail = whole.node.body[start:]
-    returns = [node for each in tail for node in ast.walk(each) if isinstance(node, ast.Return)]
-    if len(returns) != 1:
-        return None
-    me = [whole.me] if whole.me else []
-    arguments = ast.arguments([], [ast.arg(each) for each in [*me, *takes]], None, [], [], None, [])
-    made = ast.FunctionDef(whole.node.name, arguments, tail, [])
-    read = read_of(site, Function(made, whole.owner if me else None), tensors=kinds)
-    if read is None or read.methods:
-        return None
-    used = {node.id for node in _names(tail)} | top_names(site.text)
-    held = {"_".join(chain): (".".join([*me, *chain]), kind) for chain, kind in read.chains.items()}
-    over_lines = any(isinstance(node, ast.Attribute) and node.lineno != node.end_lineno and chain_of(node, whole.me)
-                     for each in tail for node in ast.walk(each))  # fmt: skip
-    return None if used & set(held) or len(held) < len(read.chains) or over_lines else held

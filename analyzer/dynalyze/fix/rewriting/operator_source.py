@@ -1,13 +1,33 @@
-"""The gradient of an operator that runs a function as it is, as source: another operator, which runs the function once
-more and goes back through it.
+"""Operators of torch that run functions as they are, as source. The gradient of one is another operator, which runs
+the function once more and goes back through it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from dynalyze.fix.rewriting.whole_numbers import in_lines
+from dynalyze.fix.sites import Site
+
+_LONG = 60
+
+
+def in_lines(parts: list[str], depth: int = 0, between: str = ", ") -> str:
+    """What stands between brackets, one below the other where there are more than a few."""
+    text = between.join(parts)
+    inner, outer = f"\n{'    ' * (depth + 1)}", f"\n{'    ' * depth}"
+    if len(text) < _LONG:
+        return text
+    word = between.strip()
+    lines = [f"{each}," for each in parts] if word == "," else [parts[0], *(f"{word} {each}" for each in parts[1:])]
+    return inner + inner.join(lines) + outer
+
+
+def space_of(site: Site) -> str:
+    """The namespace of operators that are made for a file."""
+    return re.sub(r"\W", "_", Path(site.broken.location.file).stem) or "program"
 
 
 class Taken(NamedTuple):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import libcst as cst
 
@@ -12,6 +10,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.harmless import function_name
+from dynalyze.fix.rewriting.operator_source import space_of
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 _NATIVE = ("Unsupported method call", "Unsupported function call", "Attempted to call function marked as skipped",
@@ -154,11 +153,10 @@ def _operator(
     torch = torch_name(site)
     takes = ", ".join(f"{each}: {kind}" for each, kind in parameters.items())
     gives = f"{torch}.Tensor" if returned == 1 else f"tuple[{', '.join([f'{torch}.Tensor'] * returned)}]"
-    space = re.sub(r"\W", "_", Path(site.broken.location.file).stem) or "program"
     whole = "".join(f"    {site.code(each).strip()}\n" for each in lines)
     faked = "".join(f"    {site.code(each).strip()}\n" for each in lines if each not in kernels)
     return (
-        f'\n\n@{torch}.library.custom_op("{space}::{site.function.name.value}", mutates_args=())\n'
+        f'\n\n@{torch}.library.custom_op("{space_of(site)}::{site.function.name.value}", mutates_args=())\n'
         f"def {name}({takes}) -> {gives}:\n{whole}"
         f"\n\n@{name}.register_fake\ndef {name}_fake({takes}) -> {gives}:\n{faked}"
     )
