@@ -38,6 +38,8 @@ _SOURCE: tuple[FixKind, ...] = ("source",)
 _ALL: tuple[FixKind, ...] = ("source", "setting")
 _NOTHING_COMPILED = "nothing is compiled then"
 _LEADS_ON = "the graph breaks at"
+_RAISES = "traced, the program's own calls: raises"
+_AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
@@ -111,18 +113,21 @@ class Search:
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
         self._refused: set[tuple[int, str, str]] = set()
+        self._open: dict[int, State] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Try to end each of these breaks; what is proved is kept for the next ones. Settings come after all changes of
-        source: one of them ends many breaks, and the program pays for it everywhere.
+        """Try to end each of these breaks; what is proved is kept for the next ones, and what a later one may have made
+        possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
+        program pays for it everywhere.
         """
-        for kinds in (_SOURCE, _ALL):
+        for kinds, what in ((_SOURCE, ""), (_SOURCE, _AGAIN), (_ALL, ", with settings")):
             self._kinds = kinds
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
                 if there is None or self._out_of_time:
                     continue  # An earlier fix ended it too, or nobody can tell any more.
-                what = "" if kinds == _SOURCE else ", with settings"
+                if what == _AGAIN and self._open.get(id(broken), self.state) is self.state:
+                    continue
                 self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}{what}")
                 attempts = list(self._attempts(broken, there))
                 best = next((each for each in attempts if each.status == "proved"), None)
@@ -206,7 +211,9 @@ class Search:
                 yield attempt
                 continue
             self._try(attempt, proposal, there, _DEEPEST)
-            if not attempt.reason.startswith(_LEADS_ON):
+            if attempt.reason.startswith((_LEADS_ON, _RAISES)):  # Another change may end what is met then.
+                self._open[id(broken)] = self.state
+            else:
                 self._refused.add((id(broken), proposal.source, str(proposal.settings)))
             yield attempt
             if attempt.status == "proved":

@@ -37,6 +37,7 @@ def positions(
     widths = grid[:, 1].repeat_interleave(counts)
     return torch.stack([(ends - torch.arange(counts.sum())) % widths, ends], dim=-1)
 """
+_REWRITES = ("output-size", "sized-by-caller", "empty-segments")
 _FORWARD = """
 def forward(x, grid, merge=2):
     found = positions(
@@ -64,7 +65,7 @@ def _proposed(
     inner = Site(broken, texts[0], lines[0], known)
     outer = GraphBreak("b1", None, broken.gb_type, "split", places[1], places[::-1])
     site = Site(outer, texts[1], lines[1], _CALLER if caller is None else caller, called=inner)
-    return [each for each in proposals(site, outer=True) if each.rewrite in ("output-size", "sized-by-caller")]
+    return [each for each in proposals(site, outer=True) if each.rewrite in _REWRITES]
 
 
 def _ran(source: str) -> dict[str, object]:
@@ -115,7 +116,7 @@ def test_a_known_number_of_rows_may_stand_for_one() -> None:
 def test_a_size_that_nobody_holds_goes_with_the_setting() -> None:
     called = _POSITIONS.replace("return torch.cat(found, dim=0)", "a = torch.cat(found).flatten()\n    return a, a[:3]")
     short = Value("tensor", "Tensor", "int64", 1, sizes=(3,))
-    proposal, *_ = _proposed(called, returned=Value("tuple", "Tensor", items=(_LONG, short)))
+    _, proposal = _proposed(called, returned=Value("tuple", "Tensor", items=(_LONG, short)))
     assert proposal.settings == {"capture_dynamic_output_shape_ops": True} and "size_0=x.shape[0]" in proposal.source
 
 
@@ -123,3 +124,76 @@ def test_a_size_that_nobody_holds_goes_with_the_setting() -> None:
 def test_nothing_is_told_that_is_not_known(name: str, rows: int) -> None:
     caller = {name: Value("tensor", "Tensor", "float32", 2, sizes=(rows, 20))}
     assert not _proposed(_POSITIONS, caller=caller) and not _proposed(_REPEATED, caller=caller)
+
+
+_SEGMENTED = """
+import torch
+
+
+def ends_of(grid, device=None):
+    lengths = torch.repeat_interleave(grid[:, 1] * 2, grid[:, 0])
+    return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+
+def segments_of(grid, config=None):
+    ends = ends_of(grid)
+    return ends, config
+
+
+def forward(x, grid):
+    ends, _ = segments_of(grid)
+    segment = torch.searchsorted(ends[1:], torch.arange(x.shape[0]), right=True)
+    return x * segment[:, None]
+"""
+
+
+def test_segments_are_filled_with_empty_ones_through_those_who_call() -> None:
+    marks = ("repeat_interleave(", "= ends_of(", "= segments_of(")
+    lines = [next(n for n, text in enumerate(_SEGMENTED.splitlines(), 1) if mark in text) for mark in marks]
+    places = [Location("model.py", line, None, "f") for line in lines]
+    ends = Value("tensor", "Tensor", "int64", 1, sizes=(6,))
+    inner = None
+    for place, known in zip(places, ({RETURNED: ends}, {}, {"x": _CALLER["x"]}), strict=True):
+        broken = GraphBreak("b1", None, "Dynamic shape operator", "split", place, places[::-1])
+        grid = {"grid": _CALLED["grid"], "torch": _CALLED["torch"]}
+        inner = Site(broken, _SEGMENTED, place.line, {**grid, **known}, called=inner)
+    assert inner is not None
+    proposal, *_ = [each for each in proposals(inner, outer=True) if each.rewrite in _REWRITES]
+    assert "ends = ends_of(grid, most=most)" in proposal.source and not proposal.settings
+    before, now = (_ran(text)["forward"] for text in (_SEGMENTED, proposal.source))
+    torch._dynamo.reset()
+    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+    for grid in (torch.tensor([[2, 3], [3, 2]]), torch.tensor([[5, 1], [7, 3]])):
+        x = torch.randn(int(2 * grid.prod(1).sum()), 7)
+        wanted = before(x, grid)  # type: ignore[operator]
+        assert torch.equal(compiled(x, grid), wanted) and torch.equal(now(x, grid), wanted)  # type: ignore[operator]
+    with pytest.raises(RuntimeError):
+        compiled(torch.randn(20, 7), torch.tensor([[21, 3], [4, 2]]))
+
+
+def test_a_list_whose_length_nobody_knows_is_filled_with_its_last_element() -> None:
+    called = """
+def positions(grid, kwargs=None):
+    places, ends = [], [0]
+    for h, w in grid.tolist():
+        places.append(torch.arange(h * w))
+        ends.extend([ends[-1] + w * (row + 1) for row in range(h)])
+    return torch.cat(places), torch.tensor(ends, device=grid.device)
+"""
+    forward = """
+def forward(x, grid, merge=2):
+    found = positions(grid)
+    segment = torch.searchsorted(found[1][1:], torch.arange(x.shape[0]), right=True)
+    return x * (found[0] + segment)[:, None]
+"""
+    ends = Value("tensor", "Tensor", "int64", 1, sizes=(7,))
+    proposal, with_setting = _proposed(called, forward, returned=Value("tuple", "Tensor", items=(_LONG, ends)))
+    assert not proposal.settings and with_setting.settings
+    assert "positions(grid, size_0=x.shape[0], size_1=x.shape[0] + 1)" in proposal.source
+    before, now = (_ran(text)["forward"] for text in (f"import torch\n{called}{forward}", proposal.source))
+    torch._dynamo.reset()
+    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+    for grid in (torch.tensor([[2, 3], [4, 2]]), torch.tensor([[3, 5], [1, 2]])):
+        x = torch.randn(int(grid.prod(1).sum()), 7)
+        wanted = before(x, grid)  # type: ignore[operator]
+        assert torch.equal(compiled(x, grid), wanted) and torch.equal(now(x, grid), wanted)  # type: ignore[operator]

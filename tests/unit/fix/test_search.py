@@ -180,6 +180,21 @@ def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Pa
     assert "it returns a tensor" in attempts[1].reason
 
 
+def test_what_raises_is_tried_again_after_a_later_change(file: Path) -> None:
+    """Without the change of `.item()` what is made of the print does not compile."""
+    prover = FakeProver(plain_breaks(file))
+
+    def found(text: str, proof: dict[str, Any]) -> None:
+        if ".item()" in text:
+            proof["own"]["traced"] |= {"equality": "different", "why": "raises TorchRuntimeError: no elements"}
+
+    prover.found = found
+    search, attempts = searched(file, prover)
+    proved = [each for each in attempts if each.status == "proved"]
+    assert [each.broken.location.line for each in proved] == [6, 5] and {each.kind for each in proved} == {"source"}
+    assert search.state.compiled.breaks == []
+
+
 def test_an_effect_is_lost_only_where_the_change_says_so(file: Path) -> None:
     for effect, status in [("not printed any more: 'seen'", "proved"), ("not opened any more: 'log.txt'", "rejected")]:
         prover = FakeProver(plain_breaks(file))

@@ -149,9 +149,19 @@ class Tail:
             if size.startswith(_UNKNOWN)
         }  # fmt: skip
 
-    def in_operator(self, site: Site, least: int = 0, given: Sequence[str] = ()) -> str:
+    @property
+    def lists(self) -> dict[str, int]:
+        """Those that are how many whole numbers a result has, which has one dimension."""
+        own = [sizes[0] for each, sizes in zip(self.made, self._sizes, strict=True)
+               if each.dims == 1 and each.dtype in WHOLE]  # fmt: skip
+        return {size: number for size, number in self.unknown.items() if size in own}
+
+    def in_operator(
+        self, site: Site, least: int = 0, given: Sequence[str] = (), filled: Sequence[str] = ()
+    ) -> str:  # fmt: skip
         """The file with the operator, and the function calling it in compiled code. Sizes that nobody knows are `least`
-        or more; those that are `given` are arguments of the function.
+        or more; those that are `given` are arguments of the function. Lists of a `filled` size are filled up to it with
+        their last element.
         """
         function, torch = self.whole.label, torch_name(site)
         body = cst.ensure_type(site.function.body, cst.IndentedBlock)
@@ -167,7 +177,7 @@ class Tail:
         )
         new = body.with_changes(body=[*body.body[: self.start], *called])
         changes: Changes = {body: new, site.function.params: taking(site.function, given)}
-        operator = self._operator(site, torch, least, given)
+        operator = self._operator(site, torch, least, given, filled)
         if self.whole.owner is not None:
             return site.with_nodes(changes, import_of_torch(site) + operator)
         # Below the function, so that what goes to a function of its own stays on the lines where it was.
@@ -185,7 +195,9 @@ class Tail:
                 asked.append(f"({takes[name]} is None or {check})" if kind == _MAYBE else check)
         return asked
 
-    def _operator(self, site: Site, torch: str, least: int, given: Sequence[str]) -> str:
+    def _operator(
+        self, site: Site, torch: str, least: int, given: Sequence[str], filled: Sequence[str]
+    ) -> str:  # fmt: skip
         """The function, the operator that calls it, and its fake."""
         function = self.whole.label
         name = f"_{function}_op"
@@ -212,6 +224,8 @@ class Tail:
                     checks.append(f"{each}.shape[{dim}] == {known[size]}")
                 elif least:
                     checks.append(f"{each}.shape[{dim}] >= {least}")
+        ends = "".join(f"    {each} = {torch}.cat([{each}, {each}[-1:].expand({own[0]} - {each}.shape[0])])\n"
+                       for each, own in zip(names, sizes, strict=True) if own[:1] and own[0] in filled)  # fmt: skip
         copies = [f"{each}.clone(memory_format={torch}.contiguous_format)" for each in names]
         bound = f"min={least}" if least else ""
         news = "".join(f"    {each} = {torch}.library.get_ctx().new_dynamic_size({bound})\n" for each in unknown)
@@ -220,7 +234,7 @@ class Tail:
             f"@{torch}.library.custom_op(\n"
             f'    "{space_of(site)}::{function}", mutates_args=(), tags={torch}.Tag.cudagraph_unsafe\n)\n'
             f"def {name}({in_lines([*takes, *sized])}) -> {returns}:\n"
-            f"    {', '.join(names)} = {called}\n"
+            f"    {', '.join(names)} = {called}\n{ends}"
             f"    if not ({in_lines(checks, 1, ' and ')}):\n"
             f'        raise RuntimeError("{function} makes something else than its fake says")\n'
             f"    return {copies[0] if plain else f'({in_lines(copies, 1)})'}\n\n\n"

@@ -12,7 +12,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.purity import pure
-from dynalyze.fix.rewriting.signatures import called_by, proposed_with_call, taking
+from dynalyze.fix.rewriting.signatures import paths_below, proposed_with_call, taking
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _WHOLE, _SIZES = "undivided", "part_sizes"
@@ -21,10 +21,12 @@ _WHOLE, _SIZES = "undivided", "part_sizes"
 @rewriter("undivided-parts", *READS, rank=42, outer=True)
 def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
     """`torch.split(x, counts.tolist())`, and in the caller `torch.cat(parts)`: one part, which is x."""
-    inner = called_by(site)
-    split = None if inner is None else _Split.of(inner)
-    joined = _Joined(site)
-    if inner is None or split is None or not joined.all_of(split.attributes):
+    path = next(paths_below(site), None)
+    if path is None or len(path) > 1:  # What lies between may do more with the parts.
+        return
+    (inner,) = path
+    split, joined = _Split.of(inner), _Joined(site)
+    if split is None or not joined.all_of(split.attributes):
         return
     keeper = joined.keeper_of(inner.function.name.value)
     if keeper is None:
@@ -50,7 +52,7 @@ def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
     title = f"Ask `{inner.function.name.value}` for one part, since the parts are joined again"
     if keeper in {each.name.value for each in site.function.params.params}:
         title += f"; `{keeper}` holds it too, where a caller gives one"
-    yield from proposed_with_call(site, inner, inner.at(text, inner.line), {_WHOLE: "True"}, title)
+    yield from proposed_with_call(site, path, text, {_WHOLE: "True"}, title)
 
 
 @dataclass(frozen=True)

@@ -18,34 +18,52 @@ _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 _SPACE, _NOTHING = cst.SimpleWhitespace(" "), cst.SimpleWhitespace("")
 
 
-def called_by(site: Site) -> Site | None:
-    """The site in the function that the line calls by its name, through decorators or not, where it may get more
-    arguments: no class derived from that of a method has one of the same name.
+def paths_below(site: Site) -> Iterator[list[Site]]:
+    """The functions that the line calls, each called by the one before by its name, through decorators or not, down to
+    one that may get more arguments: the longest way first. No class derived from that of a method has one of the same
+    name.
     """
-    inner = site.called
+    path, here, inner = list[Site](), site, site.called
     while inner is not None:
         name = inner.function.name.value
-        if len(_calls(site, name)) == 1:
-            return None if _is_overridden(inner.text, name) else inner
+        if len(_calls(here, name)) == 1:
+            if _is_overridden(inner.text, name):
+                break
+            path, here = [*path, inner], inner
         inner = inner.called
-    return None
+    for length in range(len(path), 0, -1):
+        yield path[:length]
 
 
 def proposed_with_call(
-    site: Site, inner: Site, changed: Site, given: Mapping[str, str], title: str,
+    site: Site, path: Sequence[Site], changed: str, given: Mapping[str, str], title: str,
     settings: Mapping[str, object] | None = None,
 ) -> Iterator[Proposal]:  # fmt: skip
-    """The change of the function of `inner`, whose file is `changed` already, and of the line that calls it."""
-    here, others = site, {inner.broken.location.file: changed.text}
-    if site.broken.location.file in others:  # One text holds both changes.
-        line = next((now for now, was in line_map(inner.text, changed.text).items() if was == site.line), None)
+    """The change of the last function of the path, whose file is `changed` already, and of the lines that lead to it:
+    those between hand on what the first one gives.
+    """
+    texts = {path[-1].broken.location.file: changed}
+    above = [site, *path[:-1]]
+    for caller, callee in zip(reversed(above), reversed(path), strict=True):
+        file = caller.broken.location.file
+        text = texts.get(file, caller.text)
+        line = next((now for now, was in line_map(caller.text, text).items() if was == caller.line), None)
         if line is None:
             return
-        here, others = site.at(changed.text, line), {}
-    (call,) = _calls(here, inner.function.name.value)
-    yield Proposal(
-        "", title, here.with_nodes({call: giving(call, given)}), others=others, settings=dict(settings or {})
-    )
+        here = caller.at(text, line)
+        calls = _calls(here, callee.function.name.value)
+        taken = {each.value for each in walk(here.function) if isinstance(each, cst.Name)}
+        if len(calls) != 1 or (caller is not site and taken & set(given)):
+            return
+        if caller is site:
+            texts[file] = here.with_nodes({calls[0]: giving(calls[0], given)})
+        else:
+            handed = {name: name for name in given}
+            texts[file] = here.with_nodes({
+                calls[0]: giving(calls[0], handed), here.function.params: taking(here.function, list(given)),
+            })  # fmt: skip
+    source = texts.pop(site.broken.location.file)
+    yield Proposal("", title, source, others=texts, settings=dict(settings or {}))
 
 
 def _calls(site: Site, name: str) -> list[cst.Call]:

@@ -15,26 +15,90 @@ from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.custom_operators import NO_CHANCE, Tail
-from dynalyze.fix.rewriting.signatures import called_by, giving, proposed_with_call, taking
+from dynalyze.fix.rewriting.signatures import giving, paths_below, proposed_with_call, taking
 from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
+from dynalyze.text.amounts import listed
 
-_SIZE = "size"
+_SIZE, _MOST, _FILLED = "size", "most", "_with_empty_segments"
+_FILLING = f"""
+
+def {_FILLED}(lengths, counts, most):
+    rest = most - counts.sum()
+    torch._assert_async(rest >= 0, "there are more segments than the most that is told")
+    lengths = torch.nn.functional.pad(lengths, (0, 1))
+    return torch.repeat_interleave(lengths, torch.cat([counts, rest[None]]), output_size=most)
+"""
 
 
 @rewriter("output-size", *READS, rank=43, outer=True)
 def tell_how_often(site: Site) -> Iterator[Proposal]:
     """`torch.repeat_interleave(x, counts)` with `output_size`, and `torch.arange(counts.sum())` of the same."""
-    inner = called_by(site)
-    counts = "" if inner is None else _counts(inner)
-    if inner is None or not counts:
-        return
-    returned, named = inner.values.get(RETURNED), walk(inner.function, lambda node: isinstance(node, cst.Name))
-    made = () if returned is None else returned.items or (returned,)
-    size = next((size for each in made for number in each.sizes[:1] if (size := _size(site, number))), "")
-    if not size or _SIZE in map(inner.code, named):
-        return
+    for path in paths_below(site):
+        inner = path[-1]
+        returned = inner.values.get(RETURNED)
+        made = () if returned is None else returned.items or (returned,)
+        size = next((size for each in made for number in each.sizes[:1] if (size := _size(site, number))), "")
+        if size and (counts := _counts(inner)) and not _has_name(inner, _SIZE):
+            title = f"Tell `{inner.function.name.value}` how many elements its `repeat_interleave` makes, which "
+            yield from proposed_with_call(
+                site, path, _with_output_size(inner, counts), {_SIZE: size}, f"{title}compiled code checks"
+            )
+
+
+@rewriter("sized-by-caller", *READS, rank=44, outer=True)
+def tell_the_size(site: Site) -> Iterator[Proposal]:
+    """`positions(grid)` beside `x`, which has a row for each: `positions(grid, size_0=x.shape[0])`."""
+    for path in paths_below(site):
+        inner = path[-1]
+        tail = Tail.of(inner)
+        given = {} if tail is None else {name: size for name, number in tail.unknown.items()
+                                         if (size := _size(site, number))}  # fmt: skip
+        if tail is None or {node.arg for node in tail.whole.arguments} & set(tail.unknown):
+            continue
+        most = {name: size for name, number in tail.lists.items()
+                if name not in given and (size := _most(site, number))}  # fmt: skip
+        title = f"{tail.title}, and tell it the size, which compiled code checks"
+        if most and len({**given, **most}) == len(tail.unknown):
+            changed = tail.in_operator(inner, given=[*given, *most], filled=list(most))
+            told = f"{title}: {listed([*most.values()])} at most, its last element again where there are fewer"
+            yield from proposed_with_call(site, path, changed, {**given, **most}, told)
+        if given:
+            settings = READS_SIZES if len(given) < len(tail.unknown) else {}
+            changed = tail.in_operator(inner, given=list(given))
+            yield from proposed_with_call(site, path, changed, given, title, settings)
+
+
+@rewriter("empty-segments", *READS, rank=44, outer=True)
+def fill_with_empty_segments(site: Site) -> Iterator[Proposal]:
+    """`torch.repeat_interleave(lengths, counts)` of segments beside `x`, which has a row or more for each: as many
+    lengths as `x` has rows, of which the last are 0. That nothing is done with empty segments shows in the proof.
+    """
+    for path in paths_below(site):
+        inner = path[-1]
+        made, call = inner.values.get(RETURNED), _interleaved(inner)
+        most = "" if made is None or made.dims != 1 else _most(site, made.sizes[0], more="")
+        if call is None or not most or _has_name(inner, _MOST) or _FILLED in top_names(inner.text):
+            continue
+        torch = torch_name(inner)
+        choice = cst.parse_expression(
+            f"{inner.code(call)} if {_MOST} is None or not {torch}.compiler.is_compiling() else "
+            f"{_FILLED}({', '.join(inner.code(each.value) for each in call.args)}, {_MOST})"
+        )
+        top = import_of_torch(inner) + _FILLING.replace("torch.", f"{torch}.")
+        changed = inner.with_nodes({call: choice, inner.function.params: taking(inner.function, [_MOST])}, top)
+        title = f"Let `{inner.function.name.value}` make {most} segments in compiled code, the last of them empty"
+        yield from proposed_with_call(site, path, changed, {_MOST: most}, title)
+
+
+def _has_name(inner: Site, name: str) -> bool:
+    return any(isinstance(node, cst.Name) and node.value == name for node in walk(inner.function))
+
+
+def _with_output_size(inner: Site, counts: str) -> str:
+    """The file of a function that is told the sum of `counts` as its argument `size`."""
     changes: Changes = {inner.function.params: taking(inner.function, [_SIZE])}
     for node in walk(inner.function):
         if isinstance(node, cst.Call) and _repeats(inner, node) == counts:
@@ -46,31 +110,13 @@ def tell_how_often(site: Site) -> Iterator[Proposal]:
     changed = inner.at(inner.with_nodes(changes, import_of_torch(inner)), 0)
     shift = len(changed.text.splitlines()) - len(inner.text.splitlines())
     changed = inner.at(changed.text, min(lines) + shift)
-    torch, name = torch_name(inner), inner.function.name.value
+    torch = torch_name(inner)
     (check,) = statements_of(
         f"if {_SIZE} is not None and {torch}.compiler.is_compiling():\n"
         f'    {torch}._assert_async({counts}.sum() == {_SIZE}, "the sum of {counts} is not the size given")\n'
         f"else:\n    {_SIZE} = None\n"
     )
-    text = changed.with_statement(check, changed.statement.with_changes(leading_lines=[]))
-    title = f"Tell `{name}` how many elements its `repeat_interleave` makes, which compiled code checks"
-    yield from proposed_with_call(site, inner, inner.at(text, inner.line), {_SIZE: size}, title)
-
-
-@rewriter("sized-by-caller", *READS, rank=44, outer=True)
-def tell_the_size(site: Site) -> Iterator[Proposal]:
-    """`positions(grid)` beside `x`, which has a row for each: `positions(grid, size_0=x.shape[0])`."""
-    inner = called_by(site)
-    tail = None if inner is None else Tail.of(inner)
-    if inner is None or tail is None:
-        return
-    given = {name: size for name, number in tail.unknown.items() if (size := _size(site, number))}
-    if given and not {node.arg for node in tail.whole.arguments} & set(given):
-        changed = inner.at(tail.in_operator(inner, given=list(given)), inner.line)
-        settings = READS_SIZES if len(given) < len(tail.unknown) else {}
-        yield from proposed_with_call(
-            site, inner, changed, given, f"{tail.title}, and tell it the size, which compiled code checks", settings
-        )
+    return changed.with_statement(check, changed.statement.with_changes(leading_lines=[]))
 
 
 def _counts(inner: Site) -> str:
@@ -79,6 +125,15 @@ def _counts(inner: Site) -> str:
         if isinstance(node, cst.Call) and (counts := _repeats(inner, node) or _summed(inner, node)):
             return counts if inner.is_tensor(cst.parse_expression(counts)) else ""
     return ""
+
+
+def _interleaved(inner: Site) -> cst.Call | None:
+    """The call `torch.repeat_interleave(lengths, counts)` of the line that breaks."""
+    for node in walk(inner.statement):
+        if isinstance(node, cst.Call) and called(node) == "repeat_interleave" and len(node.args) == 2:
+            of_torch = isinstance(node.func, cst.Attribute) and inner.code(node.func.value) == torch_name(inner)
+            return node if of_torch and all(each.keyword is None for each in node.args) else None
+    return None
 
 
 def _repeats(inner: Site, call: cst.Call) -> str:
@@ -109,6 +164,15 @@ def _size(site: Site, number: int) -> str:
         for dim, size in enumerate(_counted_sizes(local[name])):
             if size == number * times:
                 return f"{name}.shape[{dim}] // {factor}" if factor else f"{name}.shape[{dim}]"
+    return ""
+
+
+def _most(site: Site, number: int, more: str = " + 1") -> str:
+    """The rows of the first tensor that the function takes and that has as many as this number, or more."""
+    for each in site.function.params.params:
+        value = site.values.get(each.name.value)
+        if value is not None and value.kind == "tensor" and value.sizes and value.sizes[0] >= max(number, NO_CHANCE):
+            return f"{each.name.value}.shape[0]{more}"
     return ""
 
 
