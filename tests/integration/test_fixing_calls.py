@@ -333,3 +333,37 @@ def f(x, lengths):
             torch.testing.assert_close(got, wanted)
             slopes = torch.autograd.grad(got, [x, fixed["crops"].scale])
             torch.testing.assert_close(slopes, torch.autograd.grad(wanted, [x, was["crops"].scale]))
+
+
+def test_a_matcher_takes_a_list_of_numbers_and_gives_a_list_of_pairs(tmp_path: Path) -> None:
+    """As that of DETR: the best target of each query, for each image."""
+    from fixing_in_process import search
+
+    source = """
+import numpy as np
+import torch
+
+
+class Matcher(torch.nn.Module):
+    @torch.no_grad()
+    def forward(self, outputs, targets):
+        cost = torch.cdist(outputs.flatten(0, 1), torch.cat([each["boxes"] for each in targets]))
+        cost = cost.view(*outputs.shape[:2], -1).cpu()
+        sizes = [len(each["boxes"]) for each in targets]
+        found = [np.lexsort(part[number].numpy().T[::-1]) for number, part in enumerate(cost.split(sizes, -1))]
+        return [(torch.as_tensor(each[:size]), torch.arange(size)) for each, size in zip(found, sizes)]
+
+
+matcher = Matcher()
+
+
+def f(outputs, targets):
+    loss = 0.0
+    for number, (query, target) in enumerate(matcher(outputs, targets)):
+        loss = loss + (outputs[number][query] - targets[number]["boxes"][target]).abs().mean()
+    return loss
+"""
+    inputs = '(torch.randn(2, 6, 4, requires_grad=True), [{"boxes": torch.randn(n, 4)} for n in (3, 2)])'
+    found = search(source, inputs, tmp_path, training=True)
+    assert found.before.breaks and not found.after.breaks and not found.settings
+    assert "the sizes of its results are those in sizes" in found.proved[-1].title

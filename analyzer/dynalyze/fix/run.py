@@ -246,7 +246,8 @@ class Road:
         assert fixed is not None
         names = {id(broken): name for name, broken in wanted.items()}
         root = working_folder()
-        for number, each in enumerate(attempts, 1):
+        last = {(id(each.broken), each.title): each for each in attempts}  # What was tried again counts as it was then.
+        for number, each in enumerate(last.values(), 1):
             known = {**search.originals, **each.before.texts}  # With files that only a later change led to.
             report.fixes.append(fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at))
         fixed.kept = [each.id for each in report.fixes if each.status == "proved"]

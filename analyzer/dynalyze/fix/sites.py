@@ -35,7 +35,7 @@ class NoSite(Exception):
 class Value:
     """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
     says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements, and
-    `items` are those of a short one of tensors; of a whole number, `number` is its value.
+    `items` are those of a short one of tensors, of tuples or of whole numbers; of such a number, `number` is its value.
     """
 
     kind: str

@@ -99,7 +99,7 @@ def test_what_does_more_than_compute_is_left_alone(old: str, new: str) -> None:
     "known",
     [
         {"grid": Value("tensor", "Tensor", "float32", 2), RETURNED: Value("tensor", "Tensor", "complex64", 2)},
-        {"merge": Value("list", "int")},
+        {"merge": Value("list", "str")},
         {RETURNED: Value("tuple")},
         {RETURNED: Value("tensor", "Subclass", "int64", 2)},
     ],
@@ -239,3 +239,54 @@ def test_a_result_of_the_size_of_what_is_given_is_told_to_have_that() -> None:
     known = {"x": x, "np": Value("module", "numpy"), "KERNEL": Value("list", "float"), RETURNED: x}
     (only,) = _of_floats(_SMOOTHED, "np.convolve", known)
     assert "has the size of x, which compiled code checks" in only.title
+
+
+_MATCHED = """import torch
+
+
+def best(cost):
+    return [column.index(min(column)) for column in cost.t().tolist()]
+
+
+def matched(outputs, targets):
+    cost = torch.cdist(outputs.flatten(0, 1), torch.cat(targets)).view(*outputs.shape[:2], -1)
+    sizes = [len(each) for each in targets]
+    # Taken as they are.
+    rows = [best(part[number]) for number, part in enumerate(cost.split(sizes, -1))]
+    return [(torch.as_tensor(each), torch.as_tensor(sorted(each))) for each in rows]
+
+
+def forward(outputs, targets):
+    return torch.cat([outputs[at][i] - targets[at] + j[:, None] for at, (i, j) in enumerate(matched(outputs, targets))])
+"""
+
+
+def _pair(size: int) -> Value:
+    one = Value("tensor", "Tensor", "int64", 1, sizes=(size,))
+    return Value("tuple", "Tensor", items=(one, one))
+
+
+@pytest.mark.parametrize("told", ["targets", "sizes"])
+def test_lists_go_in_and_lists_of_tuples_come_out(told: str) -> None:
+    sizes = Value("list", "int", items=(Value("int", number=3), Value("int", number=2)))
+    targets = tuple(Value("tensor", "Tensor", "float32", 2, sizes=(size, 4)) for size in (3, 2))
+    known = {"cost": Value("tensor", "Tensor", "float32", 3, sizes=(2, 6, 5)), "torch": Value("module", "torch"),
+             "outputs": Value("tensor", "Tensor", "float32", 3), "targets": Value("list", "Tensor", items=targets),
+             "sizes": sizes, RETURNED: Value("list", "tuple", items=(_pair(3), _pair(2)))}  # fmt: skip
+    (only,) = _of_floats(_MATCHED, "rows = " if told == "sizes" else "sizes = ", known)
+    assert not only.settings and f"the sizes of its results are those in {told}" in only.title
+    assert "-> list[torch.Tensor]:" in only.source and ("sizes: list[int]" in only.source) == (told == "sizes")
+    before, now = _ran(_MATCHED)["forward"], _ran(only.source)["forward"]
+    torch._dynamo.reset()
+    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
+    for counts in ((3, 2), (1, 4, 2)):
+        outputs = torch.randn(len(counts), 6, 4, requires_grad=True)
+        targets = [torch.randn(count, 4) for count in counts]
+        wanted = before(outputs, targets)  # type: ignore[operator]
+        assert torch.equal(compiled(outputs, targets), wanted) and torch.equal(now(outputs, targets), wanted)  # type: ignore[operator]
+
+
+def test_a_list_whose_length_nothing_tells_is_left_alone() -> None:
+    known = {"cost": Value("tensor", "Tensor", "float32", 3, sizes=(7, 6, 5)), "torch": Value("module", "torch"),
+             "sizes": Value("list", "int"), RETURNED: Value("list", "tuple", items=(_pair(3), _pair(2)))}  # fmt: skip
+    assert not _of_floats(_MATCHED, "rows = ", known)

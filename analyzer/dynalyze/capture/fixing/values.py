@@ -94,8 +94,8 @@ def described(value: Any) -> dict[str, Any]:
         kind = "class" if isinstance(value, type) else "function"
         return {"kind": kind, "name": f"{_public(value, module)}.{name}" if module else str(name)}
     if isinstance(value, (list, tuple)) and value and len({type(each) for each in value}) == 1:
-        tensors = isinstance(value[0], torch.Tensor) and len(value) <= _MOST_ITEMS
-        items = {"items": [described(each) for each in value]} if tensors else {}
+        told = isinstance(value[0], torch.Tensor | tuple) or type(value[0]) is int
+        items = {"items": [described(each) for each in value]} if told and len(value) <= _MOST_ITEMS else {}
         return {"kind": type(value).__name__, "name": type(value[0]).__name__, **items}
     return {"kind": type(value).__name__, **({"number": value} if type(value) is int else {})}
 

@@ -59,6 +59,13 @@ class Function:
     owner: ast.ClassDef | None
 
     @property
+    def name(self) -> str:
+        """As people say it: a method `forward` with its class."""
+        if self.owner is None or self.node.name != "forward":
+            return self.node.name
+        return f"{self.owner.name}.forward"
+
+    @property
     def label(self) -> str:
         """What operators that are made of it are called after: a method `forward` after its class."""
         if self.owner is None or self.node.name != "forward":

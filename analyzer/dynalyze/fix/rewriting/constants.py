@@ -216,16 +216,17 @@ class _Put(cst.CSTTransformer):
 
 
 def top_names(text: str) -> set[str]:
-    """What stands at the top of a file: names imported, defined and assigned there."""
+    """What stands at the top of a file: names imported, defined and assigned there, under a condition or not."""
     found: set[str] = set()
     for each in ast.parse(text).body:
-        if isinstance(each, ast.Import | ast.ImportFrom):
-            found.update((alias.asname or alias.name).partition(".")[0] for alias in each.names)
-        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(each.name)
-        else:
-            found.update(node.id for node in ast.walk(each) if isinstance(node, ast.Name)
-                         and isinstance(node.ctx, ast.Store))  # fmt: skip
+        is_definition = isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        for node in [each] if is_definition else ast.walk(each):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
     return found
 
 

@@ -16,8 +16,9 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
-from dynalyze.fix.rewriting.custom_operators import NO_CHANCE, Tail
+from dynalyze.fix.rewriting.custom_operators import tail_of
 from dynalyze.fix.rewriting.signatures import giving, paths_below, proposed_with_call, taking
+from dynalyze.fix.rewriting.tails import NO_CHANCE
 from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
 from dynalyze.text.amounts import listed
@@ -53,7 +54,7 @@ def tell_the_size(site: Site) -> Iterator[Proposal]:
     """`positions(grid)` beside `x`, which has a row for each: `positions(grid, size_0=x.shape[0])`."""
     for path in paths_below(site):
         inner = path[-1]
-        tail = Tail.of(inner)
+        tail = tail_of(inner)
         given = {} if tail is None else {name: size for name, number in tail.unknown.items()
                                          if (size := _size(site, number))}  # fmt: skip
         if tail is None or {node.arg for node in tail.whole.arguments} & set(tail.unknown):

@@ -13,7 +13,7 @@ from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.made_tensors import is_set
 from dynalyze.fix.sites import Site, Value
 
-TENSOR = "Tensor"
+TENSOR, TENSORS, NUMBERS = "Tensor", "list[Tensor]", "list[int]"
 ANNOTATED = frozenset({"torch", TENSOR, "LongTensor", "IntTensor", "BoolTensor", "None", "Optional", "Union"})
 """The words of annotations that say that an argument is a tensor, or None."""
 _OF_TORCH = ("dtype", "device")
@@ -61,7 +61,17 @@ def may_lack(whole: Function, start: int) -> list[str]:
 
 
 def _names(statements: Sequence[ast.stmt]) -> list[ast.Name]:
-    return [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Name)]
+    """All but those that a comprehension has for itself."""
+    nodes = [node for each in statements for node in ast.walk(each)]
+    own = {
+        node for around in nodes if isinstance(around, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+        for node in ast.walk(around) if isinstance(node, ast.Name) and node.id in _targets(around)
+    }  # fmt: skip
+    return [node for node in nodes if isinstance(node, ast.Name) and node not in own]
+
+
+def _targets(around: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> set[str]:
+    return {node.id for each in around.generators for node in ast.walk(each.target) if isinstance(node, ast.Name)}
 
 
 def _is_anew(tail: Sequence[ast.stmt], name: str) -> bool:
@@ -77,6 +87,10 @@ def kind_of(value: Value, kinds: Sequence[str] = ()) -> str:
     """The type that an operator takes it as; "" where it takes none such."""
     if value.kind == "tensor":
         return TENSOR if is_plain_tensor(value, kinds) else ""
+    if value.kind == "list" and value.name == "int":
+        return NUMBERS
+    if value.kind == "list" and value.items:
+        return TENSORS if all(is_plain_tensor(each, kinds) for each in value.items) else ""
     return value.kind if value.kind in (*SCALARS, *_OF_TORCH) else ""
 
 
@@ -101,7 +115,7 @@ def held_by(site: Site, whole: Function, start: int, takes: Sequence[str], kinds
     read = read_of(site, Function(made, whole.owner if me else None), tensors=kinds)
     if read is None:
         return None
-    used = {node.id for node in _names(tail)} | top_names(site.text)
+    used = {node.id for node in nodes if isinstance(node, ast.Name)} | top_names(site.text)
     held = {"_".join(chain): (".".join([*me, *chain]), kind) for chain, kind in read.chains.items()}
     own = [node for node in nodes if chain_of(node, whole.me)]
     over_lines = any(node.lineno != node.end_lineno for node in own if isinstance(node, ast.Attribute))
