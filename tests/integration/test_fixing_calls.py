@@ -367,3 +367,64 @@ def f(outputs, targets):
     found = search(source, inputs, tmp_path, training=True)
     assert found.before.breaks and not found.after.breaks and not found.settings
     assert "the sizes of its results are those in sizes" in found.proved[-1].title
+
+
+def test_keywords_are_changed_in_a_copy_where_a_signature_is_bound_below(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    source = """
+import inspect
+
+import torch
+
+
+def scaled(function):
+    signature = inspect.signature(function)
+
+    def wrapper(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return function(*args, **kwargs) * bound.arguments["scale"]
+
+    return wrapper
+
+
+@scaled
+def part(x, scale=2, **kwargs):
+    return x + 1
+
+
+def f(x, **kwargs):
+    kwargs.pop("unused", None)
+    kwargs["scale"] = 3
+    return part(x, **kwargs)
+"""
+    found = search(source, "(torch.randn(4),)", tmp_path)
+    assert found.before.breaks and not found.after.breaks and "    kwargs = {**kwargs}\n" in found.text
+
+
+def test_sizes_that_the_model_is_given_are_numbers_of_python_as_the_last_thing_tried(tmp_path: Path) -> None:
+    """As LLaVA takes the padding away: which side has any, the sizes say."""
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+torch.manual_seed(0)
+proj = torch.nn.Linear(3, 3)
+
+
+def unpadded(image, size):
+    height, width = size.tolist() if isinstance(size, torch.Tensor) else size
+    if width / height > image.shape[-1] / image.shape[-2]:
+        return image[:, : int(round(height * image.shape[-1] / width, 7))].flatten(1).T
+    return image[:, :, : int(round(width * image.shape[-2] / height, 7))].flatten(1).T
+
+
+def f(x, sizes):
+    return torch.cat([proj(unpadded(image, size)) for image, size in zip(x, sizes)])
+"""
+    found = search(source, "(torch.randn(2, 3, 12, 8), torch.tensor([[12, 4], [6, 8]]))", tmp_path)
+    assert found.before.breaks and not found.after.breaks
+    assert found.settings == {"arguments_as_numbers": ["sizes"]}
+    assert found.proved[-1].kind == "setting"

@@ -61,6 +61,8 @@ class Baseline:
     compiled: Compiled
     repeatable: bool = True
     problem: str = ""
+    numbers: Sequence[str] = ()
+    """The arguments of the model that are tensors of a few whole numbers."""
 
     @classmethod
     def failed(cls, problem: str) -> Baseline:
@@ -101,7 +103,7 @@ class Prover:
             return Baseline.failed(answer["problem"])
         compiled = self._compiled(answer["folder"])
         self._note_broken(compiled, {})
-        return Baseline(compiled, answer["repeatable"])
+        return Baseline(compiled, answer["repeatable"], numbers=answer["numbers"])
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
         """What expressions were, by file and line."""

@@ -21,7 +21,7 @@ from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.patches import changed, is_library, name_of, patch_of
 from dynalyze.fix.proof import DRAWS, Baseline, Prover
 from dynalyze.fix.search import RAISES, Attempt, Search, State, evidence_of, reason_against
-from dynalyze.fix.settings import as_python
+from dynalyze.fix.settings import as_python, numbers_of
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
@@ -271,7 +271,8 @@ class Road:
         before = worker_request(self._plan, self._plan.works[0], configuration)
         settings = "\n".join(filter(None, [configuration.settings, as_python(state.settings)]))
         after = replace(
-            before, configuration=replace(configuration, settings=settings, regions=state.instead.regions),
+            before, configuration=replace(configuration, settings=settings, regions=state.instead.regions,
+                                          numbers=numbers_of(state.settings)),
             extra={"changes": prover.changes(state.texts)},
         )  # fmt: skip
         generator = random.Random(0)
@@ -299,7 +300,7 @@ class Road:
         changes = dict(state.texts)
         again = replace(
             self._observation, changes=changes, settings=as_python(state.settings), regions=state.instead.regions,
-            bundle=False,
+            numbers=numbers_of(state.settings), bundle=False,
         )  # fmt: skip
         with observed(again) as seen:
             fixed.after = counts_of(seen.report)

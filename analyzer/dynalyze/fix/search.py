@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import libcst as cst
@@ -18,7 +19,7 @@ from dynalyze.fix.lines import line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
-from dynalyze.fix.settings import READS_VALUES, merged, settings_for
+from dynalyze.fix.settings import READS_VALUES, merged, numbers_for, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, FixStatus, Side
@@ -104,6 +105,7 @@ class Search:
         self.stopped_early = False
         self.thorough = thorough
         self.baseline = baseline.compiled
+        self._numbers = baseline.numbers
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
@@ -289,7 +291,7 @@ class Search:
         return None
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
-        for proposal in self._all_proposals(state, broken):
+        for proposal in chain(self._all_proposals(state, broken), numbers_for(broken, self._numbers)):
             kind: FixKind = "setting" if proposal.settings else "source"
             if kind in self._kinds and not (proposal.last_resort and self._kinds == _SOURCE):
                 yield kind, proposal

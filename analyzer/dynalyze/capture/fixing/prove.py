@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import torch
 
+from dynalyze.capture import numbers_of_python
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.judge import Runs, judge
@@ -36,6 +37,7 @@ from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, effects_that_differ, in_addition, lines_run, without_numbers
+from dynalyze.capture.numbers_of_python import whole_numbers_among
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -125,6 +127,7 @@ class Prover:
         self._once: set[Effect] = set()
         self._compiles_itself = False
         self._regions: dict[str, list[str]] = {}
+        self._numbers: list[str] = []
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
         self._own_before: tuple[int, Pass] | None = None
@@ -146,11 +149,23 @@ class Prover:
         self._once = {*once.effects} - {*again.effects}
         if once.raised:
             return {"problem": f"the calls fail in eager: {once.raised}", "folder": None}
-        answer: dict[str, Any] = {"problem": "", "repeatable": not differences(once, again)}
+        answer: dict[str, Any] = {"problem": "", "repeatable": not differences(once, again), "numbers": self._whole()}
         with self._recorded() as folder:
             self._compile(self._workload)
         dynamo.forget_compiled()
         return {**answer, "folder": folder}
+
+    def _whole(self) -> list[str]:
+        """The arguments of the model that are tensors of a few whole numbers."""
+        found: dict[str, None] = {}
+        model = configured(self._workload.model, self._eager, self._device or "cpu")
+
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            found.update(dict.fromkeys(whole_numbers_among(self._workload.model, args, kwargs)))
+            return model(*args, **kwargs)
+
+        self._passes.of(self._workload, noting, stays_eager=True)
+        return list(found)
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> list[dict[str, Any]]:
         """What expressions of some lines were in a pass in eager."""
@@ -422,17 +437,18 @@ class Prover:
     def _with(self, change: _Change) -> Iterator[None]:
         # In eager torch.cond compiles its sides, and has no backward where it may not.
         self._compiles_itself = change.swap is not None and bool(change.swap.new_names & _HIGHER_ORDER)
-        self._regions = change.regions
+        self._regions, self._numbers = change.regions, change.numbers
         try:
             with change.applied():
                 yield
         finally:
             self._compiles_itself = False
-            self._regions = {}
+            self._regions, self._numbers = {}, []
             drop_parts(members_of(self._workload.model), change.regions)
 
     def _pass(self, workload: Workload, how: Configuration) -> Pass:
-        target = configured(workload.model, replace(how, regions=self._regions), self._device or "cpu")
+        how = replace(how, regions=self._regions, numbers=self._numbers)
+        target = configured(workload.model, how, self._device or "cpu")
         return self._passes.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
     def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
@@ -520,6 +536,11 @@ class _Change:
         return self.swap.changes if self.swap is not None else ()
 
     @property
+    def numbers(self) -> list[str]:
+        """The arguments that the model is given as numbers of Python."""
+        return list(self.settings.get(numbers_of_python.SETTING, ()))
+
+    @property
     def new_codes(self) -> set[types.CodeType]:
         """The code that functions have while it is applied."""
         return self.swap.new_codes if self.swap is not None else set()
@@ -528,7 +549,8 @@ class _Change:
     def applied(self) -> Iterator[None]:
         """Run what follows with the change. What was compiled with it before is still there."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(settings_of_dynamo(self.settings))
+            own = {name: value for name, value in self.settings.items() if name != numbers_of_python.SETTING}
+            stack.enter_context(settings_of_dynamo(own))
             if self.swap is not None:
                 stack.enter_context(self.swap.applied())
             yield

@@ -1,4 +1,4 @@
-"""Copies of tensors, made the way that a graph can hold."""
+"""Copies: of tensors, made the way that a graph can hold, and of keyword arguments that a function changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.harmless import function_name
-from dynalyze.fix.sites import Proposal, Site, walk
+from dynalyze.fix.sites import Proposal, Site, statements_of, walk
+
+_CHANGE = ("pop", "update", "setdefault", "clear", "popitem")
 
 
 @rewriter("clone", "Attempted to copy.deepcopy a tensor", "copy.deepcopy()", rank=13)
@@ -28,3 +30,30 @@ def clone_in_place_of_deepcopy(site: Site) -> Iterator[Proposal]:
         changes[call] = cst.parse_expression(new)
     if changes:
         yield Proposal("", "Clone the tensor instead of deep-copying it", site.with_nodes(dict(changes)))
+
+
+@rewriter("own-keywords", "mapping proxy affected by dictionary mutation", rank=14, outer=True)
+def change_own_keywords(site: Site) -> Iterator[Proposal]:
+    """`kwargs.pop("return_dict")` in a function that takes `**kwargs`: of a copy, made of it first. Nobody else holds
+    either of them; of the one that comes with a frame Dynamo does not know that.
+    """
+    keywords, body = site.function.params.star_kwarg, site.function.body
+    if keywords is None or not isinstance(body, cst.IndentedBlock):
+        return
+    name = keywords.name.value
+    if not any(_changes(site, node, name) for node in walk(body)):
+        return
+    made = statements_of(f"{name} = {{**{name}}}\n")
+    has_text = site.function.get_docstring() is not None
+    new = body.with_changes(body=[*body.body[:has_text], *made, *body.body[has_text:]])
+    title = f"Let `{site.function.name.value}` change a copy of its `{name}`, which every call makes anew"
+    yield Proposal("", title, site.with_nodes({body: new}))
+
+
+def _changes(site: Site, node: cst.CSTNode, name: str) -> bool:
+    """`kwargs.pop(...)`, `kwargs["x"] = 1`, `del kwargs["x"]`."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in _CHANGE and site.code(node.func.value) == name
+    if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.Del):
+        return isinstance(node.target, cst.Subscript) and site.code(node.target.value) == name
+    return False
