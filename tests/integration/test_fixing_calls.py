@@ -428,3 +428,26 @@ def f(x, sizes):
     assert found.before.breaks and not found.after.breaks
     assert found.settings == {"arguments_as_numbers": ["sizes"]}
     assert found.proved[-1].kind == "setting"
+
+
+def test_flags_of_cudnn_are_left_to_gpus_and_a_repeat_is_as_long_as_what_it_is_added_to(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+torch.manual_seed(0)
+conv = torch.nn.Conv1d(3, 4, 3)
+
+
+def f(x, counts):
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=False):
+        y = conv(x)
+    length = x.shape[-1]
+    index = torch.arange(length) + torch.repeat_interleave(torch.arange(counts.shape[0]), counts)
+    return y.sum() + index
+"""
+    found = search(source, "(torch.randn(1, 3, 10), torch.tensor([2, 5, 3]))", tmp_path)
+    assert found.before.breaks and not found.after.breaks and not found.settings
+    assert "nullcontext() if torch.compiler.is_compiling() and not x.is_cuda else" in found.text
+    assert "output_size=length if torch.compiler.is_compiling() else None" in found.text

@@ -170,3 +170,7 @@ def test_cloudpickle_comes_from_a_folder_where_it_is_not_installed(monkeypatch: 
     monkeypatch.delitem(sys.modules, "cloudpickle")
     with pytest.raises(ImportError):
         pickling.load_cloudpickle("")
+
+
+def test_a_module_of_a_class_of_its_own_travels_by_name(travelled: Callable[[Any], Any]) -> None:
+    assert travelled(torch.backends.cudnn) is torch.backends.cudnn

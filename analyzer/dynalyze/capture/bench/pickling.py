@@ -163,6 +163,8 @@ def _replaced(value: Any) -> Any:
     """How to write what must not be written as it is; NotImplemented for everything else."""
     if isinstance(value, _MainGlobals):
         return value.__reduce__()
+    if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
+        return importlib.import_module, (value.__name__,)  # As torch.backends.cudnn, of a class of its own.
     if compiled_calls.is_compiled_module(value) or (
         compiled_calls.is_compiled_function(value) and not _importable(value)
     ):

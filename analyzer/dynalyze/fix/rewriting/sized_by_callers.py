@@ -17,6 +17,7 @@ from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.custom_operators import tail_of
+from dynalyze.fix.rewriting.purity import pure
 from dynalyze.fix.rewriting.signatures import giving, paths_below, proposed_with_call, taking
 from dynalyze.fix.rewriting.tails import NO_CHANCE
 from dynalyze.fix.settings import READS_SIZES
@@ -47,6 +48,33 @@ def tell_how_often(site: Site) -> Iterator[Proposal]:
             yield from proposed_with_call(
                 site, path, _with_output_size(inner, counts), {_SIZE: size}, f"{title}compiled code checks"
             )
+
+
+@rewriter("size-of-the-other", *READS, rank=13)
+def repeat_as_often_as_the_other(site: Site) -> Iterator[Proposal]:
+    """`torch.arange(n) + torch.repeat_interleave(x, counts)`: that makes `n` elements."""
+    for node in walk(site.statement, lambda each: isinstance(each, cst.BinaryOperation)):
+        assert isinstance(node, cst.BinaryOperation)
+        for ranged, repeated in ((node.left, node.right), (node.right, node.left)):
+            if not isinstance(ranged, cst.Call) or not isinstance(repeated, cst.Call) or called(ranged) != "arange":
+                continue
+            if len(ranged.args) != 1 or _interleaved(site) is not repeated:
+                continue
+            torch, size, counts = torch_name(site), site.code(ranged.args[0].value), repeated.args[1].value
+            if not pure(ranged.args[0].value) or not isinstance(counts, cst.Name):
+                continue
+            told = f'"the sum of {counts.value} is not {size}"'
+            (check,) = statements_of(
+                f"if {torch}.compiler.is_compiling():\n"
+                f"    {torch}._assert_async({counts.value}.sum() == {size}, {told})\n"
+            )
+            given = giving(repeated, {"output_size": f"{size} if {torch}.compiler.is_compiling() else None"})
+            first = cst.ensure_type(site.statement, cst.SimpleStatementLine)
+            new = cst.ensure_type(first.deep_replace(repeated, given), cst.SimpleStatementLine)
+            text = site.with_statement(check, new.with_changes(leading_lines=[]), top=import_of_torch(site))
+            title = f"Tell `repeat_interleave` that it makes {size} elements, which compiled code checks"
+            yield Proposal("", title, text, loses=("raises",))
+            return
 
 
 @rewriter("sized-by-caller", *READS, rank=44, outer=True)
