@@ -37,7 +37,7 @@ from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, effects_that_differ, in_addition, lines_run, without_numbers
-from dynalyze.capture.numbers_of_python import whole_numbers_among
+from dynalyze.capture.numbers_of_python import given_numbers, whole_numbers_among
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -211,14 +211,20 @@ class Prover:
                 return find(
                     model,
                     configured(model, self._eager, self._device or "cpu"),
-                    lambda target: self._passes.of(self._workload, target, stays_eager=False),
-                    lambda target: self._passes.of(self._workload, target, stays_eager=not self._compiles_itself),
+                    lambda target: self._called(target, stays_eager=False),
+                    lambda target: self._called(target, stays_eager=not self._compiles_itself),
                 )
         except (CannotSwap, UnknownSetting):
             return Instead()
         finally:
             self._passes.restore()
             dynamo.forget_compiled()
+
+    def _called(self, target: Callable[..., Any], *, stays_eager: bool) -> Pass:
+        """The program's own calls of what stands for the model, with numbers of Python where these are given."""
+        if self._numbers:
+            target = given_numbers(target, self._workload.model, self._numbers)
+        return self._passes.of(self._workload, target, stays_eager=stays_eager)
 
     def _own_once(self, change: _Change) -> Proof:
         """The proof of the program's own calls, which is not made again for the change that was asked for last."""

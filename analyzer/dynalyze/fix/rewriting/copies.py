@@ -9,6 +9,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.harmless import function_name
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
+from dynalyze.text.amounts import listed
 
 _CHANGE = ("pop", "update", "setdefault", "clear", "popitem")
 
@@ -35,19 +36,36 @@ def clone_in_place_of_deepcopy(site: Site) -> Iterator[Proposal]:
 @rewriter("own-keywords", "mapping proxy affected by dictionary mutation", rank=14, outer=True)
 def change_own_keywords(site: Site) -> Iterator[Proposal]:
     """`kwargs.pop("return_dict")` in a function that takes `**kwargs`: of a copy, made of it first. Nobody else holds
-    either of them; of the one that comes with a frame Dynamo does not know that.
+    either of them; of the one that comes with a frame Dynamo does not know that, and which function a frame begins with
+    hangs on other breaks: so it is done in all of this file that led to the break.
     """
+    file = site.broken.location.file
+    stack = [place for place in site.broken.stack if place.file == file and place.function != "<module>"]
+    lines = {place.line for place in stack} | {site.line}
+    text, named = site.text, list[str]()
+    for line in sorted(lines, reverse=True):  # From below, so that lines above stay where they are.
+        here = site.at(text, line)
+        text = _with_own_keywords(here) or text
+        named += [here.function.name.value] * (text != here.text)
+    if named:
+        title = (
+            f"Let {listed(sorted({f'`{each}`' for each in named}))} change a copy of the keywords that every call has"
+        )
+        yield Proposal("", title, text)
+
+
+def _with_own_keywords(site: Site) -> str:
+    """The file with the function changing a copy; "" where it changes none, or has one."""
     keywords, body = site.function.params.star_kwarg, site.function.body
-    if keywords is None or not isinstance(body, cst.IndentedBlock):
-        return
-    name = keywords.name.value
+    name = "" if keywords is None else keywords.name.value
+    made = f"{name} = {{**{name}}}\n"
+    if not name or not isinstance(body, cst.IndentedBlock) or made.strip() in site.code(body):
+        return ""
     if not any(_changes(site, node, name) for node in walk(body)):
-        return
-    made = statements_of(f"{name} = {{**{name}}}\n")
+        return ""
     has_text = site.function.get_docstring() is not None
-    new = body.with_changes(body=[*body.body[:has_text], *made, *body.body[has_text:]])
-    title = f"Let `{site.function.name.value}` change a copy of its `{name}`, which every call makes anew"
-    yield Proposal("", title, site.with_nodes({body: new}))
+    new = body.with_changes(body=[*body.body[:has_text], *statements_of(made), *body.body[has_text:]])
+    return site.with_nodes({body: new})
 
 
 def _changes(site: Site, node: cst.CSTNode, name: str) -> bool:
