@@ -290,3 +290,22 @@ def test_a_list_whose_length_nothing_tells_is_left_alone() -> None:
     known = {"cost": Value("tensor", "Tensor", "float32", 3, sizes=(7, 6, 5)), "torch": Value("module", "torch"),
              "sizes": Value("list", "int"), RETURNED: Value("list", "tuple", items=(_pair(3), _pair(2)))}  # fmt: skip
     assert not _of_floats(_MATCHED, "rows = ", known)
+
+
+def test_an_argument_that_may_be_none_has_its_gradient_where_it_is_a_tensor() -> None:
+    text = _RAGGED.replace("lengths, scale", "lengths, scale: torch.Tensor | None = None").replace(
+        "part * scale", "part * (1.0 if scale is None else scale)"
+    )
+    x, lengths = Value("tensor", "Tensor", "float32", 3, sizes=(3, 5, 6)), Value("tensor", "Tensor", "int64", 1)
+    known = {"x": x, "lengths": lengths, "scale": Value("tensor", "Tensor", "float32", 1, sizes=(6,)),
+             RETURNED: Value("tensor", "Tensor", "float32", 3, sizes=(3, 4, 6))}  # fmt: skip
+    plain, *_ = _of_floats(text, "tolist", known)
+    before, now = _ran(text)["crops"], _ran(plain.source)["crops"]
+    given, counts = torch.randn(3, 5, 6), torch.tensor([4, 2, 5])
+    scale = torch.rand(6, requires_grad=True)
+    (slope,) = torch.autograd.grad(before(given, counts, scale).sum(), scale)  # type: ignore[operator]
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(now, backend="aot_eager", fullgraph=True)  # type: ignore[call-overload]
+        assert torch.equal(torch.autograd.grad(compiled(given, counts, scale).sum(), scale)[0], slope)
+    assert torch.equal(now(given, counts), before(given, counts))  # type: ignore[operator]

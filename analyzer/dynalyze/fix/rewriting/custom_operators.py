@@ -9,8 +9,10 @@ with it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import cast
 
 import libcst as cst
 
@@ -25,7 +27,7 @@ from dynalyze.fix.rewriting.taken import TENSOR, TENSORS, held_by, kind_of, may_
 from dynalyze.fix.settings import READS_SIZES
 from dynalyze.fix.sites import Proposal, Site, Value
 
-_CUT_OFF = ("from_numpy", "tensor", "as_tensor")
+_CUT_OFF = ("from_numpy", "tensor")
 _HOST = ("attempted to trace numpy", "Attempted to call function marked as skipped", "failed to convert numpy",
          "Attempted to inline function marked as skipped", "Unsupported function call", "Tensor.numpy()")  # fmt: skip
 
@@ -61,46 +63,60 @@ def tail_of(site: Site, only: Sequence[str] = ()) -> Tail | None:
     shortest one that computes with any, where no gradient goes through what it makes, or through all of it.
     """
     whole, returned = enclosing(site), site.values.get(RETURNED)
-    torch = torch_name(site)
-    if whole is None or "." in torch or _names_of(whole) & top_names(site.text):
+    made = () if returned is None else _tensors_of(returned)
+    if whole is None or returned is None or not made or not _can_end_otherwise(site, whole, len(made)):
         return None
-    if returned is None or not isinstance(site.function.body, cst.IndentedBlock):
-        return None
+    statements = whole.node.body
+    is_cut_off = _is_cut_off(made, cast(ast.Return, statements[-1]).value)
+    text = ast.get_docstring(whole.node) is not None
+    starts = [start for start, first in enumerate(statements) if first.lineno <= site.line and start >= text]
+    is_real = all(each.dtype.startswith(REAL) for each in made)
+    innermost = site.called is None or tail_of(site.called) is None
+    of_any = not only and innermost and (is_cut_off or is_real)
+    ways = chain(((WHOLE, start) for start in starts), (((), start) for start in reversed(starts) if of_any))
+    found = (_tail_from(site, whole, start, kinds, made, is_cut_off=is_cut_off) for kinds, start in ways)
+    tail, given = next((each for each in found if each is not None), (None, {}))
+    return TailOfList.of(tail, returned, given) if tail is not None and returned.kind == "list" else tail
+
+
+def _tensors_of(returned: Value) -> tuple[Value, ...]:
+    """The plain tensors that a result is, a tuple of them or a list of them or of such tuples; else none."""
     made = (returned,) if returned.kind == "tensor" else returned.items
     if returned.kind == "list":
         made = tuple(one for each in returned.items for one in each.items or (each,))
-    statements = whole.node.body
-    if not made or any(each.kind != "tensor" or each.name != "Tensor" for each in made):
+    return made if all(each.kind == "tensor" and each.name == TENSOR for each in made) else ()
+
+
+def _can_end_otherwise(site: Site, whole: Function, results: int) -> bool:
+    """Whether a function has one return, at its end, of so many results, and the operator's names are free."""
+    body, last = site.function.body, whole.node.body[-1]
+    if "." in torch_name(site) or _names_of(whole) & top_names(site.text) or not isinstance(last, ast.Return):
+        return False
+    if not isinstance(body, cst.IndentedBlock) or len(body.body) != len(whole.node.body):
+        return False
+    return not isinstance(last.value, ast.Tuple) or len(last.value.elts) == results
+
+
+def _tail_from(
+    site: Site, whole: Function, start: int, kinds: Sequence[str], made: tuple[Value, ...], *, is_cut_off: bool
+) -> tuple[Tail, Mapping[str, Value]] | None:
+    """The statements from one on with what they take, where they only compute with tensors of these dtypes, or any."""
+    given = taken_by(site, whole, start, kinds)
+    held = None if given is None else held_by(site, whole, start, [*given], kinds)
+    if given is None or held is None:
         return None
-    if len(statements) != len(site.function.body.body) or not isinstance(statements[-1], ast.Return):
+    takes = {each: kind_of(value) or value.kind for each, value in given.items()}
+    takes |= {each: kind for each, (_, kind) in held.chains.items()}
+    if kinds:
+        takes |= {each: MAYBE for each in may_lack(whole, start) if takes.get(each) in (TENSOR, "NoneType")}
+    known = {**given, **{each: site.values[text] for each, (text, _) in held.chains.items()}}
+    known = {each: value for each, value in known.items() if takes[each] == TENSOR}
+    moved = any(each.dtype.startswith(REAL) for each in known.values()) and not is_cut_off
+    # Of the tensors in a list no gradient is made.
+    if not known or "NoneType" in takes.values() or (moved and TENSORS in takes.values()):
         return None
-    returns = statements[-1].value
-    if isinstance(returns, ast.Tuple) and len(returns.elts) != len(made):
-        return None
-    text = ast.get_docstring(whole.node) is not None
-    starts = [start for start, first in enumerate(statements) if first.lineno <= site.line and start >= text]
-    is_cut_off, is_real = _is_cut_off(made, returns), all(each.dtype.startswith(REAL) for each in made)
-    innermost = site.called is None or tail_of(site.called) is None
-    of_any = not only and innermost and (is_cut_off or is_real)
-    for kinds, ordered in ((WHOLE, starts), ((), starts[::-1] if of_any else [])):
-        for start in ordered:
-            given = taken_by(site, whole, start, kinds)
-            held = None if given is None else held_by(site, whole, start, [*given], kinds)
-            if given is None or held is None:
-                continue
-            takes = {each: kind_of(value) or value.kind for each, value in given.items()}
-            takes |= {each: kind for each, (_, kind) in held.chains.items()}
-            takes |= {each: MAYBE for each in may_lack(whole, start) if takes.get(each) in (TENSOR, "NoneType")}
-            known = {**given, **{each: site.values[text] for each, (text, _) in held.chains.items()}}
-            known = {each: value for each, value in known.items() if takes[each] == TENSOR}
-            if known and "NoneType" not in takes.values():
-                moved = any(each.dtype.startswith(REAL) for each in known.values()) and not is_cut_off
-                if moved and TENSORS in takes.values():  # Of these no gradient is made.
-                    return None
-                names = {each: text for each, (text, _) in held.chains.items()}
-                tail = Tail(whole, start, takes, names, held.methods, known, made, moved)
-                return TailOfList.of(tail, returned, given) if returned.kind == "list" else tail
-    return None
+    names = {each: text for each, (text, _) in held.chains.items()}
+    return Tail(whole, start, takes, names, held.methods, known, made, moved), given
 
 
 def _names_of(function: Function) -> set[str]:
