@@ -114,6 +114,13 @@ def test_functions_of_the_file_that_only_compute_are_called_as_they_are() -> Non
     assert not _proposed("torch.arange(h, device=device).repeat_interleave(w) // merge", "others(h * w, merge)")
 
 
+def test_what_is_appended_has_a_size_that_the_lines_above_it_in_the_loop_tell() -> None:
+    appended = _PROGRAM[_PROGRAM.index("        if deep:") : _PROGRAM.index(_LAST)]
+    pairs = "        pairs = rows + columns\n        pairs = pairs.view(-1, merge * 2)\n        found.append(pairs)\n"
+    plain, *_ = _proposed(appended, pairs)
+    assert "    return grid.new_empty((size_0, merge * 2), dtype=torch.int64)\n" in plain.source
+
+
 def test_results_of_one_size_are_told_to_have_one() -> None:
     long, short = (Value("tensor", "Tensor", "int64", 1, sizes=(size,)) for size in (20, 3))
     known = {RETURNED: Value("tuple", "Tensor", items=(long, long, short))}

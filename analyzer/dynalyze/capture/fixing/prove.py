@@ -55,6 +55,9 @@ _LEAST_PATIENCE, _PATIENCE, _PATIENCE_OF_COMPILER = 10.0, 20, 12
 longer where it is compiled.
 """
 
+_NO_LIMIT = {"recompile_limit": 1_000, "accumulated_recompile_limit": 10_000}
+"""Settings under which every draw is compiled: after some recompiles torch would run the rest of them in eager."""
+
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
 Equality = Literal["bitwise", "tolerance", "different"]
@@ -193,7 +196,8 @@ class Prover:
             self._arms = arms[swap is None : 1 + traced]
             proof = self._own_once(change)
             if draws and self._arms and not any(each.equality == "different" for each in proof.own.values()):
-                self._draw(proof, change, draws, seconds, set(sides))
+                with settings_of_dynamo(_NO_LIMIT):
+                    self._draw(proof, change, draws, seconds, set(sides))
         except (CannotSwap, UnknownSetting) as error:
             proof.problem = str(error)
         finally:

@@ -150,11 +150,12 @@ class Made:
     def _appended(self, name: str, before: Sequence[ast.stmt], dims: int) -> list[str]:
         """The sizes of what is appended to a list, where all have one, or where an argument decides which."""
 
-        def found(statements: Sequence[ast.stmt]) -> list[list[str]]:
+        def found(statements: Sequence[ast.stmt], above: Sequence[ast.stmt]) -> list[list[str]]:
             sizes: list[list[str]] = []
-            for each in statements:
+            for number, each in enumerate(statements):
+                until = [*above, *statements[:number]]
                 if isinstance(each, ast.If) and ast.unparse(each.test) in self._takes and each.orelse:
-                    one, other = found(each.body), found(each.orelse)
+                    one, other = found(each.body, until), found(each.orelse, until)
                     if len(one) == len(other) == 1:
                         test = ast.unparse(each.test)
                         sizes.append([
@@ -164,13 +165,13 @@ class Made:
                         continue
                 call = each.value if isinstance(each, ast.Expr) else None
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == f"{name}.append":
-                    sizes.append(self._sizes(call.args[0], dims, before))
+                    sizes.append(self._sizes(call.args[0], dims, until))
                 else:
                     for block in ("body", "orelse"):
-                        sizes += found(getattr(each, block, []))
+                        sizes += found(getattr(each, block, []), until)
             return sizes
 
-        appended = found(before)
+        appended = found(before, [])
         return appended[0] if len(appended) == 1 else [""] * dims
 
     def _counted(self, name: str, before: Sequence[ast.stmt]) -> str:
