@@ -51,3 +51,20 @@ def test_whether_all_are_close_is_asked_with_a_tensor() -> None:
     )
     assert close("return x if not x.allclose(y) else y  # here") == "return x if not x.isclose(y).all() else y"
     assert not close("return torch.allclose(x, y)  # here"), "that is a bool of Python's"
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("for k, v in sorted(x.items()):", "for k, v in sorted(x.items(), key=lambda item: item[0]):"),
+        ("for k, v in sorted(x.items(), reverse=True):",
+         "for k, v in sorted(x.items(), reverse=True, key=lambda item: item[0]):"),
+        ("for k, v in sorted(x.items(), key=len):", ""),
+        ("for k, v in sorted(x):", ""),
+        ("for k, v in sorted(x.items(1)):", ""),
+    ],
+)  # fmt: skip
+def test_items_are_sorted_by_their_keys(line: str, becomes: str) -> None:
+    source = f"def f(x):\n    {line}  # here\n        pass\n"
+    text = rewritten(source, "sort-by-key", "sort with non-constant keys")
+    assert (text.splitlines()[1].strip() if text else "") == becomes

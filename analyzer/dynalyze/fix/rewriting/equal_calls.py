@@ -9,6 +9,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, looks_like_tensor, torch_name
 from dynalyze.fix.rewriting.harmless import function_name
+from dynalyze.fix.rewriting.signatures import giving
 from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _COLLECTIVES = "torch.distributed."
@@ -45,6 +46,21 @@ def wait_at_once(site: Site) -> Iterator[Proposal]:
             changes[wait.value] = call.with_changes(args=[*others[:-1], *last])
     if changes:
         yield Proposal("", "Let the collective wait itself", site.with_nodes(changes))
+
+
+@rewriter("sort-by-key", "sort with non-constant keys", rank=13)
+def sort_items_by_key(site: Site) -> Iterator[Proposal]:
+    """`sorted(kwargs.items())`: by the keys, of which there are no two alike, so that values are never compared."""
+    changes: Changes = {}
+    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call) and called(node) == "sorted"):
+        items = call.args[0].value if call.args and call.args[0].keyword is None else None
+        is_reversed = [each.keyword.value for each in call.args[1:] if each.keyword is not None] == ["reverse"]
+        if not isinstance(items, cst.Call) or called(items) != "items" or items.args:
+            continue
+        if isinstance(items.func, cst.Attribute) and (len(call.args) == 1 or (len(call.args) == 2 and is_reversed)):
+            changes[call] = giving(call, {"key": "lambda item: item[0]"})
+    if changes:
+        yield Proposal("", "Sort the items by their keys, as it does anyway", site.with_nodes(changes))
 
 
 def _waited_for(node: cst.BaseExpression) -> cst.Call | None:
