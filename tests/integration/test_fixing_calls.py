@@ -451,3 +451,32 @@ def f(x, counts):
     assert found.before.breaks and not found.after.breaks and not found.settings
     assert "nullcontext() if torch.compiler.is_compiling() and not x.is_cuda else" in found.text
     assert "output_size=length if torch.compiler.is_compiling() else None" in found.text
+
+
+def test_numbers_are_given_beside_a_tensor_that_is_needed_as_well(tmp_path: Path) -> None:
+    """As the vision tower of LFM3-VL reshapes each frame to its grid."""
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+torch.manual_seed(0)
+proj = torch.nn.Linear(3, 3)
+
+
+def frame(part, height, width):
+    part = part.view(height, width, 3)
+    return part.transpose(0, 1) if height > width else part
+
+
+def f(x, grid):
+    ends = grid.prod(1).cumsum(0)
+    sizes = grid.tolist()
+    parts = x.split([height * width for height, width in sizes])
+    made = [proj(frame(part, height, width)).reshape(-1, 3) for part, (height, width) in zip(parts, sizes)]
+    return torch.cat(made) * ends[-1] + grid[:, 0].sum()
+"""
+    found = search(source, "(torch.randn(10, 3), torch.tensor([[2, 3], [4, 1]]))", tmp_path)
+    assert found.before.breaks and not found.after.breaks
+    assert found.settings == {"arguments_as_numbers": ["grid_numbers=grid"]}
+    assert "def f(x, grid, *, grid_numbers=None):" in found.text

@@ -14,8 +14,10 @@ from typing import Any
 from dynalyze.capture.hooks import Patch
 
 SETTING = "arguments_as_numbers"
-"""Beside settings of Dynamo, in a change: the names of such arguments."""
-_MOST = 64
+"""Beside settings of Dynamo, in a change: the names of such arguments. One that is given beside the tensor has its name
+before it: `sizes_numbers=sizes`.
+"""
+MOST = 64
 
 
 def whole_numbers_among(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
@@ -27,9 +29,12 @@ def whole_numbers_among(model: Callable[..., Any], args: tuple[Any, ...], kwargs
 def given_numbers(call: Callable[..., Any], model: Callable[..., Any], names: Collection[str]) -> Callable[..., Any]:
     """A call that gives these arguments of `model` to `call` as numbers."""
     places = _places(model)
+    beside = dict(name.split("=") for name in names if "=" in name)
 
     @functools.wraps(call)
     def called(*args: Any, **kwargs: Any) -> Any:
+        known = {**dict(zip(places, args, strict=False)), **kwargs}
+        kwargs |= {new: _number(known[old]) for new, old in beside.items() if known.get(old) is not None}
         named = [places[at] if at < len(places) else "" for at in range(len(args))]
         given = [_number(value) if name in names else value for name, value in zip(named, args, strict=True)]
         return call(*given, **{name: _number(value) if name in names else value for name, value in kwargs.items()})
@@ -67,7 +72,7 @@ def _is_of_whole_numbers(value: Any) -> bool:
     import torch
 
     whole = isinstance(value, torch.Tensor) and not (value.is_floating_point() or value.is_complex())
-    return whole and value.dtype != torch.bool and 0 < value.numel() <= _MOST and value.dim() <= 2
+    return whole and value.dtype != torch.bool and 0 < value.numel() <= MOST and value.dim() <= 2
 
 
 def _number(value: Any) -> Any:

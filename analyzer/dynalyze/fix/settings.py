@@ -55,7 +55,7 @@ def as_python(settings: dict[str, object]) -> str:
     ]
     for name, value in settings.items():
         if name == NUMBERS and isinstance(value, list):
-            given = ", ".join(f"{each}={each}.tolist()" for each in value)
+            given = ", ".join(f"{each if '=' in each else f'{each}={each}'}.tolist()" for each in value)
             lines.append(f"# Where the model is called: model(..., {given})")
         elif isinstance(value, list):
             lines += [f"{_CONFIG}{name}.add({function})" for function in value]

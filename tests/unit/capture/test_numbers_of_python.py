@@ -38,6 +38,17 @@ def test_a_call_is_given_numbers_for_tensors_and_anything_else_as_it_is(named: b
     assert other == ((x, [[1], [2]], None, "more"), {})
 
 
+def test_numbers_are_given_beside_the_tensor_under_a_name_of_their_own() -> None:
+    seen: list[Any] = []
+    called = given_numbers(lambda *args, **kwargs: seen.append((args, kwargs)), Cropping(), ["sizes_numbers=sizes"])
+    x = torch.randn(2, 4)
+    called(x, SIZES)
+    called(x, sizes=SIZES)
+    called(x, sizes=None)
+    assert seen[0][1] == {"sizes_numbers": [[2], [3]]} and seen[0][0][1] is SIZES
+    assert seen[1][1] == {"sizes": SIZES, "sizes_numbers": [[2], [3]]} and seen[2][1] == {"sizes": None}
+
+
 def test_whoever_compiles_gets_one_graph_and_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", torch.compile)  # What is put in its place goes with the test.
     compile_with_numbers(torch, ["sizes"])

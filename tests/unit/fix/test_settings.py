@@ -25,6 +25,11 @@ def test_arguments_of_whole_numbers_may_be_numbers_where_values_are_read(gb_type
     ]
 
 
+def test_numbers_beside_a_tensor_are_told_by_their_own_name() -> None:
+    (line,) = as_python({"arguments_as_numbers": ["grid_numbers=grid"]}).splitlines()
+    assert line == "# Where the model is called: model(..., grid_numbers=grid.tolist())"
+
+
 def test_other_breaks_have_nothing_to_do_with_them() -> None:
     assert not list(numbers_for(_broken("Failed to trace logging"), ["sizes"]))
     assert numbers_of({}) == [] and numbers_of({"capture_scalar_outputs": True}) == []
