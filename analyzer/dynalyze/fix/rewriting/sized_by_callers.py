@@ -109,14 +109,16 @@ def fill_with_empty_segments(site: Site) -> Iterator[Proposal]:
         inner = path[-1]
         made, call = inner.values.get(RETURNED), _interleaved(inner)
         most = "" if made is None or made.dims != 1 else _most(site, made.sizes[0], more="")
-        if call is None or not most or _has_name(inner, _MOST) or _FILLED in top_names(inner.text):
-            continue
         torch = torch_name(inner)
+        filling = _FILLING.replace("torch.", f"{torch}.")
+        is_taken = _FILLED in top_names(inner.text) and filling not in inner.text
+        if call is None or not most or is_taken or _has_name(inner, _MOST):
+            continue
         choice = cst.parse_expression(
             f"{inner.code(call)} if {_MOST} is None or not {torch}.compiler.is_compiling() else "
             f"{_FILLED}({', '.join(inner.code(each.value) for each in call.args)}, {_MOST})"
         )
-        top = import_of_torch(inner) + _FILLING.replace("torch.", f"{torch}.")
+        top = import_of_torch(inner) + filling
         changed = inner.with_nodes({call: choice, inner.function.params: taking(inner.function, [_MOST])}, top)
         title = f"Let `{inner.function.name.value}` make {most} segments in compiled code, the last of them empty"
         yield from proposed_with_call(site, path, changed, {_MOST: most}, title)
