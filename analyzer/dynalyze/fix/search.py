@@ -19,7 +19,7 @@ from dynalyze.fix.lines import line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Compiled, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
-from dynalyze.fix.settings import READS_VALUES, merged, numbers_for, settings_for
+from dynalyze.fix.settings import READS_VALUES, merged, numbers_for, numbers_of, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, FixStatus, Side
@@ -291,7 +291,8 @@ class Search:
         return None
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
-        for proposal in chain(self._all_proposals(state, broken), numbers_for(broken, self._numbers)):
+        names = [each for each in self._numbers if each not in numbers_of(state.settings)]
+        for proposal in chain(self._all_proposals(state, broken), numbers_for(broken, names)):
             kind: FixKind = "setting" if proposal.settings else "source"
             if kind in self._kinds and not (proposal.last_resort and self._kinds == _SOURCE):
                 yield kind, proposal
