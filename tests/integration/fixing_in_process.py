@@ -12,7 +12,7 @@ import torch
 
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.fixing import prove
+from dynalyze.capture.fixing import comparing, prove
 from dynalyze.capture.fixing.swap import SourceChange
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.regions import Instead
@@ -95,7 +95,7 @@ class _InProcess(proof.Prover):
             return asdict(self._prover.regions(changes, details["settings"]))
         sides = [(file, line) for file, line in details["sides"]]
         draws = min(self._draws, details["draws"])
-        return prove.as_answer(self._prover.prove(
+        return comparing.as_answer(self._prover.prove(
             changes, details["settings"], draws, details["seconds"], sides, details["regions"], details["traced"],
         ))  # fmt: skip
 

@@ -9,7 +9,8 @@ from typing import Any
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.fixing.prove import Proof, Prover
+from dynalyze.capture.fixing.comparing import Proof
+from dynalyze.capture.fixing.prove import Prover
 from dynalyze.capture.fixing.swap import SourceChange
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.source_texts import HELD

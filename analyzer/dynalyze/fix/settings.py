@@ -11,6 +11,9 @@ from dynalyze.report import GraphBreak
 from dynalyze.rules.recipe import recipe_of
 
 _CONFIG = "torch._dynamo.config."
+READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
+          "Failed to trace builtin operator")  # fmt: skip
+"""The types of breaks at which values of tensors are read, or sizes that they decide: as PyTorch's texts begin."""
 READS_SIZES: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
 READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, **READS_SIZES}
 """What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
@@ -19,8 +22,6 @@ _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
     "Dynamic shape operator": (READS_SIZES,),
     "Data dependent operator": ({"capture_scalar_outputs": True},),
 }
-_READS_NUMBERS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
-                  "Failed to trace builtin operator", "Missing tp_iternext")  # fmt: skip
 _IGNORED = "ignore_logging_functions"
 _METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 
@@ -40,7 +41,7 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
 
 def numbers_for(broken: GraphBreak, names: Sequence[str]) -> Iterator[Proposal]:
     """Arguments of the model that a break may read, by these names: given as numbers of Python."""
-    if broken.gb_type.startswith(_READS_NUMBERS):
+    if broken.gb_type.startswith((*READS, "Missing tp_iternext")):
         for name in names:
             told = f"Give the model `{name}` as numbers of Python, which compiles anew for other ones"
             yield Proposal("numbers-of-python", told, settings={NUMBERS: [name]}, last_resort=True)

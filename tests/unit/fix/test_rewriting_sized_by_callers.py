@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -68,23 +70,33 @@ def _proposed(
     return [each for each in proposals(site, outer=True) if each.rewrite in _REWRITES]
 
 
-def _ran(source: str) -> dict[str, object]:
-    space: dict[str, object] = {"__name__": "model"}
+def _ran(source: str) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "model"}
     exec(compile(source, "model.py", "exec"), space)
     return space
+
+
+def _in_one_graph(before: str, now: str, *grids: torch.Tensor, rows: int = 1) -> Any:
+    """The function of a program with a change, compiled: it gives what the one as it was gives, and so in eager."""
+    was, changed = (_ran(text)["forward"] for text in (before, now))
+    torch._dynamo.reset()
+    compiled = torch.compile(changed, backend="eager", fullgraph=True)
+    for grid in grids:
+        x = torch.randn(int(rows * grid.prod(1).sum()), 7)
+        assert torch.equal(compiled(x, grid), was(x, grid)) and torch.equal(changed(x, grid), was(x, grid))
+    return compiled
 
 
 @pytest.mark.parametrize("called", [_POSITIONS, _REPEATED])
 def test_without_a_setting_it_compiles_to_one_graph_and_gives_the_same(called: str) -> None:
     proposal, *_ = _proposed(called)
     assert not proposal.settings
-    before, now = (_ran(text)["forward"] for text in (f"import torch\n{called}{_FORWARD}", proposal.source))
-    torch._dynamo.reset()
-    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
-    for grid in (torch.tensor([[2, 3], [4, 2]]), torch.tensor([[3, 5], [1, 2]])):
-        x = torch.randn(int(grid.prod(1).sum()), 7)
-        wanted = before(x, grid)  # type: ignore[operator]
-        assert torch.equal(compiled(x, grid), wanted) and torch.equal(now(x, grid), wanted)  # type: ignore[operator]
+    compiled = _in_one_graph(
+        f"import torch\n{called}{_FORWARD}",
+        proposal.source,
+        torch.tensor([[2, 3], [4, 2]]),
+        torch.tensor([[3, 5], [1, 2]]),
+    )
     with pytest.raises(RuntimeError):
         compiled(torch.randn(9, 7), torch.tensor([[2, 3], [4, 2]]))
 
@@ -160,13 +172,9 @@ def test_segments_are_filled_with_empty_ones_through_those_who_call() -> None:
     assert inner is not None
     proposal, *_ = [each for each in proposals(inner, outer=True) if each.rewrite in _REWRITES]
     assert "ends = ends_of(grid, most=most)" in proposal.source and not proposal.settings
-    before, now = (_ran(text)["forward"] for text in (_SEGMENTED, proposal.source))
-    torch._dynamo.reset()
-    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
-    for grid in (torch.tensor([[2, 3], [3, 2]]), torch.tensor([[5, 1], [7, 3]])):
-        x = torch.randn(int(2 * grid.prod(1).sum()), 7)
-        wanted = before(x, grid)  # type: ignore[operator]
-        assert torch.equal(compiled(x, grid), wanted) and torch.equal(now(x, grid), wanted)  # type: ignore[operator]
+    compiled = _in_one_graph(
+        _SEGMENTED, proposal.source, torch.tensor([[2, 3], [3, 2]]), torch.tensor([[5, 1], [7, 3]]), rows=2
+    )
     with pytest.raises(RuntimeError):
         compiled(torch.randn(20, 7), torch.tensor([[21, 3], [4, 2]]))
 
@@ -190,10 +198,9 @@ def forward(x, grid, merge=2):
     proposal, with_setting = _proposed(called, forward, returned=Value("tuple", "Tensor", items=(_LONG, ends)))
     assert not proposal.settings and with_setting.settings
     assert "positions(grid, size_0=x.shape[0], size_1=x.shape[0] + 1)" in proposal.source
-    before, now = (_ran(text)["forward"] for text in (f"import torch\n{called}{forward}", proposal.source))
-    torch._dynamo.reset()
-    compiled = torch.compile(now, backend="eager", fullgraph=True)  # type: ignore[call-overload]
-    for grid in (torch.tensor([[2, 3], [4, 2]]), torch.tensor([[3, 5], [1, 2]])):
-        x = torch.randn(int(grid.prod(1).sum()), 7)
-        wanted = before(x, grid)  # type: ignore[operator]
-        assert torch.equal(compiled(x, grid), wanted) and torch.equal(now(x, grid), wanted)  # type: ignore[operator]
+    _in_one_graph(
+        f"import torch\n{called}{forward}",
+        proposal.source,
+        torch.tensor([[2, 3], [4, 2]]),
+        torch.tensor([[3, 5], [1, 2]]),
+    )

@@ -278,7 +278,7 @@ class Session:
         return {"places": self._prover.values(places)}
 
     def _prove(self, command: Command) -> Answer:
-        from dynalyze.capture.fixing.prove import as_answer
+        from dynalyze.capture.fixing.comparing import as_answer
         from dynalyze.capture.fixing.swap import SourceChange
 
         changes = [SourceChange(**each) for each in command["changes"]]

@@ -13,11 +13,9 @@ import contextlib
 import time
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import Any
 
 from dynalyze.capture import numbers_of_python
 from dynalyze.capture.attach import InProcess
@@ -27,6 +25,17 @@ from dynalyze.capture.bench.output_capture import Run
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.fixing.comparing import (
+    OF_GRADIENTS,
+    Arm,
+    Compared,
+    Draws,
+    Proof,
+    has_gradients,
+    is_inexact,
+    tolerance_of,
+    unlike,
+)
 from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
 from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.operators import calls_noted
@@ -36,7 +45,7 @@ from dynalyze.capture.fixing.regions import find, members_of
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
-from dynalyze.capture.fixing.watching import Effect, effects_that_differ, in_addition, lines_run, without_numbers
+from dynalyze.capture.fixing.watching import Effect, in_addition, lines_run, without_numbers
 from dynalyze.capture.numbers_of_python import given_numbers, whole_numbers_among
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
@@ -46,10 +55,6 @@ _SEED = 1337
 _MOST_KEPT = 512 << 20
 """Bytes of tensors of passes that are kept."""
 _FEWEST_DRAWS, _MOST_REFUSED = 3, 3
-_TOLERANCES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
-_TOLERANCE, _OF_GRADIENTS = 1e-5, 10
-"""How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
-
 _LEAST_PATIENCE, _PATIENCE, _PATIENCE_OF_COMPILER = 10.0, 20, 12
 """Seconds that a pass with drawn inputs may take at least, how often as long as with the program's own, and how much
 longer where it is compiled.
@@ -59,59 +64,6 @@ _NO_LIMIT = {"recompile_limit": 1_000, "accumulated_recompile_limit": 10_000}
 """Settings under which every draw is compiled: after some recompiles torch would run the rest of them in eager."""
 
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
-
-Equality = Literal["bitwise", "tolerance", "different"]
-Arm = Literal["eager", "traced"]
-
-
-@dataclass
-class Compared:
-    """One pass of the changed code against the same one of the code as it was; `why` says what differs, if anything.
-
-    `effects` names the side effects that differ, which is for people to judge. `as_compiled`: the code as it was gives
-    something else compiled than in eager already, and the changed code the same as that.
-    """
-
-    equality: Equality
-    why: str = ""
-    effects: list[str] = field(default_factory=list)
-    raised: str = ""
-    as_compiled: bool = False
-
-
-@dataclass
-class Draws:
-    """How many draws were compared, and in how many both raised the same exception; what the first that differed was.
-
-    `as_compiled` says of one at least what `Compared` says. `varied` are the circumstances in which calls were compared
-    as well, `kinds` the values that were tried to come by other sides of branches; a circumstance or kind that the
-    model refuses is in neither. `unproved` says what was not proved of other inputs, which is no difference.
-    """
-
-    tried: int = 0
-    raised: int = 0
-    bitwise: int = 0
-    different: str = ""
-    unproved: str = ""
-    as_compiled: bool = False
-    effects: list[str] = field(default_factory=list)
-    varied: list[Circumstance] = field(default_factory=list)
-    kinds: list[Kind] = field(default_factory=list)
-
-
-@dataclass
-class Proof:
-    """What was found. `own` is of the program's own calls, in eager alone where that differs; `lines` of the changed
-    functions ran in them or in draws. `gradients` says that some were compared. `folder` holds the events of what the
-    changed code compiled, None where it compiled nothing.
-    """
-
-    problem: str = ""
-    own: dict[Arm, Compared] = field(default_factory=dict)
-    draws: Draws = field(default_factory=Draws)
-    lines: list[tuple[str, int]] = field(default_factory=list)
-    gradients: bool = False
-    folder: str | None = None
 
 
 class Prover:
@@ -244,7 +196,7 @@ class Prover:
             before, proof.own["eager"] = self._own_in_eager(proof, change, change.swap)
         else:  # What is compiled makes no difference where nothing is.
             before, proof.own["eager"] = self._unchanged(), Compared("bitwise")
-        proof.gradients = _has_gradients(before)
+        proof.gradients = has_gradients(before)
         if proof.own["eager"].equality == "different":
             return
         with self._with(change):
@@ -307,7 +259,7 @@ class Prover:
                 if before is None or not before.raised:
                     break
             if before is not None and not before.raised:
-                proof.gradients = proof.gradients or _has_gradients(before)
+                proof.gradients = proof.gradients or has_gradients(before)
                 if kind in SEARCHING:
                     found.kinds.append(kind)
                 else:
@@ -352,10 +304,10 @@ class Prover:
                 traced = self._pass(workload, self._traced)
             dynamo.forget_compiled()
             for arm, other in (("eager", eager), ("traced", traced)):
-                found, told = _unlike(arm, one, other)  # type: ignore[arg-type]
+                found, told = unlike(arm, one, other)  # type: ignore[arg-type]
                 if arm == "eager" and told:
                     return ran, told[0]
-                if structural := [each for each in found if each.tensor is None or not _is_inexact(one, each)]:
+                if structural := [each for each in found if each.tensor is None or not is_inexact(one, each)]:
                     return ran, structural[0].text
                 if found and (far := self._within_tolerance(workload, one, one, other, found, told)).why:
                     return ran, far.why
@@ -465,7 +417,7 @@ class Prover:
         """The passes against each other; what the code as it is does not do alike itself is no difference: twice in
         eager (`again`), or once in eager and once traced.
         """
-        found, told = _unlike(arm, before, after)
+        found, told = unlike(arm, before, after)
         if found or told:
             again = again or self._pass(workload, self._eager)
             found = excused(found, before, again, after)
@@ -473,18 +425,18 @@ class Prover:
         lost = all(each.startswith("not ") for each in told)  # Tracing alone takes nothing away that breaks the graph.
         if arm == "traced" and (not lost or any(each.tensor is None for each in found)):
             as_it_was = self._traced_before(workload)
-            other, other_told = _unlike(arm, as_it_was, after)
+            other, other_told = unlike(arm, as_it_was, after)
             names = {each.name for each in other}
             found, told = [each for each in found if each.name in names], [each for each in told if each in other_told]
         if arm == "eager" and told:
             return Compared("different", f"side effects differ: {told[0]}", told, after.raised)
-        if structural := [each.text for each in found if each.tensor is None or not _is_inexact(before, each)]:
+        if structural := [each.text for each in found if each.tensor is None or not is_inexact(before, each)]:
             return Compared("different", structural[0], told, after.raised)
         if not found:
             return Compared("bitwise", "", told, after.raised)
         judged = self._within_tolerance(workload, before, again or before, after, found, told)
         wrong = judged.equality == "different" and arm == "traced"
-        if wrong and not _unlike(arm, self._traced_before(workload), after)[0]:
+        if wrong and not unlike(arm, self._traced_before(workload), after)[0]:
             return Compared("bitwise", "", told, after.raised, as_compiled=True)
         return judged
 
@@ -498,7 +450,7 @@ class Prover:
         )
         runs = [Run({key: t for key, t in each.run.tensors.items() if key in keys}, each.run.positions, each.run.draws)
                 for each in (before, again, after)]  # fmt: skip
-        tolerance = _tolerance(before) * (_OF_GRADIENTS if any(key and key[1] == "gradient" for key in keys) else 1)
+        tolerance = tolerance_of(before) * (OF_GRADIENTS if any(key and key[1] == "gradient" for key in keys) else 1)
         for each in judge(Runs(runs[0], runs[1], runs[2], exact, tolerance)):
             anchored = each.facts.get("eager_rmse") is not None
             if not (each.verdict == "equal" or (each.verdict == "benign" and anchored)):
@@ -564,37 +516,3 @@ class _Change:
             if self.swap is not None:
                 stack.enter_context(self.swap.applied())
             yield
-
-
-def _unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[Difference], list[str]]:
-    """What differs between two passes, and which side effects do, exceptions of another kind among them."""
-    told = effects_that_differ(before.effects, after.effects)
-    if bool(before.raised) != bool(after.raised) or (arm == "eager" and before.raised != after.raised):
-        what = f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
-        return [Difference("exception", what)], told
-    if before.raised and arm == "traced":  # Where a graph raises, what stands before it has not been written out yet.
-        if before.error not in after.raised_types:
-            told = [*told, f"raises {after.error} in place of {before.error}"]
-        elif before.error == after.error and before.raised != after.raised:
-            told = [*told, f"raises {after.error} with another message"]
-        return [], told
-    return differences(before, after), told
-
-
-def _is_inexact(one: Pass, found: Difference) -> bool:
-    """Whether a tensor holds numbers that may be rounded in another way."""
-    tensor = one.run.tensors.get(found.tensor) if found.tensor is not None else None
-    return tensor is not None and (tensor.is_floating_point() or tensor.is_complex())
-
-
-def _tolerance(one: Pass) -> float:
-    return max((_TOLERANCES.get(each.dtype, _TOLERANCE) for each in one.run.tensors.values()), default=_TOLERANCE)
-
-
-def _has_gradients(one: Pass) -> bool:
-    return any(kind == "gradient" for _, kind, _ in one.run.tensors)
-
-
-def as_answer(proof: Proof) -> dict[str, Any]:
-    """A proof as the answer of a worker."""
-    return asdict(proof)

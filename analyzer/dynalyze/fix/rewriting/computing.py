@@ -15,8 +15,6 @@ from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.made_tensors import EMPTY_OR_FILLED, is_set
 from dynalyze.fix.sites import Site, Value
 
-READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
-          "Failed to trace builtin operator")  # fmt: skip
 WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 SCALARS = ("int", "float", "bool", "str")
 _MODULES = ("torch", "torch.nn.functional", "itertools", "math")

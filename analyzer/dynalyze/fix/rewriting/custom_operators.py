@@ -18,13 +18,13 @@ import libcst as cst
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.computing import READS, WHOLE, Function, enclosing
+from dynalyze.fix.rewriting.computing import WHOLE, Function, enclosing
 from dynalyze.fix.rewriting.conditions import torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.tails import MAYBE, REAL, Tail
 from dynalyze.fix.rewriting.tails_of_lists import TailOfList
 from dynalyze.fix.rewriting.taken import TENSOR, TENSORS, held_by, kind_of, may_lack, taken_by
-from dynalyze.fix.settings import READS_SIZES
+from dynalyze.fix.settings import READS, READS_SIZES
 from dynalyze.fix.sites import Proposal, Site, Value
 
 _CUT_OFF = ("from_numpy", "tensor")

@@ -9,9 +9,10 @@ import libcst as cst
 
 from dynalyze.capture.numbers_of_python import MOST, SETTING
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.computing import READS, WHOLE, is_plain_tensor
+from dynalyze.fix.rewriting.computing import WHOLE, is_plain_tensor
 from dynalyze.fix.rewriting.conditions import called
 from dynalyze.fix.rewriting.signatures import taking
+from dynalyze.fix.settings import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, torch_name
+from dynalyze.fix.settings import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk, with_top
 
 _HELD = ("tensor", "Buffer", "as_tensor", "LongTensor", "IntTensor")

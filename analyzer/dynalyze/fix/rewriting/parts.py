@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.purity import pure
 from dynalyze.fix.rewriting.signatures import paths_below, proposed_with_call, taking
+from dynalyze.fix.settings import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _WHOLE, _SIZES = "undivided", "part_sizes"

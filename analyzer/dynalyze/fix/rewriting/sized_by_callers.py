@@ -1,5 +1,5 @@
-"""What the data decide the size of, where the caller holds a tensor of that size: positions of the patches of images,
-beside the patches. The caller says how many, so that nothing depends on the data any more, and no setting is needed.
+"""What the data decide the size of, where something else has that size: positions of the patches of images, beside the
+patches that the caller holds. It says how many, so that nothing depends on the data any more, and no setting is needed.
 
 In compiled code the number is checked when it runs. In eager nobody looks at it.
 """
@@ -13,14 +13,13 @@ import libcst as cst
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.computing import READS
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.custom_operators import tail_of
 from dynalyze.fix.rewriting.purity import pure
 from dynalyze.fix.rewriting.signatures import giving, paths_below, proposed_with_call, taking
 from dynalyze.fix.rewriting.tails import NO_CHANCE
-from dynalyze.fix.settings import READS_SIZES
+from dynalyze.fix.settings import READS, READS_SIZES
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
 from dynalyze.text.amounts import listed
 
@@ -53,28 +52,25 @@ def tell_how_often(site: Site) -> Iterator[Proposal]:
 @rewriter("size-of-the-other", *READS, rank=13)
 def repeat_as_often_as_the_other(site: Site) -> Iterator[Proposal]:
     """`torch.arange(n) + torch.repeat_interleave(x, counts)`: that makes `n` elements."""
-    for node in walk(site.statement, lambda each: isinstance(each, cst.BinaryOperation)):
-        assert isinstance(node, cst.BinaryOperation)
-        for ranged, repeated in ((node.left, node.right), (node.right, node.left)):
-            if not isinstance(ranged, cst.Call) or not isinstance(repeated, cst.Call) or called(ranged) != "arange":
-                continue
-            if len(ranged.args) != 1 or _interleaved(site) is not repeated:
-                continue
-            torch, size, counts = torch_name(site), site.code(ranged.args[0].value), repeated.args[1].value
-            if not pure(ranged.args[0].value) or not isinstance(counts, cst.Name):
-                continue
-            told = f'"the sum of {counts.value} is not {size}"'
-            (check,) = statements_of(
-                f"if {torch}.compiler.is_compiling():\n"
-                f"    {torch}._assert_async({counts.value}.sum() == {size}, {told})\n"
-            )
-            given = giving(repeated, {"output_size": f"{size} if {torch}.compiler.is_compiling() else None"})
-            first = cst.ensure_type(site.statement, cst.SimpleStatementLine)
-            new = cst.ensure_type(first.deep_replace(repeated, given), cst.SimpleStatementLine)
-            text = site.with_statement(check, new.with_changes(leading_lines=[]), top=import_of_torch(site))
-            title = f"Tell `repeat_interleave` that it makes {size} elements, which compiled code checks"
-            yield Proposal("", title, text, loses=("raises",))
-            return
+    repeated, line = _interleaved(site), site.statement
+    counts = "" if repeated is None else _repeats(site, repeated)
+    other = None if repeated is None else _other_side(site, repeated)
+    if repeated is None or not counts or not isinstance(line, cst.SimpleStatementLine):
+        return
+    if not isinstance(other, cst.Call) or called(other) != "arange" or len(other.args) != 1:
+        return
+    torch, size = torch_name(site), site.code(other.args[0].value)
+    if not pure(other.args[0].value):
+        return
+    (check,) = statements_of(
+        f"if {torch}.compiler.is_compiling():\n"
+        f'    {torch}._assert_async({counts}.sum() == {size}, "the sum of {counts} is not {size}")\n'
+    )
+    given = giving(repeated, {"output_size": f"{size} if {torch}.compiler.is_compiling() else None"})
+    new = cst.ensure_type(line.deep_replace(repeated, given), cst.SimpleStatementLine)
+    text = site.with_statement(check, new.with_changes(leading_lines=[]), top=import_of_torch(site))
+    title = f"Tell `repeat_interleave` that it makes {size} elements, which compiled code checks"
+    yield Proposal("", title, text, loses=("raises",))
 
 
 @rewriter("sized-by-caller", *READS, rank=44, outer=True)
@@ -156,6 +152,14 @@ def _counts(inner: Site) -> str:
         if isinstance(node, cst.Call) and (counts := _repeats(inner, node) or _summed(inner, node)):
             return counts if inner.is_tensor(cst.parse_expression(counts)) else ""
     return ""
+
+
+def _other_side(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """What an operation does with an expression and another one: the other one."""
+    above = site.parents[node]
+    if not isinstance(above, cst.BinaryOperation):
+        return None
+    return above.right if above.left is node else above.left
 
 
 def _interleaved(inner: Site) -> cst.Call | None:

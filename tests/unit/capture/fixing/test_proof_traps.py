@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from proving import against, proof_of
 from slow_siblings import mostly_slow
@@ -24,3 +25,21 @@ def test_a_wrong_change_is_not_proved(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", mostly_slow(RIGHT, every=3))
 def test_a_right_change_is_proved(name: str, tmp_path: Path) -> None:
     assert said_of(RIGHT[name], tmp_path) == ""
+
+
+def test_every_draw_is_compiled_past_the_limit_of_recompiles(tmp_path: Path) -> None:
+    """Here torch raises at the limit, in place of running the rest in eager, which proves nothing of compiled code."""
+    source = """
+import torch
+
+def model(x, counts):
+    for count in counts:
+        x = x + 1 if count % 2 else x * 2
+    return x
+
+calls = [(torch.randn(4), torch.tensor([3, 4, 5]))]
+"""
+    given = {"arguments_as_numbers": ["counts"]}
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        proof = proof_of(tmp_path, source, "", source, settings=given, draws=12)
+    assert against(proof) == "" and proof.draws.tried == 12
