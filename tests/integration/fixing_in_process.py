@@ -17,7 +17,8 @@ from dynalyze.capture.fixing.swap import SourceChange
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.regions import Instead
 from dynalyze.fix import proof
-from dynalyze.fix.search import Attempt, Search
+from dynalyze.fix.attempts import Attempt
+from dynalyze.fix.search import Search
 from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import Counts
 

@@ -22,13 +22,13 @@ MOST = 64
 
 def whole_numbers_among(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
     """The names of the arguments of a call that are such tensors."""
-    given = {**dict(zip(_places(model), args, strict=False)), **kwargs}
+    given = {**dict(zip(arguments_of(model), args, strict=False)), **kwargs}
     return [name for name, value in given.items() if _is_of_whole_numbers(value)]
 
 
 def given_numbers(call: Callable[..., Any], model: Callable[..., Any], names: Collection[str]) -> Callable[..., Any]:
     """A call that gives these arguments of `model` to `call` as numbers."""
-    places = _places(model)
+    places = arguments_of(model)
     beside = dict(name.split("=") for name in names if "=" in name)
 
     @functools.wraps(call)
@@ -59,8 +59,8 @@ def compile_with_numbers(torch: ModuleType, names: Collection[str]) -> None:
     patch.put(compile)
 
 
-def _places(model: Callable[..., Any]) -> list[str]:
-    """The names of arguments by their place."""
+def arguments_of(model: Callable[..., Any]) -> list[str]:
+    """The names of the arguments of a model, or a function, by their place."""
     try:
         parameters = inspect.signature(getattr(model, "forward", model)).parameters.values()
     except (TypeError, ValueError):

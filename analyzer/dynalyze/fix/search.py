@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -15,14 +15,15 @@ import msgspec
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
+from dynalyze.fix.attempts import Attempt, State, read_text
 from dynalyze.fix.lines import line_before, line_instead_of
-from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Compiled, Prover, Tried, difference_in
+from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
 from dynalyze.fix.settings import READS_VALUES, merged, numbers_for, numbers_of, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
-from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, FixStatus, Side
+from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
@@ -50,44 +51,8 @@ _LEAST_COVERED = 0.5
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
 
-_NOTHING = Instead()
-
 Identity = tuple[str, str, int | None, int | None]
 """A break: its file, its type, its line in the file as it was (None for a new line) and its column."""
-
-
-@dataclass(frozen=True)
-class State:
-    """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
-    side effects that compiled code lacks by intention of these changes, `effects` those that differ. `instead` is what
-    is compiled in the place of the model.
-    """
-
-    texts: dict[str, str]
-    settings: dict[str, object]
-    compiled: Compiled
-    instead: Instead = _NOTHING
-    loses: frozenset[str] = frozenset()
-    effects: frozenset[str] = frozenset()
-    changed: bool = False
-
-
-@dataclass
-class Attempt:
-    """What came of a proposal for one break. `proposed` is the state with it, as far as it came; it is the next one
-    where it was proved.
-    """
-
-    broken: GraphBreak
-    before: State
-    kind: FixKind = "source"
-    status: FixStatus = "rejected"
-    title: str = ""
-    rewrite: str = ""
-    reason: str = ""
-    proposed: State | None = None
-    evidence: Evidence = field(default_factory=Evidence)
-    ends: list[GraphBreak] = field(default_factory=list)
 
 
 class Search:
@@ -109,7 +74,7 @@ class Search:
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
-        prover.originals = {file: text for file in files if (text := _read(file)) is not None}
+        prover.originals = {file: text for file in files if (text := read_text(file)) is not None}
         self.originals = prover.originals
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
@@ -327,7 +292,7 @@ class Search:
     def _text(self, state: State, file: str) -> str | None:
         """A file as it is in a state; one that only a change has led to is read when it comes up."""
         if file not in self.originals:
-            text = _read(file)
+            text = read_text(file)
             if text is None:
                 return None
             self.originals[file] = text
@@ -458,13 +423,6 @@ def _worst(proof: dict[str, object]) -> Equality:
         return "different"
     bitwise = all(each["equality"] == "bitwise" for each in own.values()) and draws["bitwise"] == draws["tried"]
     return "bitwise" if bitwise else "tolerance"
-
-
-def _read(file: str) -> str | None:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _places(broken: GraphBreak) -> list[Location]:

@@ -11,9 +11,10 @@ import pytest
 
 from dynalyze.capture.regions import Instead
 from dynalyze.fix import rewriting
+from dynalyze.fix.attempts import Attempt, State
 from dynalyze.fix.proof import Baseline, Compiled, Tried
 from dynalyze.fix.run import fix_of
-from dynalyze.fix.search import Attempt, Search, State
+from dynalyze.fix.search import Search
 from dynalyze.fix.sites import Proposal, Site, Value
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts

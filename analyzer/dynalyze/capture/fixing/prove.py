@@ -46,7 +46,7 @@ from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, in_addition, lines_run, without_numbers
-from dynalyze.capture.numbers_of_python import given_numbers, whole_numbers_among
+from dynalyze.capture.numbers_of_python import arguments_of, given_numbers, whole_numbers_among
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -104,7 +104,10 @@ class Prover:
         self._once = {*once.effects} - {*again.effects}
         if once.raised:
             return {"problem": f"the calls fail in eager: {once.raised}", "folder": None}
-        answer: dict[str, Any] = {"problem": "", "repeatable": not differences(once, again), "numbers": self._whole()}
+        answer: dict[str, Any] = {
+            "problem": "", "repeatable": not differences(once, again), "numbers": self._whole(),
+            "called_at": self._workload.called_at, "arguments": arguments_of(self._workload.model),
+        }  # fmt: skip
         with self._recorded() as folder:
             self._compile(self._workload)
         dynamo.forget_compiled()

@@ -170,12 +170,18 @@ def compiled_module() -> Any:
 
 
 def calling_frames() -> Iterator[types.FrameType]:
-    """The frames of the program that led to the compile in progress, the innermost first."""
-    torch = sys.modules.get("torch")
-    ours = (str(Path(__file__).parents[2]), str(Path(str(getattr(torch, "__file__", "?"))).parent))
+    """The frames of the program that led to the compile in progress, or to the call of ours, the innermost first."""
+    left_out = _folders_left_out()
     for frame in frames_from(sys._getframe(1)):
-        if not frame.f_code.co_filename.startswith(tuple(folder + os.sep for folder in ours)):
+        if not frame.f_code.co_filename.startswith(left_out):
             yield frame
+
+
+@functools.cache
+def _folders_left_out() -> tuple[str, ...]:
+    """Those of dynalyze and of torch."""
+    torch = str(getattr(sys.modules.get("torch"), "__file__", "?"))
+    return tuple(str(folder) + os.sep for folder in (Path(__file__).parents[2], Path(torch).parent))
 
 
 def refuses_breaks(error: BaseException | None = None) -> bool | None:

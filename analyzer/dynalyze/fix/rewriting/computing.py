@@ -35,7 +35,7 @@ _NEW = frozenset({*EMPTY_OR_FILLED, "arange", "cat", "stack", "tensor", "clone",
                   "array"})  # fmt: skip
 _SAME = ("reshape", "view", "unsqueeze", "transpose", "flatten", "long", "int", "contiguous", "to")
 _LEFT_ALONE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom,
-               ast.Await, ast.Delete, ast.Try, ast.With, ast.Import, ast.ImportFrom, ast.AsyncFor)  # fmt: skip
+               ast.Await, ast.Delete, ast.With, ast.Import, ast.ImportFrom, ast.AsyncFor)  # fmt: skip
 
 Chain = tuple[str, ...]
 """The attributes that are read from `self`, one from the other."""
@@ -192,7 +192,8 @@ def _bound(function: Function) -> set[str]:
     """Its arguments and variables."""
     stored = {each.id for each in function.nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     lambdas = {each.arg for node in function.nodes if isinstance(node, ast.Lambda) for each in node.args.args}
-    return stored | lambdas | {each.arg for each in function.arguments}
+    caught = {each.name for each in function.nodes if isinstance(each, ast.ExceptHandler) and each.name}
+    return stored | lambdas | caught | {each.arg for each in function.arguments}
 
 
 def _computes(site: Site, call: ast.Call, bound: set[str]) -> bool:

@@ -182,8 +182,7 @@ class Made:
             if not isinstance(loop, ast.For) or loop.orelse:
                 continue
             own = [each for each in loop.body if ast.unparse(each).startswith(f"{name}.append(")]
-            leaves = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(loop))
-            if len(empty) == 1 and len(own) == 1 and len(named) == 2 and not leaves:
+            if len(empty) == 1 and len(own) == 1 and len(named) == 2 and not any(map(_leaves_a_turn, loop.body)):
                 return self._turns(loop.iter)
         return ""
 
@@ -200,6 +199,12 @@ class Made:
 def is_set(node: ast.AST, name: str = "") -> bool:
     """Whether a node gives a variable another value, or the one of this name; an element of a tensor is none."""
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and name in ("", node.id)
+
+
+def _leaves_a_turn(node: ast.AST) -> bool:
+    """Whether a turn of the loop that a node stands in may end with it; what leaves a loop of its own does not."""
+    inner = node.orelse if isinstance(node, ast.For | ast.While) else ast.iter_child_nodes(node)
+    return isinstance(node, ast.Break | ast.Continue) or any(map(_leaves_a_turn, inner))
 
 
 def _nodes(statements: Sequence[ast.stmt]) -> list[ast.AST]:

@@ -1,0 +1,98 @@
+"""Changes that are tried for a break, one on top of the others, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dynalyze.capture.numbers_of_python import SETTING
+from dynalyze.capture.regions import Instead
+from dynalyze.fix.callers import CallingLines
+from dynalyze.fix.patches import is_library
+from dynalyze.fix.proof import Compiled
+from dynalyze.fix.settings import numbers_of
+from dynalyze.report import GraphBreak
+from dynalyze.report.fixes import Evidence, FixKind, FixStatus
+
+_NOTHING = Instead()
+
+
+@dataclass(frozen=True)
+class State:
+    """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
+    side effects that compiled code lacks by intention of these changes, `effects` those that differ. `instead` is what
+    is compiled in the place of the model.
+    """
+
+    texts: dict[str, str]
+    settings: dict[str, object]
+    compiled: Compiled
+    instead: Instead = _NOTHING
+    loses: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
+    changed: bool = False
+
+
+@dataclass
+class Attempt:
+    """What came of a proposal for one break. `proposed` is the state with it, as far as it came; it is the next one
+    where it was proved.
+    """
+
+    broken: GraphBreak
+    before: State
+    kind: FixKind = "source"
+    status: FixStatus = "rejected"
+    title: str = ""
+    rewrite: str = ""
+    reason: str = ""
+    proposed: State | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    ends: list[GraphBreak] = field(default_factory=list)
+
+
+def read_text(file: str) -> str | None:
+    """A file of Python; None where it cannot be read."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def giving_numbers(
+    attempts: Sequence[Attempt], state: State, calling: CallingLines, originals: dict[str, str]
+) -> tuple[list[Attempt], State] | None:
+    """The same where the program's own lines give numbers of Python to its model, in the place of a setting of ours;
+    None where nothing needs them, or the lines do not show how. Their files are added to `originals`.
+    """
+    for file, _ in calling.places:
+        text = originals.get(file) or read_text(file)
+        if text is None or is_library(file):
+            return None
+        originals[file] = text
+    changed = [(_in_calls(each.before, calling, originals),
+                each.proposed and _in_calls(each.proposed, calling, originals)) for each in attempts]  # fmt: skip
+    whole = _in_calls(state, calling, originals)
+    if not numbers_of(state.settings) or whole is None:
+        return None
+    return [
+        each if before is None or (proposed is None and each.proposed is not None)
+        else replace(each, before=before, proposed=proposed, kind=_kind(each, before, proposed))
+        for each, (before, proposed) in zip(attempts, changed, strict=True)
+    ], whole  # fmt: skip
+
+
+def _in_calls(state: State, calling: CallingLines, originals: Mapping[str, str]) -> State | None:
+    names = numbers_of(state.settings)
+    texts = {**{file: originals[file] for file, _ in calling.places}, **state.texts}
+    if not names:
+        return replace(state, texts=texts)
+    changed = calling.with_numbers(originals, texts, names)
+    settings = {name: value for name, value in state.settings.items() if name != SETTING}
+    return None if changed is None else replace(state, texts={**texts, **changed}, settings=settings)
+
+
+def _kind(attempt: Attempt, before: State, proposed: State | None) -> FixKind:
+    same = proposed is None or proposed.settings == before.settings
+    return "source" if same and proposed is not None and proposed.instead == before.instead else attempt.kind
