@@ -74,10 +74,22 @@ def _ran(source: str) -> dict[str, object]:
     return space
 
 
+_READ = "parts = out.parts\n        deep = out.deep\n        parts = torch.cat(parts, dim=0)"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("", ""),
+        # As in models of images, which may be given the features themselves.
+        (_READ, "parts = out.parts\n        deep = out.deep\n        if parts is not None:\n"
+                "            if isinstance(parts, (list, tuple)):\n                parts = torch.cat(parts, dim=0)\n"
+                "        parts = parts"),
+        ("out.parts = torch.split(x, sizes)",
+         "out.parts = [each.reshape(-1, each.shape[-1]) for each in x.view(6, 1, 2).split(sizes)]"),
+        # Another result has an attribute of that name.
+        ("return parts * more", "other = Out()\n        other.parts = [x]\n"
+                                "        return parts * more * len(other.parts)"),
         (
             "sizes = (counts * 2).tolist()\n        out.parts = torch.split(x, sizes)\n"
             "        out.deep = [torch.split(each, sizes) for each in (x + 1, x + 2)]",
@@ -110,6 +122,9 @@ def test_it_compiles_to_one_graph_and_gives_the_same(old: str, new: str) -> None
         ("return parts * more", "return parts * more * len(out.deep[0])"),
         ("each = torch.cat(each, dim=0)\n", "each = each[0]\n"),
         ("out.parts = torch.split(x, sizes)", "out.parts = torch.split(x, sizes)\n        out.sizes = sizes"),
+        (_READ, "parts = out.parts\n        deep = out.deep\n        if len(deep) > 5:\n"
+                "            parts = torch.cat(parts, dim=0)\n        parts = parts[0]"),
+        ("out.parts = torch.split(x, sizes)", "out.parts = [each.sum(0) for each in x.split(sizes)]"),
         ("out.parts = torch.split(x, sizes)", "out.parts, rest = torch.split(x, sizes)"),
         ("(counts * 2).tolist()", "counts.add_(1).tolist()"),
         ("def forward(x, counts):", "class Other(Model):\n    def features(self, x, counts):\n        return None\n\n\n"
@@ -134,6 +149,11 @@ def test_what_a_caller_gives_to_keep_it_in_is_told() -> None:
     (proposal,) = _proposed(_PROGRAM, text)
     assert proposal.title.endswith("`kept` holds it too, where a caller gives one")
     assert not _proposed(_PROGRAM, text.replace("return parts * more", "return kept, parts * more"))
+    asked = "if isinstance(kept, dict) and kept.get('y'):\n            more = 2\n        {}return parts * more"
+    given = "elif isinstance(kept, torch.Tensor):\n            parts = kept\n        "
+    assert len(_proposed(_PROGRAM, text.replace("return parts * more", asked.format(given)))) == 1
+    given = given.replace("torch.Tensor", "dict")
+    assert not _proposed(_PROGRAM, text.replace("return parts * more", asked.format(given)))
 
 
 def test_what_is_not_there_yet_is_not_asked_for_its_size() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -16,6 +17,7 @@ from dynalyze.fix.settings import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _WHOLE, _SIZES = "undivided", "part_sizes"
+_BLOCKS = (ast.If, ast.For, ast.While, ast.Try, ast.With)
 
 
 @rewriter("undivided-parts", *READS, rank=42, outer=True)
@@ -25,11 +27,9 @@ def ask_for_the_whole(site: Site) -> Iterator[Proposal]:
     if path is None or len(path) > 1:  # What lies between may do more with the parts.
         return
     (inner,) = path
-    split, joined = _Split.of(inner), _Joined(site)
-    if split is None or not joined.all_of(split.attributes):
-        return
-    keeper = joined.keeper_of(inner.function.name.value)
-    if keeper is None:
+    split, joined = _Split.of(inner), _Joined(site, inner.function.name.value)
+    keeper = joined.keeper
+    if split is None or keeper is None or not joined.all_of(split.attributes):
         return
     torch, whole = torch_name(inner), f"{split.whole}.shape[{split.dim}]"
     (choice,) = statements_of(
@@ -85,12 +85,16 @@ class _Split:
         if not sizes or not known or len(known) < len(splits) or not pure(counts):
             return None
         attributes = [_attribute(site, call) for call, _, _ in known]
-        _, whole, dim = known[0]
-        bound = all(site.value(node) is not None for node in walk(whole) if isinstance(node, cst.Name)
-                    and not isinstance(site.parents[node], cst.Attribute))  # fmt: skip
-        if not all(attributes) or not bound or len({dim for _, _, dim in known}) > 1:
+        dim, wholes = known[0][2], [whole for _, whole, _ in known if _is_bound(site, whole)]
+        if not all(attributes) or not wholes or {each for _, _, each in known} != {dim}:
             return None
-        return cls(read, site.code(counts), sizes, site.code(whole), dim, frozenset(attributes))
+        return cls(read, site.code(counts), sizes, site.code(wholes[0]), dim, frozenset(attributes))
+
+
+def _is_bound(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether all names in it have a value where the break is; those of a comprehension have none."""
+    return all(site.value(each) is not None for each in walk(node)
+               if isinstance(each, cst.Name) and not isinstance(site.parents[each], cst.Attribute))  # fmt: skip
 
 
 def _assigned(site: Site, value: cst.CSTNode) -> str:
@@ -122,8 +126,12 @@ def _split_by(site: Site, sizes: cst.CSTNode) -> tuple[cst.Call, cst.BaseExpress
 
 
 def _attribute(site: Site, call: cst.Call) -> str:
-    """The attribute that parts are assigned to, by themselves or as a list of such; "" where it is another thing."""
+    """The attribute that parts are assigned to, by themselves, as a list of such, or with the rows of each in one
+    dimension; "" where it is another thing.
+    """
     node = site.parents[call]
+    if isinstance(node, cst.CompFor) and _only_joins_rows(site, node):
+        node = site.parents[node]
     if isinstance(node, cst.ListComp):
         node = site.parents[node]
     if not isinstance(node, cst.Assign) or len(node.targets) != 1:
@@ -132,10 +140,23 @@ def _attribute(site: Site, call: cst.Call) -> str:
     return target.attr.value if isinstance(target, cst.Attribute) else ""
 
 
-class _Joined:
-    """Whether a function does nothing with the parts that it is given but join them: the tree tells, not a run."""
+def _only_joins_rows(site: Site, each: cst.CompFor) -> bool:
+    """Whether a comprehension over parts does to each what may be done to the whole: `[f.flatten(0, 1) for f in x]`."""
+    comprehension = site.parents[each]
+    if not isinstance(comprehension, cst.ListComp) or each.ifs or each.inner_for_in is not None:
+        return False
+    name = site.code(each.target)
+    done = [f"{name}.reshape(-1, {name}.shape[-1])", f"{name}.reshape(-1, {name}.size(-1))", f"{name}.flatten(0, 1)"]
+    return site.code(comprehension.elt) in done
 
-    def __init__(self, site: Site) -> None:
+
+class _Joined:
+    """Whether a function does nothing with the parts that a call of another one, by its name, gives it but join them:
+    the tree tells, not a run.
+    """
+
+    def __init__(self, site: Site, function: str) -> None:
+        self._function = function
         self._tree = ast.parse(site.code(site.module))
         self._torch = torch_name(site)
         nodes = ast.walk(self._tree)
@@ -143,13 +164,22 @@ class _Joined:
 
     def all_of(self, attributes: frozenset[str]) -> bool:
         read = [node for node in ast.walk(self._tree) if isinstance(node, ast.Attribute) and node.attr in attributes
-                and isinstance(node.ctx, ast.Load)]  # fmt: skip
+                and isinstance(node.ctx, ast.Load) and self._is_of_result(node.value)]  # fmt: skip
         return bool(read) and all(map(self._is_joined, read))
 
-    def keeper_of(self, function: str) -> str | None:
-        """The variable in which the result of a call stays, "" where there is none; None where it may go elsewhere."""
-        calls = [node for node in ast.walk(self._tree) if isinstance(node, ast.Call)
-                 and ast.unparse(node.func).rpartition(".")[2] == function]  # fmt: skip
+    def _is_call(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == self._function
+
+    def _is_of_result(self, node: ast.expr) -> bool:
+        """Whether an expression is the result, or what the variable is or holds that keeps it."""
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        return self._is_call(node) or (isinstance(node, ast.Name) and node.id == self.keeper)
+
+    @cached_property
+    def keeper(self) -> str | None:
+        """The variable in which the call's result stays, "" where there is none; None where it may go elsewhere."""
+        calls = [node for node in ast.walk(self._tree) if self._is_call(node)]
         above = self._parents[calls[0]] if len(calls) == 1 else None
         if isinstance(above, ast.Attribute):
             return ""
@@ -168,16 +198,25 @@ class _Joined:
         """Whether a variable that is a result, or where one is `held`, is asked for its attributes or for None."""
         above = self._parents[node]
         outer = self._parents[above]
-        if isinstance(above, ast.Compare):
-            return all(isinstance(each, ast.Is | ast.IsNot) for each in above.ops)
+        if self._asks_what_it_is(node):
+            return True
         if isinstance(above, ast.IfExp):
             return isinstance(outer, ast.Assign) and [ast.unparse(each) for each in outer.targets] == [node.id]
         if not held:
             return isinstance(above, ast.Attribute)
         if isinstance(above, ast.Attribute) and above.attr == "get":
-            return isinstance(self._parents[outer], ast.Compare)
+            return isinstance(self._parents[outer], ast.Compare | ast.BoolOp)
+        if isinstance(above, ast.Assign) and isinstance(outer, ast.If) and above in outer.body:
+            return ast.unparse(outer.test) == f"isinstance({node.id}, {self._torch}.Tensor)"  # Then it holds nothing.
         stored = isinstance(above, ast.Subscript) and isinstance(above.ctx, ast.Store)
         return stored or (isinstance(above, ast.Subscript) and isinstance(outer, ast.Attribute))
+
+    def _asks_what_it_is(self, node: ast.expr) -> bool:
+        """`x is None`, `isinstance(x, list)`."""
+        above = self._parents[node]
+        if isinstance(above, ast.Compare):
+            return all(isinstance(each, ast.Is | ast.IsNot) for each in above.ops)
+        return isinstance(above, ast.Call) and ast.unparse(above.func) == "isinstance" and above.args[0] is node
 
     def _is_joined(self, node: ast.expr) -> bool:
         """Whether an expression that is parts, or a list of such, goes into `torch.cat` alone."""
@@ -210,11 +249,29 @@ class _Joined:
             key=lambda node: (node.lineno, node.col_offset),
         )
         for node in reads:
+            if self._asks_what_it_is(node):
+                continue
             if not self._is_joined(node):
                 return False
-            if self._is_given_back(node):
+            if self._is_given_back(node) and self._is_always_reached(node, where):
                 return True
         return True
+
+    def _is_always_reached(self, node: ast.Name, where: ast.AST) -> bool:
+        """Whether what comes after `where` comes by a node whenever the parts have its name."""
+        tests = [f"{node.id} is not None", f"isinstance({node.id}, (list, tuple))"]
+        around = {where, *self._above(where)}
+        inner = [each for each in self._above(node) if isinstance(each, _BLOCKS) and each not in around]
+        return all(
+            isinstance(each, ast.If) and ast.unparse(each.test) in tests
+            and not any(node is one for other in each.orelse for one in ast.walk(other))
+            for each in inner
+        )  # fmt: skip
+
+    def _above(self, node: ast.AST) -> Iterator[ast.AST]:
+        while node in self._parents:
+            node = self._parents[node]
+            yield node
 
     def _is_given_back(self, node: ast.Name) -> bool:
         """Whether the statement that reads a name assigns the name as well."""
