@@ -51,6 +51,15 @@ from rewriting_cases import BRANCH, changed, lines
         ),
         (
             """
+            if (maybe is not None and maybe.any()) or (y.dim() > 1 and y.all()):  # here
+                x = x + 1
+            return x
+            """,
+            "x = torch.where(torch.logical_or((maybe.any() if maybe is not None else torch.tensor(False)), "
+            "(y.all() if y.dim() > 1 else torch.tensor(False))), x + 1, x)\nreturn x",
+        ),
+        (
+            """
             if flag:
                 x = x + 1
             elif 2 in x:  # here

@@ -46,11 +46,14 @@ def tensor_condition(site: Site, test: cst.BaseExpression) -> Condition | None:
 def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
     torch = torch_name(site)
     if isinstance(test, cst.BooleanOperation):
-        if isinstance(test.operator, cst.Or) and is_plain(site, test.left):
-            # The tensor is only asked where Python's own condition does not hold: it may be None there.
-            other = _tensor(site, test.right)
-            own = _bracketed(site, test.left)
-            return None if other is None else f"({torch}.tensor(True) if {own} else {other})"
+        if is_plain(site, test.left):
+            # The tensor is only asked where Python's own condition does not decide: it may be None there.
+            other, own = _tensor(site, test.right), _bracketed(site, test.left)
+            if other is None:
+                return None
+            if isinstance(test.operator, cst.And):
+                return f"({other} if {own} else {torch}.tensor(False))"
+            return f"({torch}.tensor(True) if {own} else {other})"
         left, right = _tensor(site, test.left), _tensor(site, test.right)
         if left is None or right is None:
             return None
