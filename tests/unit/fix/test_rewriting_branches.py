@@ -102,7 +102,7 @@ from rewriting_cases import BRANCH, changed, lines
             """,
         ),
     ],
-    ids=["two-sides", "clamp", "count", "or", "elif", "early-return", "chain"],
+    ids=["two-sides", "clamp", "count", "or", "or-of-ands", "elif", "early-return", "chain"],
 )
 def test_sides_that_are_safe_to_compute_are_chosen_from(body: str, expected: str) -> None:
     assert changed(BRANCH, body)["where"] == lines(expected)
