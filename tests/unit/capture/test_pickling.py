@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ import torch
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.clone import freeze
 from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module, is_disabled
+from limits import WALL_SECONDS
 
 CLOUDPICKLE = pickling.load_cloudpickle("")
 ROOMY = 1 << 30
@@ -174,3 +178,64 @@ def test_cloudpickle_comes_from_a_folder_where_it_is_not_installed(monkeypatch: 
 
 def test_a_module_of_a_class_of_its_own_travels_by_name(travelled: Callable[[Any], Any]) -> None:
     assert travelled(torch.backends.cudnn) is torch.backends.cudnn
+
+
+MODULE = """
+from contextvars import ContextVar
+
+collected = ContextVar("collected")
+calls = []
+
+
+def hook_for(name):
+    def again(value):
+        return value if value <= 0 else again(value - 1)
+
+    def hook(module, given, made):
+        calls.append(name)
+        collected.get(again(3))
+
+    return hook
+"""
+
+
+def test_hooks_that_a_module_made_know_what_it_has_now(
+    travelled: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those with which transformers records outputs; a ContextVar cannot be written."""
+    (tmp_path / "makes_hooks.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("makes_hooks")
+    model = torch.nn.Linear(2, 2)
+    model.register_forward_hook(module.hook_for("linear"))
+    made = travelled(model)
+    made(torch.ones(1, 2))
+    (hook,) = made._forward_hooks.values()
+    assert module.calls == ["linear"] and hook.__globals__ is vars(module)
+
+
+READS_BACK = """
+import sys
+
+import cloudpickle
+import torch
+
+from dynalyze.capture.bench import pickling
+from dynalyze.capture.hf.read_back import note_recordable_outputs
+
+model = pickling.load(sys.argv[1])
+note_recordable_outputs([model])
+print(len(model(torch.ones(1, 3, dtype=torch.long), output_hidden_states=True).hidden_states))
+"""
+
+
+def test_a_model_of_transformers_records_its_hidden_states_in_another_process(tmp_path: Path) -> None:
+    from transformers import LlamaConfig, LlamaModel
+
+    config = LlamaConfig(hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2, vocab_size=8)
+    model = LlamaModel(config)
+    model(torch.ones(1, 3, dtype=torch.long), output_hidden_states=True)  # It installs its hooks.
+    pickling.save(model, tmp_path / "model.pt", CLOUDPICKLE, ROOMY)
+    command = [sys.executable, "-c", READS_BACK, str(tmp_path / "model.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WALL_SECONDS)
+    assert done.stdout.strip() == "3", done.stderr

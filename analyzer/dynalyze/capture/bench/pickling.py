@@ -135,7 +135,12 @@ def _pickler(package: types.ModuleType, written: _Written) -> Any:
             changed = _replaced(value)
             if changed is not NotImplemented:
                 return changed
-            return super().reducer_override(value if _importable(value) else compiled_calls.without_copied_marks(value))
+            if _importable(value):
+                return super().reducer_override(value)
+            if module := _module_around(value):
+                self.globals_ref.setdefault(id(value.__globals__), _ModuleGlobals({"__name__": module}))
+            made = super().reducer_override(compiled_calls.without_copied_marks(value))
+            return _without_globals(made) if module else made
 
     made = types.ModuleType("dynalyze.capture.bench.pickling")
     made.Pickler = Pickler  # type: ignore[attr-defined]
@@ -159,9 +164,36 @@ def _globals_of_main(names: dict[str, Any]) -> dict[str, Any]:
     return main
 
 
+class _ModuleGlobals(dict[str, Any]):
+    """The globals of functions that a function of a module made, as hooks: the module's own, not copies of them."""
+
+    def __reduce__(self) -> Any:
+        return _globals_of, (self["__name__"],)
+
+
+def _globals_of(module: str) -> dict[str, Any]:
+    return vars(importlib.import_module(module))
+
+
+def _module_around(value: Any) -> str:
+    """The module that a function was made in; "" where that is the program's file, or none that can be imported."""
+    if not isinstance(value, types.FunctionType) or value.__module__ == "__main__":
+        return ""
+    module = sys.modules.get(value.__module__ or "")
+    there = module is not None and getattr(module, "__spec__", None) is not None and vars(module) is value.__globals__
+    return value.__module__ if there else ""
+
+
+def _without_globals(made: Any) -> Any:
+    """What cloudpickle writes of a function, without the values of globals that it would set in its module."""
+    if isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], tuple) and "__globals__" in made[2][-1]:
+        return (*made[:2], (*made[2][:-1], {**made[2][-1], "__globals__": {}}), *made[3:])
+    return made
+
+
 def _replaced(value: Any) -> Any:
     """How to write what must not be written as it is; NotImplemented for everything else."""
-    if isinstance(value, _MainGlobals):
+    if isinstance(value, _MainGlobals | _ModuleGlobals):
         return value.__reduce__()
     if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
         return importlib.import_module, (value.__name__,)  # As torch.backends.cudnn, of a class of its own.
