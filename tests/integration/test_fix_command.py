@@ -183,6 +183,7 @@ def test_a_change_of_somebody_else(folder: Path, found: dict[str, Any], before: 
     ("arguments", "said"),
     [
         (["fix", "model.py", "--only", "b9"], "no graph break of this run"),
+        (["fix", "model.py", "--only", "b9", "--only", "b1"], "b9"),
         (["verify", "model.py", "model.py"], "do not differ"),
         (["verify", "model.py", "nowhere.py"], "no such file: nowhere.py"),
     ],

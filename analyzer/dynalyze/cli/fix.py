@@ -35,7 +35,12 @@ _UNFIXED = "unfixed"
 @transformers_options
 @report_options
 @brief_option
-@click.option("--only", metavar="IDS", help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]")
+@click.option(
+    "--only",
+    metavar="IDS",
+    multiple=True,
+    help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]",
+)
 @click.option("--patch", metavar="FILE", help="Write all that was proved as one diff, for `patch -p1` or `git apply`.")
 @click.option(
     "--override", metavar="FILE", help="Write changes of installed packages as a module that your program can import."
@@ -80,7 +85,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     outputs = Outputs(options, f"{target.stem}.fix", target.path)
     plan = replace(short_bench(options, target), prices=False)
     wish = Wish(
-        tuple(filter(None, (options["only"] or "").replace(" ", "").split(","))),
+        tuple(filter(None, ",".join(options["only"]).replace(" ", "").split(","))),
         0.0 if options["no_bench"] else options["bench_seconds"],
         options["search_seconds"],
     )

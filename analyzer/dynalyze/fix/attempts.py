@@ -66,21 +66,26 @@ def giving_numbers(
     """The same where the program's own lines give numbers of Python to its model, in the place of a setting of ours;
     None where nothing needs them, or the lines do not show how. Their files are added to `originals`.
     """
+    if not numbers_of(state.settings):
+        return None
     for file, _ in calling.places:
         text = originals.get(file) or read_text(file)
         if text is None or is_library(file):
             return None
         originals[file] = text
-    changed = [(_in_calls(each.before, calling, originals),
-                each.proposed and _in_calls(each.proposed, calling, originals)) for each in attempts]  # fmt: skip
     whole = _in_calls(state, calling, originals)
-    if not numbers_of(state.settings) or whole is None:
-        return None
-    return [
-        each if before is None or (proposed is None and each.proposed is not None)
-        else replace(each, before=before, proposed=proposed, kind=_kind(each, before, proposed))
-        for each, (before, proposed) in zip(attempts, changed, strict=True)
-    ], whole  # fmt: skip
+    return None if whole is None else ([_attempt_in_calls(each, calling, originals) for each in attempts], whole)
+
+
+def _attempt_in_calls(attempt: Attempt, calling: CallingLines, originals: Mapping[str, str]) -> Attempt:
+    """An attempt with the lines that call in its files; as it is where these do not show how it gives its numbers."""
+    if attempt.proposed is None:
+        return attempt
+    before, proposed = (_in_calls(each, calling, originals) for each in (attempt.before, attempt.proposed))
+    if before is None or proposed is None:
+        return attempt
+    of_source = proposed.settings == before.settings and proposed.instead == before.instead
+    return replace(attempt, before=before, proposed=proposed, kind="source" if of_source else attempt.kind)
 
 
 def _in_calls(state: State, calling: CallingLines, originals: Mapping[str, str]) -> State | None:
@@ -91,8 +96,3 @@ def _in_calls(state: State, calling: CallingLines, originals: Mapping[str, str])
     changed = calling.with_numbers(originals, texts, names)
     settings = {name: value for name, value in state.settings.items() if name != SETTING}
     return None if changed is None else replace(state, texts={**texts, **changed}, settings=settings)
-
-
-def _kind(attempt: Attempt, before: State, proposed: State | None) -> FixKind:
-    same = proposed is None or proposed.settings == before.settings
-    return "source" if same and proposed is not None and proposed.instead == before.instead else attempt.kind
