@@ -360,7 +360,7 @@ def test_a_link_to_a_filtered_break_brings_it_back(open_page: Opener) -> None:
     page.locator("#filter").fill("logger")
     assert page.locator("#b2").is_hidden()
     page.evaluate("location.hash = '#b2'")
-    page.wait_for_function("!document.getElementById('b2').hidden")
+    page.locator("#b2").wait_for()
     assert page.locator("#b2").is_visible()
 
 
@@ -416,10 +416,10 @@ def test_the_drawings_lead_to_what_they_show(open_page: Opener) -> None:
         assert all(links.nth(at).get_attribute("href") for at in range(links.count()))
     page.get_by_role("link", name="Graph break b2 at").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash === '#b2'")
+    page.wait_for_url("**#b2")
     page.get_by_role("link", name="0/0 Ranker.forward, forward: 1.4 s").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash === '#compile-0-0'")
+    page.wait_for_url("**#compile-0-0")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -185,7 +185,7 @@ def test_a_line_leads_to_its_model_even_where_that_is_filtered(open_page: Opener
     page = open_page("small")
     page.locator("#items-filter").fill("bert")
     page.locator("#lines").get_by_role("link", name="ReformerModel").first.click()
-    page.wait_for_function("!document.getElementById('item-ReformerModel').hidden")
+    page.locator("#item-ReformerModel").wait_for()
     assert page.locator("tr:target th").inner_text() == "hf:ReformerModel"
     assert page.locator("#item-ReformerModel").evaluate("row => row.getBoundingClientRect().top") < 800
 

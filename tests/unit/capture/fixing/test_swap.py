@@ -146,12 +146,13 @@ def test_what_is_put_below_a_docstring_runs_with_the_statement_that_follows(tmp_
 def test_a_new_function_at_the_top_is_no_place_that_calls_must_run(tmp_path: Path) -> None:
     source = 'X = 1\n\n\ndef f(x):\n    """Text."""\n\n    return x\n'
     path = tmp_path / "program.py"
-    module_of(source, path)
+    module = module_of(source, path)
     new = source.replace("X = 1\n", "X = 1\n\n\ndef g():\n    pass\n").replace(
         "    return x", "    x = g()\n    return x"
     )
     swap = Swap([SourceChange(str(path), source, new)])
     assert swap.unreached(set()) and not swap.unreached({(str(path), len(source.splitlines()))})
+    assert module  # While it is there, so are its functions.
 
 
 def test_what_a_file_gets_at_its_top_goes_to_no_other_file(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_what_a_file_gets_at_its_top_goes_to_no_other_file(tmp_path: Path) -> No
 def test_what_is_put_below_a_block_runs_with_what_follows_the_block(tmp_path: Path, indent: str, runs: bool) -> None:
     source = "def f(x):\n    if x is None:\n        x = 3\n\n    return x\n"
     path = tmp_path / "program.py"
-    module_of(source, path)
+    module = module_of(source, path)
     new = source.replace("x = 3\n", f"x = 3\n{indent}if x == 7:\n{indent}    x = 7\n")
     swap = Swap([SourceChange(str(path), source, new)])
-    assert (swap.unreached({(str(path), 5)}) == "") is runs
+    assert (swap.unreached({(str(path), 5)}) == "") is runs and module
