@@ -480,3 +480,38 @@ def f(x, grid):
     assert found.before.breaks and not found.after.breaks
     assert found.settings == {"arguments_as_numbers": ["grid_numbers=grid"]}
     assert "def f(x, grid, *, grid_numbers=None):" in found.text
+
+
+def test_an_operator_runs_a_function_that_catches_and_leaves_loops(tmp_path: Path) -> None:
+    """As the positions of HunYuan-VL: which rows an image takes, its grid says."""
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+
+def positions(ids, grid):
+    found = torch.zeros(ids.shape[0], ids.shape[1], dtype=torch.long)
+    left = iter(grid)
+    last = []
+    for row, each in enumerate(ids):
+        for place, one in enumerate(each.tolist()):
+            if one != 1:
+                continue
+            try:
+                size = next(left)
+            except StopIteration as error:
+                raise ValueError("more images than grids") from error
+            found[row, place] = size[0] * size[1]
+        last.append(found[row].max())
+    return found, torch.tensor(last)
+
+
+def f(ids, grid):
+    found, last = positions(ids, grid)
+    return found + last.unsqueeze(1)
+"""
+    inputs = "(torch.tensor([[1, 0, 0], [0, 1, 1]]), torch.tensor([[2, 3], [4, 1], [2, 2]]))"
+    found = search(source, inputs, tmp_path)
+    assert found.before.breaks and not found.after.breaks and not found.settings
+    assert "custom_op" in found.text

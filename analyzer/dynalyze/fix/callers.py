@@ -49,7 +49,7 @@ class CallingLines:
             tree = ast.parse(text)
         except SyntaxError:
             return None
-        starts = list(itertools.accumulate((len(each.encode()) for each in text.splitlines(True)), initial=0))
+        starts = list(itertools.accumulate((len(each) + 1 for each in text.encode().split(b"\n")), initial=0))
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)
                  and node.lineno <= line <= (node.end_lineno or node.lineno)]  # fmt: skip
         ways = [{name: self._value(node, name.rpartition("=")[2]) for name in names} for node in calls]
@@ -73,15 +73,13 @@ def _edits(
 ) -> list[Edit] | None:  # fmt: skip
     """How a call gives these arguments as numbers; None where it lacks one."""
     edits: list[Edit] = []
-    held: list[str] = []
+    held: dict[ast.keyword, list[str]] = {}
     whole = text.encode()
     for name, value in given.items():
         new, beside, old = name.partition("=")
         if isinstance(value, ast.keyword):
             assert isinstance(value.value, ast.Name)
-            held.append(f'"{new}": {value.value.id}["{old or new}"].tolist()')
-            if len(held) == 1:
-                edits.append((*_span(value, starts), f"**{{**{value.value.id}, %s}}".encode()))
+            held.setdefault(value, []).append(f'"{new}": {value.value.id}["{old or new}"].tolist()')
             continue
         if value is None or (beside and not isinstance(value, _PLAIN)):
             return None
@@ -94,7 +92,10 @@ def _edits(
             edits.append((last, last, f", {new}={numbers}".encode()))
         else:
             edits.append((start, end, numbers.encode()))
-    return [(start, end, new.replace(b"%s", ", ".join(held).encode())) for start, end, new in edits]
+    for whole_of, entries in held.items():
+        named = whole[slice(*_span(whole_of.value, starts))].decode()
+        edits.append((*_span(whole_of, starts), f"**{{**{named}, {', '.join(entries)}}}".encode()))
+    return edits
 
 
 def _span(node: Given, starts: Sequence[int]) -> tuple[int, int]:

@@ -221,10 +221,9 @@ import cloudpickle
 import torch
 
 from dynalyze.capture.bench import pickling
-from dynalyze.capture.hf.read_back import note_recordable_outputs
 
 model = pickling.load(sys.argv[1])
-note_recordable_outputs([model])
+pickling.note_recordable_outputs([model])
 print(len(model(torch.ones(1, 3, dtype=torch.long), output_hidden_states=True).hidden_states))
 """
 

@@ -14,7 +14,7 @@ def changed(
 ) -> str | None:
     text = PROGRAM.format(call=call)
     found = CallingLines([("p.py", line)], arguments).with_numbers({"p.py": text}, {"p.py": text}, names)
-    return None if found is None else "\n".join(found["p.py"].splitlines()[1:])
+    return None if found is None else found["p.py"].partition("\n")[2].rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,9 @@ def changed(
         ("y = model(**batch)", ["sizes"], 'y = model(**{**batch, "sizes": batch["sizes"].tolist()})'),
         ("y = model(x, **batch)", ["sizes", "numbers=grid"],
          'y = model(x, **{**batch, "sizes": batch["sizes"].tolist(), "numbers": batch["grid"].tolist()})'),
+        ("y = model(**batch, sizes=t['%s'])", ["sizes", "numbers=grid"],
+         """y = model(**{**batch, "numbers": batch["grid"].tolist()}, sizes=t['%s'].tolist())"""),
+        ("y = 1\x0c; y = model(x, s)", ["sizes"], "y = 1\x0c; y = model(x, s.tolist())"),
         ("y = model(x, grid=g)", ["numbers=grid"], "y = model(x, grid=g, numbers=g.tolist())"),
         ("y = model(x, s, g)", ["numbers=grid"], "y = model(x, s, g, numbers=g.tolist())"),
         ("y = model(\n    x,\n    sizes=s,\n)", ["sizes"], "y = model(\n    x,\n    sizes=s.tolist(),\n)"),

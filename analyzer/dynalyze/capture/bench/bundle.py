@@ -29,7 +29,6 @@ from dynalyze.capture.calls import name_of
 from dynalyze.capture.clone import Frozen, freeze
 from dynalyze.capture.compiled_recording import Written
 from dynalyze.capture.compiling import moved, place
-from dynalyze.capture.hf.read_back import note_recordable_outputs
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.nested_values import leaves, reachable_modules
 from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
@@ -93,7 +92,7 @@ def open_bundle(request: WorkerRequest) -> Bundle:
     try:
         pickling.load_cloudpickle(request.cloudpickle)
         bundle: Bundle = pickling.load(path)
-        note_recordable_outputs(bundle.targets)
+        pickling.note_recordable_outputs(bundle.targets)
     except Exception as error:
         reason = f"the recorded calls cannot be read here: {one_line(error)}; {RERUN_HINT}"
         raise Failed("not_replayable", reason) from error

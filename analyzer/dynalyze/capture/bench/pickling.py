@@ -12,6 +12,7 @@ import importlib.util
 import sys
 import types
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -119,6 +120,23 @@ def load(path: Path) -> Any:
     for name, found in definitions.items():
         sys.modules["__main__"].__dict__.setdefault(name, found)
     return value
+
+
+def note_recordable_outputs(models: Iterable[Any]) -> None:
+    """Tell transformers which outputs the models can record (`_CAN_RECORD_REGISTRY`, of 4.57 and later): without that
+    they have no hidden states, whatever asks for them. Nothing where there is no such registry.
+    """
+    homes = [sys.modules.get(f"transformers.utils.{name}") for name in ("output_capturing", "generic")]
+    registry = next(
+        (found for home in homes if (found := getattr(home, "_CAN_RECORD_REGISTRY", None)) is not None), None
+    )
+    if not isinstance(registry, dict):
+        return
+    roots = [root for model in models for root in reachable_modules(model)]
+    for part in (part for root in roots for part in root.modules()):
+        outputs = getattr(part, "_can_record_outputs", None)
+        if outputs is not None:
+            registry[str(type(part)) if type(registry) is dict else part] = outputs
 
 
 def _pickler(package: types.ModuleType, written: _Written) -> Any:
