@@ -45,7 +45,6 @@ _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
-_WITHOUT_SETTINGS = "submodules are compiled in its place, and fewer of them under it"
 _LEAST_COVERED = 0.5
 """Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
 
@@ -80,8 +79,6 @@ class Search:
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
-        self._by_source = self.state
-        self._kept: list[Attempt] = []  # Of the last pass, with settings.
         self._refused: set[tuple[int, str, str]] = set()
         self._open: dict[int, State] = {}
 
@@ -92,9 +89,6 @@ class Search:
         """
         for kinds, what in ((_SOURCE, ""), (_SOURCE, _AGAIN), (_ALL, ", with settings")):
             self._kinds = kinds
-            if kinds == _ALL:
-                self._by_source = self.state
-                self._kept.clear()
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
                 if there is None or self._out_of_time:
@@ -106,7 +100,6 @@ class Search:
                 best = next((each for each in attempts if each.status == "proved"), None)
                 if best is not None and best.proposed is not None:
                     self.state = best.proposed
-                    self._kept.append(best)
                 yield from attempts
         self.stopped_early = self._out_of_time
         if not self.stopped_early:
@@ -144,26 +137,18 @@ class Search:
         left = [each for each in wanted if self._find(self.state, each) is not None]
         if not left:
             return
-        settings = [self.state.settings, merged(self.state.settings, READS_VALUES)]
-        states = [replace(self.state, settings=each) for each in settings]
-        if self.state.settings != self._by_source.settings:
-            states.append(self._by_source)
-        known: list[Mapping[str, Sequence[str]]] = []
-        for state in states:
+        known: list[Mapping[str, Sequence[str]]] = [{}]
+        for settings in (self.state.settings, merged(self.state.settings, READS_VALUES)):
             self._progress("looking for submodules that can be compiled instead")
-            instead = self._prover.instead(state.texts, state.settings)
-            if not instead.regions or (state is not self._by_source and instead.regions in known):
+            instead = self._prover.instead(self.state.texts, settings)
+            if instead.regions in known:
                 continue
             known.append(instead.regions)
-            before = state if state is self._by_source else self.state
-            first, *others = [each for each in wanted if self._find(before, each) is not None]
-            attempt = Attempt(first, before, "setting", ends=others)
-            self._try_instead(attempt, replace(state, instead=instead, changed=True))
+            attempt = Attempt(left[0], self.state, "setting", ends=left[1:])
+            self._try_instead(attempt, replace(self.state, settings=settings, instead=instead, changed=True))
             yield attempt
             if attempt.status == "proved" and attempt.proposed is not None:
                 self.state = attempt.proposed
-                for each in self._kept if state is self._by_source else ():
-                    each.status, each.reason = "rejected", _WITHOUT_SETTINGS
                 return
 
     def _try_instead(self, attempt: Attempt, new: State) -> None:

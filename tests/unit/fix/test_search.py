@@ -136,21 +136,6 @@ def test_where_breaks_stay_submodules_are_compiled_instead(file: Path) -> None:
     assert prover.draws == [20] and search.state.texts == search.start.texts
 
 
-def test_submodules_are_looked_for_without_a_setting_that_leaves_breaks_and_hinders_them(file: Path) -> None:
-    stays, read = broken(file, 4, "No such type"), broken(file, 6, ITEM)
-    prover = unfixable(file)
-    prover.breaks = lambda text, settings: [stays] if settings.get("capture_scalar_outputs") else [stays, read]
-    less = prover.less
-    prover.instead = lambda texts, settings: Instead() if settings else less  # type: ignore[method-assign]
-    search, attempts = searched(file, prover)
-    kept = [each for each in attempts if each.status == "proved"]
-    assert [{each.broken.gb_type for each in kept}, search.state.settings] == [{"No such type"}, {}]
-    assert search.state.instead is less and [each.gb_type for each in kept[0].ends] == [ITEM]
-    assert any(
-        each.status == "rejected" and each.kind == "setting" and "submodules" in each.reason for each in attempts
-    )
-
-
 @pytest.mark.parametrize(
     ("less", "compiled", "status", "reason"),
     [
