@@ -48,7 +48,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
     module = _imported(path)
     given: dict[str, Any] = {"torch": torch}
     calls = [Inputs(tuple(eval(inputs, given)), {})]
-    workload: Any = CallsWorkload(module.f, calls, phase="forward", grad=training or "requires_grad=True" in inputs)
+    workload: Any = CallsWorkload(module.f, calls, phase="forward", grad=training)
     if training:
         workload = TrainWorkload(workload)
     events = folder / f"{path.stem}_events"

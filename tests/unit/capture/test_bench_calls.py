@@ -164,3 +164,13 @@ def test_the_loss_is_the_models_own_where_it_has_one() -> None:
     assert loss_of(pair).item() == 3.0
     with pytest.raises(Failed):
         loss_of(torch.ones(2))
+
+
+def test_an_input_that_requires_a_gradient_can_be_given_one() -> None:
+    def force(x: torch.Tensor) -> torch.Tensor:
+        (found,) = torch.autograd.grad(x.square().sum(), x)
+        return found
+
+    assert all_equal(outputs_of(one_step(force, torch.ones(3, requires_grad=True))))
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        outputs_of(one_step(force, torch.ones(3)))

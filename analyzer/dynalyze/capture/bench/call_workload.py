@@ -31,11 +31,13 @@ OPTIMIZER = "AdamW"
 
 
 class CallsWorkload(Workload):
-    """Calls of a module or function, without gradients unless `grad`."""
+    """Calls of a module or function, without gradients unless `grad`, or where an input requires one: a function that
+    asks for its forces fails without.
+    """
 
     def __init__(self, model: Callable[..., Any], calls: list[Inputs], *, phase: str, grad: bool) -> None:
         super().__init__(model, phase, **pass_sizes(calls))
-        self._grad = grad
+        self._grad = grad or any(tensor.requires_grad for tensor in _tensors([tuple(call) for call in calls]))
         try:
             self._frozen = [freeze(tuple(call), _NO_BUDGET) for call in calls]
         except CannotClone as error:
