@@ -50,6 +50,10 @@ def change(
 _BRANCH = "if x.sum() > 0:\n    y = x + 1\n    {}\nelse:\n    y = x - 1\nreturn y"
 _WHERE = "return torch.where(x.sum() > 0, x + 1, x - 1)"
 
+_TIMED = "self.seen.append(time.perf_counter())"
+_TIMED_AND_COUNTED = f"{_TIMED}\nself.count += 1"
+_UNCOMPILED = "if not torch.compiler.is_compiling():\n"
+
 
 def impure(effect: str, **more: Any) -> Change:
     return change(_BRANCH.format(effect), _WHERE, **more)
@@ -99,6 +103,16 @@ WRONG: dict[str, Change] = {
         "print(y.add_(1))", "if not torch.compiler.is_compiling():\n    print(y.add_(1))",
         around="y = x * 2\n{}\nreturn y", loses=("printed",)),
     "print-dropped-in-eager": change("print('a')", "pass", around="{}\nreturn x * 2", loses=("printed",)),
+    "count-dropped-in-compiled-code": change(
+        "self.seen.append(1)", f"{_UNCOMPILED}    self.seen.append(1)", around="{}\nreturn x * 2",
+        init="self.seen = []", loses=("kept",)),
+    "times-dropped-in-eager": change(
+        _TIMED, "pass", around="{}\nreturn x * 2", init="self.seen = []", top="import time", loses=("kept",)),
+    "times-and-a-count-dropped-in-compiled-code": change(
+        _TIMED_AND_COUNTED, _UNCOMPILED + textwrap.indent(_TIMED_AND_COUNTED, "    "), around="{}\nreturn x * 2",
+        init="self.seen, self.count = [], 0", top="import time", loses=("kept",)),
+    "times-dropped-and-not-said": change(
+        _TIMED, f"{_UNCOMPILED}    {_TIMED}", around="{}\nreturn x * 2", init="self.seen = []", top="import time"),
     "print-order": change("print('a')\nprint('b')", "print('b')\nprint('a')", around="{}\nreturn x * 2"),
     # A value that was a number and is a tensor then. A number has no gradient.
     "item-in-training": change("s = x.max().item()", "s = x.max()", around="{}\nreturn x / s"),
@@ -249,6 +263,12 @@ RIGHT: dict[str, Change] = {
         "elif x.sum() == 12345:\n    raise ValueError('odd')", around="{}\nreturn x * 2", loses=("raises",),
         sides=("raise ValueError",)),
     "cond": change(_IF, "return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))"),
+    "times-dropped-in-compiled-code": change(
+        _TIMED, f"{_UNCOMPILED}    {_TIMED}", around="{}\nreturn x * 2", init="self.seen = []", top="import time",
+        loses=("kept",)),
+    "time-in-a-dict-dropped-in-compiled-code": change(
+        "self.seen['t'] = time.perf_counter()", f"{_UNCOMPILED}    self.seen['t'] = time.perf_counter()",
+        around="self.seen['n'] = 1\n{}\nreturn x * 2", init="self.seen = {}", top="import time", loses=("kept",)),
     "item-left-in": change("s = x.max().item()", "s = x.max().detach()", around="{}\nreturn x / s"),
     "print-in-eager": change("print('a', x.shape)",
                              "if not torch.compiler.is_compiling():\n    print('a', x.shape)",

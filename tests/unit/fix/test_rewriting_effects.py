@@ -73,6 +73,36 @@ def test_what_is_computed_for_a_message_alone_goes_with_it() -> None:
         """)
 
 
+@pytest.mark.parametrize(
+    "kept",
+    ["self.total += time.time() - start", "self.seconds['relu'] = (time.time() - start) * 1000",
+     "seconds.append(round(time.time() - start, 3))", "self.seconds = time.time() - start"],
+)  # fmt: skip
+def test_a_time_that_is_taken_down_goes_with_its_clock(kept: str) -> None:
+    text = guarded(f"""
+        import time
+        import torch
+
+        def f(self, x, seconds):
+            start = time.time()  # here
+            y = torch.relu(x)
+            {kept}
+            return y
+        """, time__time=CLOCK)  # fmt: skip
+    assert text == lines(f"""
+        import time
+        import torch
+
+        def f(self, x, seconds):
+            if not torch.compiler.is_compiling():
+                start = time.time()
+            y = torch.relu(x)
+            if not torch.compiler.is_compiling():
+                {kept}
+            return y
+        """)
+
+
 def test_a_branch_that_only_warns_goes_as_a_whole() -> None:
     text = guarded("""
         import torch, logging
@@ -125,6 +155,9 @@ REFUSED = {
     "a branch that does more": "if x.max() > 1:  # here\n        print(x)\n        x = x / 2",
     "a branch that raises": "if x.max() > 1:  # here\n        raise ValueError",
     "a file that is read": "with open(path) as file:  # here\n        y = file.read()\n    return y",
+    "a time that is returned": "t = time.time()  # here\n    return x, time.time() - t",
+    "a time and a value that are kept": "t = time.time()  # here\n    self.kept = time.time() - t + x.shape[0]",
+    "a time that is computed with": "t = time.time()  # here\n    x = x * (time.time() - t)",
     "a global": "global seen\n    seen = time.time()  # here",
     "a loop over what can be read once": "for each in batches:  # here\n        print(each)",
     "what can be read once": "print(list(batches))  # here",

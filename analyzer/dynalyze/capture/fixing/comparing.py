@@ -15,6 +15,9 @@ _OF_DTYPES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
 _TOLERANCE, OF_GRADIENTS = 1e-5, 10
 """How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
 
+_KEYS = " keys"
+"""What stands behind the name of a container, for the keys that it has."""
+
 Equality = Literal["bitwise", "tolerance", "different"]
 Arm = Literal["eager", "traced"]
 
@@ -82,6 +85,28 @@ def unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[Difference], list[
             told = [*told, f"raises {after.error} with another message"]
         return [], told
     return differences(before, after), told
+
+
+def no_longer_kept(
+    found: list[Difference], before: Pass, again: Pass, after: Pass
+) -> tuple[list[Difference], list[str]]:
+    """What differs, without state that the code as it was sets to something else each time, as a time is, and that is
+    not set any more; and that state, as side effects that are lacking.
+    """
+    anew = {each.name for each in differences(before, again)}
+    left = [each for each in found if ": state " in each.name and _is_left_alone(each.name, before, after, anew)]
+    names = [each.name.partition(": state ")[2].removesuffix(_KEYS) for each in left]
+    return [each for each in found if each not in left], [f"not kept any more: {name}" for name in dict.fromkeys(names)]
+
+
+def _is_left_alone(name: str, before: Pass, after: Pass, anew: set[str]) -> bool:
+    was, now = before.values.get(name), after.values.get(name, [])
+    if not name.endswith(_KEYS):
+        return name in anew and name not in after.values
+    if not isinstance(was, list) or not isinstance(now, list) or [key for key in was if key in now] != now:
+        return False
+    of = name.removesuffix(_KEYS)
+    return all({f"{of}.{key}", f"{of}[{key}]"} & anew for key in was if key not in now)
 
 
 def is_inexact(one: Pass, found: Difference) -> bool:

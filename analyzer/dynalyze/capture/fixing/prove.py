@@ -33,6 +33,7 @@ from dynalyze.capture.fixing.comparing import (
     Proof,
     has_gradients,
     is_inexact,
+    no_longer_kept,
     tolerance_of,
     unlike,
 )
@@ -425,6 +426,9 @@ class Prover:
             again = again or self._pass(workload, self._eager)
             found = excused(found, before, again, after)
             told = self._not_told_again(told, before, again, after)
+            if arm == "traced":
+                found, forgotten = no_longer_kept(found, before, again, after)
+                told += forgotten
         lost = all(each.startswith("not ") for each in told)  # Tracing alone takes nothing away that breaks the graph.
         if arm == "traced" and (not lost or any(each.tensor is None for each in found)):
             as_it_was = self._traced_before(workload)

@@ -1,5 +1,5 @@
-"""What a function tells people (prints, messages, warnings, files) and what it computes for that alone, as times are:
-left out of compiled code, kept in eager.
+"""What a function tells people (prints, messages, warnings, files), the times that it takes down, and what it computes
+for that alone: left out of compiled code, kept in eager.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
-from dynalyze.fix.rewriting.harmless import is_progress, only_reads, told
+from dynalyze.fix.rewriting.harmless import is_progress, is_time, only_reads, told
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -31,10 +31,11 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
     calls = [call for each in guarded for call in told_of.calls(each)]
     if not calls and not isinstance(site.statement, cst.SimpleStatementLine):
         return
+    lacking = [*_forgotten(told_of, guarded), *(kind for call in calls for kind in _kinds(site, call))]
     yield Proposal(
         "", f"Leave `{_shown(site, calls)}` to eager: compiled code does not run it",
         site.with_nodes(guards(site, guarded), import_of_torch(site)),
-        loses=tuple(dict.fromkeys(kind for call in calls for kind in _kinds(site, call))),
+        loses=tuple(dict.fromkeys(lacking)),
     )  # fmt: skip
 
 
@@ -53,12 +54,15 @@ def without_asked_break(site: Site) -> Iterator[Proposal]:
 
 
 class Told:
-    """Which statements of a function only tell people something. `names` are variables that nothing else reads."""
+    """Which statements of a function only tell people something, or take down a time, which of compiled code would be
+    the time of a part of a graph. `names` are variables that nothing else reads.
+    """
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._uses = [each for each in walk(site.function) if isinstance(each, cst.Name)]
         self.names = self._assigned_simply()
+        self._times = self._of_clocks()
         while left := {name for name in self.names if not self._read_by_telling(name)}:
             self.names -= left
 
@@ -110,12 +114,15 @@ class Told:
             call = statement.value
             if not isinstance(call, cst.Call):
                 return isinstance(call, cst.BaseString | cst.Ellipsis)
+            given = [each.value for each in call.args]
             tells = told(self._site, call) is not None or self._writes(call) or self._moves_bar(call)
-            return tells and all(map(self._reads, [each.value for each in call.args]))
+            return (tells and all(map(self._reads, given))) or self.keeps_time(statement)
         if isinstance(statement, cst.Assign):
-            return all(self._own(each.target) for each in statement.targets) and self._reads(statement.value)
+            own = all(self._own(each.target) for each in statement.targets) and self._reads(statement.value)
+            return own or self.keeps_time(statement)
         if isinstance(statement, cst.AugAssign):
-            return self._own(statement.target) and self._reads(statement.value)
+            own = self._own(statement.target) and self._reads(statement.value)
+            return own or self.keeps_time(statement)
         return isinstance(statement, cst.Pass | cst.Continue | cst.Break)
 
     def _all(self, body: cst.BaseSuite, orelse: cst.CSTNode | None) -> bool:
@@ -129,6 +136,31 @@ class Told:
     def _own(self, target: cst.BaseExpression) -> bool:
         found = _names(target)
         return found is not None and self.names.issuperset(found)
+
+    def keeps_time(self, statement: cst.CSTNode) -> bool:
+        """`self.seconds += time.time() - start`, `seconds["relu"] = ...` and `seconds.append(...)`."""
+        places: tuple[type[cst.CSTNode], ...] = (cst.Attribute, cst.Subscript)
+        if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
+            call, places = statement.value, (cst.Name, *places)
+            if called(call) != "append" or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
+                return False
+            kept, value = call.func.value, call.args[0].value
+        elif isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+            kept, value = statement.targets[0].target, statement.value
+        elif isinstance(statement, cst.AugAssign):
+            kept, value = statement.target, statement.value
+        else:
+            return False
+        return is_time(self._site, value, self._times) and isinstance(kept, places) and only_reads(self._site, kept)
+
+    def _of_clocks(self) -> set[str]:
+        """Local variables that hold what a clock said, or what was computed from that."""
+        found: set[str] = set()
+        for each in walk(self._site.function, lambda node: isinstance(node, cst.Assign)):
+            assert isinstance(each, cst.Assign)
+            if is_time(self._site, each.value, found):
+                found.update(name for target in each.targets for name in _names(target.target) or ())
+        return found & self.names
 
     def _opens(self, item: cst.WithItem) -> bool:
         """`open(path, "w") as file`, for nothing but what is written in the block."""
@@ -300,6 +332,10 @@ def _kinds(site: Site, call: cst.Call) -> tuple[str, ...]:
     """The kinds of side effects of a call that is left out; what tells nothing by itself is about a file or a bar."""
     found = told(site, call)
     return ("opened", "printed") if found is None else found
+
+
+def _forgotten(told_of: Told, statements: Sequence[Statement]) -> tuple[str, ...]:
+    return ("kept",) if any(told_of.keeps_time(each) for statement in statements for each in walk(statement)) else ()
 
 
 def _shown(site: Site, calls: Sequence[cst.Call]) -> str:

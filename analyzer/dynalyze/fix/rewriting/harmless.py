@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from dynalyze.fix.rewriting.conditions import called, looks_like_tensor
@@ -20,6 +22,8 @@ _WRITES = {"json.dump": 1, "pickle.dump": 1, "_pickle.dump": 1, "torch.save": 1,
            "posix.mkdir": 0}  # fmt: skip
 """What writes a file, and which of its arguments says where to."""
 _FILES = ("TextIOWrapper.", "BufferedWriter.", "FileIO.")
+_CLOCKS = tuple(f"time.{name}{unit}" for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+                for unit in ("", "_ns"))  # fmt: skip
 _NOTHING_LOST = ("gc.collect", "breakpoint", "pdb.set_trace", "time.sleep", "torch.cuda.synchronize",
                  "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop",
                  "torch.cuda.nvtx.mark", "torch.cuda.reset_peak_memory_stats")  # fmt: skip
@@ -103,6 +107,21 @@ def is_progress(site: Site, call: cst.Call) -> bool:
     """Whether it makes a progress bar."""
     known = function_name(site, call)
     return known.startswith(PROGRESS) or (not known and called(call) in ("tqdm", "trange"))
+
+
+def is_time(site: Site, node: cst.BaseExpression, times: Collection[str]) -> bool:
+    """Whether an expression is what a clock says, or is computed from that and constants alone; `times` are variables
+    that are.
+    """
+    if isinstance(node, cst.Call):
+        if (function_name(site, node) or site.code(node.func)) in _CLOCKS:
+            return True
+        rounds = site.code(node.func) in ("round", "float", "int")
+        return rounds and bool(node.args) and is_time(site, node.args[0].value, times)
+    if isinstance(node, cst.BinaryOperation):
+        sides = [each for each in (node.left, node.right) if not isinstance(each, cst.BaseNumber)]
+        return bool(sides) and all(is_time(site, each, times) for each in sides)
+    return isinstance(node, cst.Name) and node.value in times
 
 
 def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
