@@ -180,7 +180,7 @@ def _functions(change: SourceChange) -> list[_Swapped]:
         key: code for key, code in old.items()
         if key[-1][0] not in _COMPREHENSIONS and (key in new or not moved & {name for name, _ in key})
     }  # fmt: skip
-    pairs = {key: (code, _pair(key, code, old, new)) for key, code in kept.items()}
+    pairs = {key: (code, _pair_or_refusal(key, code, old, new)) for key, code in kept.items()}
     by_code: dict[Any, Any] = {}
     # Of a program with hooks in it, or one that a tool rewrote, the bytecode is another one.
     by_place: dict[Any, Any] = {}
@@ -198,6 +198,8 @@ def _functions(change: SourceChange) -> list[_Swapped]:
         if code not in by_code and place not in by_place:
             continue
         put = by_code[code] if code in by_code else by_place[place]
+        if isinstance(put, CannotSwap):
+            raise put
         if put is None:
             raise CannotSwap(f"it cannot be told which {code.co_name} of line {code.co_firstlineno} is changed")
         if code.co_freevars != put.co_freevars:
@@ -216,6 +218,16 @@ def _made_from(path: str) -> list[types.FunctionType]:
         each for each in gc.get_objects()
         if type(each) is types.FunctionType and each.__code__.co_filename == path
     ]  # fmt: skip
+
+
+def _pair_or_refusal(
+    key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]
+) -> Any:
+    """The new code of a function, or why there is none: that of a lambda does not matter where no lambda is left."""
+    try:
+        return _pair(key, code, old, new)
+    except CannotSwap as refusal:
+        return refusal
 
 
 def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]) -> Any:

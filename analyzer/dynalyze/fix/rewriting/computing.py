@@ -21,7 +21,7 @@ _MODULES = ("torch", "torch.nn.functional", "itertools", "math")
 _ON_THE_HOST = ("numpy", "scipy")
 _BUILT_IN = frozenset({"range", "len", "enumerate", "zip", "list", "tuple", "dict", "max", "min", "sum", "abs", "int",
                        "float", "bool", "iter", "next", "any", "all", "reversed", "sorted", "isinstance", "divmod",
-                       "round"})  # fmt: skip
+                       "round", "bytes", "bytearray"})  # fmt: skip
 _CONTAINERS = frozenset({"append", "extend", "insert", "pop", "update", "add", "setdefault", "sort", "reverse",
                          "clear", "remove", "popitem"})  # fmt: skip
 _REFUSED = frozenset({"backward", "register_hook", "retain_grad", "manual_seed", "seed", "save", "load", "write",

@@ -30,6 +30,11 @@ from dynalyze.fix.sites import Proposal, Site, Value
 _CUT_OFF = ("from_numpy", "tensor")
 _HOST = ("attempted to trace numpy", "Attempted to call function marked as skipped", "failed to convert numpy",
          "Attempted to inline function marked as skipped", "Unsupported function call", "Tensor.numpy()")  # fmt: skip
+_COMPARED = ("sort with non-constant keys", "Unsupported key type for itertools.groupby", "list_richcompare_nonconst")
+"""Where Python itself compares tensors with each other."""
+_OTHERS = ("Attempted to use `torch.nn.functional.one_hot`", "Attempted to wrap sparse Tensor",
+           "Attempted to wrap strided NestedTensor")  # fmt: skip
+"""Where torch makes what Dynamo knows no tensor for."""
 
 
 @rewriter("whole-numbers", *READS, rank=40, outer=True)
@@ -40,7 +45,7 @@ def work_out_whole_numbers(site: Site) -> Iterator[Proposal]:
         yield Proposal("", tail.title, tail.in_operator(site))
 
 
-@rewriter("sized-by-data", *READS, *_HOST, rank=45, outer=True)
+@rewriter("sized-by-data", *READS, *_HOST, *_COMPARED, *_OTHERS, rank=45, outer=True)
 def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     """`for t, h, w in grid.tolist(): made.append(torch.arange(t * h * w))` and what follows, up to the return."""
     tail = tail_of(site)
