@@ -21,15 +21,16 @@ ENDED = {
     "native-kernel": "custom-op", "open-file": "file-when-compiled",
     "break-in-context": "eager-only", "break-in-generator": "eager-only",
     "c-extension": "constant-result",
-    "class-statement": "class-at-top", "context-manager": "eager-only-context", "debugger": "eager-only",
+    "class-statement": "class-at-top", "clock": "eager-only",
+    "context-manager": "eager-only-context", "debugger": "eager-only",
     "deepcopy": "clone", "disabled-function": "not-disabled", "explicit-break": "no-asked-break",
     "hash-digest": "constant-result", "logger": "eager-only", "logger-once": "eager-only",
     "operating-system": "constant-result", "print": "eager-only", "progress-bar": "no-progress-bar",
     "reconstruction": "eager-only-context", "recurrent-layer": "setting", "serialization": "constant-result",
     "warning": "eager-only",
 }  # fmt: skip
-# The change of these recipes does something else: it draws other numbers, keeps no time, leaves a lock to the caller.
-NOT_EQUAL = ("clock", "lock", "numpy-random", "python-random", "random-seed", "requires-grad", "tensor-text",
+# The change of these recipes does something else: it draws other numbers, leaves a lock to the caller.
+NOT_EQUAL = ("lock", "numpy-random", "python-random", "random-seed", "requires-grad", "tensor-text",
              "torch-generator")  # fmt: skip
 
 
