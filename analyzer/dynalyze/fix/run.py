@@ -281,7 +281,9 @@ class Road:
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "proved" for name in each.breaks}
-        reasons = {name: each.reason for each in report.fixes for name in each.breaks if each.reason}
+        # A list in place of a tensor is what is tried last: that it fits nowhere says little about the break.
+        telling = [each for each in report.fixes if each.reason and each.rewrite != "numbers-of-python"]
+        reasons = {name: each.reason for each in telling for name in each.breaks}
         for broken in report.graph_breaks:
             if broken.id not in ended and (not self._wish.only or broken.id in self._wish.only):
                 missed = _NOTHING_FITS if broken.id in wanted else _why_not_replayed(broken)

@@ -118,12 +118,13 @@ class HeldState:
         elif isinstance(value, types.FunctionType):
             yield from self._function(path, value, own)
         elif isinstance(value, types.ModuleType):
-            if _is_own(getattr(value, "__file__", None)):
+            # torch.ops and what it holds are modules too, which look their operators up as they are asked for.
+            if _is_own(getattr(value, "__file__", None)) and not _is_torchs(type(value)):
                 yield from self._part(f"{value.__name__}", _Names(vars(value), self.ignored))
         elif isinstance(value, type):
             if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None)) or value.__module__ == "__main__":
                 yield from self._part(f"class {value.__name__}", _OfClass(value))
-        elif type(value).__module__.partition(".")[0] != "torch":
+        elif not _is_torchs(type(value)):
             yield from self._contents(path, value)
 
     def _contents(self, path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -379,7 +380,7 @@ def _moving(path: str, value: Any) -> _Moving | None:
         return _Moving(path, value, _of_iterator, put)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object:
-        return _Moving(path, value, lambda each: each.copy().tobytes(), _put_array)
+        return _Moving(path, value, _of_array, _put_array)
     if numpy is not None and isinstance(value, getattr(sys.modules.get("numpy.random"), "Generator", ())):
         return _Moving(
             path, value, lambda each: each.bit_generator.state,
@@ -409,10 +410,20 @@ def _of_iterator(iterator: Any) -> Any:
     return [each for each in (*given, *state) if isinstance(each, SCALARS)]
 
 
-def _put_array(array: Any, state: bytes) -> None:
+def _of_array(array: Any) -> tuple[Any, Any]:
+    """What it holds and what of it is masked, below what its class does when it is read (numpy.ma.masked fails)."""
     numpy = sys.modules["numpy"]
+    masked = numpy.ma.getmaskarray(array).tobytes() if numpy.ma.isMaskedArray(array) else None
+    return numpy.asarray(array).tobytes(), masked
+
+
+def _put_array(array: Any, state: tuple[bytes, bytes | None]) -> None:
+    numpy = sys.modules["numpy"]
+    held, masked = state
     if array.flags.writeable:
-        array[...] = numpy.frombuffer(state, dtype=array.dtype).reshape(array.shape)
+        numpy.asarray(array)[...] = numpy.frombuffer(held, dtype=array.dtype).reshape(array.shape)
+        if masked is not None:
+            array.mask = numpy.frombuffer(masked, dtype=bool).reshape(array.shape)
 
 
 class Remembering:
@@ -465,6 +476,10 @@ def _has_attributes(value: Any) -> bool:
         return True
     is_made_by_python = bool(kind.__flags__ & _HEAP_TYPE) and hasattr(value, "__dict__") and not callable(value)
     return is_made_by_python and kind.__module__.partition(".")[0] not in sys.stdlib_module_names
+
+
+def _is_torchs(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "torch"
 
 
 def _is_own(file: str | None) -> bool:

@@ -167,6 +167,26 @@ def test_an_iterator_that_goes_on_is_told() -> None:
         assert list(held.changes().values) == ["it"]
 
 
+def test_masked_arrays_are_put_back_with_their_masks_and_constants_of_numpy_are_left_alone() -> None:
+    numpy = pytest.importorskip("numpy")
+    array = numpy.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    held = HeldState()
+    held.add("", {"constant": numpy.ma.masked, "array": array})
+    array[0], array[2] = 5.0, numpy.ma.masked
+    assert list(held.changes().values) == ["array"]
+    held.restore()
+    assert array.tolist() == [1.0, None, 3.0]
+    assert not held.changes().values
+
+
+def test_an_operator_that_torch_looks_up_is_no_state_of_the_program() -> None:
+    held = HeldState()
+    held.add("", {"operators": torch.ops, "of_aten": torch.ops.aten})
+    vars(torch.ops.aten).pop("sgn", None)
+    assert torch.ops.aten.sgn is not None
+    assert not held.changes().values
+
+
 @pytest.mark.parametrize(
     "one, other, told",
     [
