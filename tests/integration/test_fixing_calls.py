@@ -29,9 +29,11 @@ ENDED = {
     "reconstruction": "eager-only-context", "recurrent-layer": "setting", "serialization": "constant-result",
     "warning": "eager-only",
 }  # fmt: skip
-# The change of these recipes does something else: it draws other numbers, leaves a lock to the caller.
-NOT_EQUAL = ("lock", "numpy-random", "python-random", "random-seed", "requires-grad", "tensor-text",
+# The change of these recipes does something else: it draws other numbers, leaves a lock to the caller, copies an input.
+NOT_EQUAL = ("lock", "numpy-random", "python-random", "random-seed", "requires-grad", "sort-key", "tensor-text",
              "torch-generator")  # fmt: skip
+# The function that computes in Python becomes an operator, whose size is what the data say.
+OPERATORS = ("bytes", "group-by", "one-hot", "sparse-tensor")
 
 
 @pytest.mark.parametrize("recipe_id", mostly_slow(ENDED))
@@ -47,6 +49,19 @@ def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path:
     assert found.after.breaks == 0
     assert [each.rewrite for each in found.proved] == [ENDED[recipe_id]]
     assert found.proved[0].evidence.outputs == "bitwise"
+
+
+@pytest.mark.parametrize("recipe_id", mostly_slow(OPERATORS))
+def test_the_function_that_breaks_is_made_an_operator(recipe_id: str, tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    recipe = find_by_id(recipe_id)
+    assert recipe is not None
+    found = search(recipe.before, recipe.inputs, tmp_path)
+    assert found.before.breaks > 0
+    assert found.after.breaks == 0
+    assert [(each.rewrite, each.evidence.outputs) for each in found.proved] == [("sized-by-data", "bitwise")]
+    assert found.settings == {"capture_dynamic_output_shape_ops": True}
 
 
 @pytest.mark.parametrize("recipe_id", mostly_slow(NOT_EQUAL))

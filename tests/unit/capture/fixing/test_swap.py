@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,20 @@ def test_functions_of_one_name_are_told_apart_by_their_code(tmp_path: Path) -> N
     new = source.replace("    a =", "    c = lambda x: x + 3\n    a =")
     with Swap([SourceChange(str(tmp_path / "program.py"), source, new)]).applied():
         assert (module.a(0), module.b(0)) == (1, 2)
+
+
+@pytest.mark.parametrize("kept, refused", [("list(map(key, xs))", False), ("KEPT.append(key) or xs", True)])
+def test_a_function_that_the_change_takes_away_may_go_where_nothing_holds_it(
+    tmp_path: Path, kept: str, refused: bool
+) -> None:
+    source = f"KEPT = []\n\n\ndef first(xs):\n    key = lambda x: -x\n    return {kept}\n"
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    module.first([1])
+    new = source[: source.index("    key")] + "    return [-x for x in xs]\n"
+    refusal = pytest.raises(CannotSwap, match="not there any more") if refused else contextlib.nullcontext()
+    with refusal, Swap([SourceChange(str(path), source, new)]).applied():
+        assert module.first([1, 2]) == [-1, -2]
 
 
 def test_what_no_call_has_run_is_named(tmp_path: Path) -> None:
