@@ -121,6 +121,17 @@ def test_a_function_travels_with_the_modules_it_closes_over(travelled: Callable[
     assert made.__closure__[0].cell_contents is module
 
 
+def test_a_function_keeps_the_place_of_its_code(travelled: Callable[[Any], Any]) -> None:
+    source = "def make(k):\n    def f(x):\n        return (lambda y: y + k)(x)\n    return f\n"
+    exec(compile(source, "/a/program.py", "exec"), space := {"__name__": "__main__"})
+    function = travelled(space["make"](2))
+    inner = next(each for each in function.__code__.co_consts if hasattr(each, "co_filename"))
+    assert function(3) == 5
+    assert [(each.co_filename, each.co_firstlineno) for each in (function.__code__, inner)] == [
+        ("/a/program.py", 2), ("/a/program.py", 3)
+    ]  # fmt: skip
+
+
 def test_what_was_compiled_is_its_original(travelled: Callable[[Any], Any]) -> None:
     def double(x: torch.Tensor) -> torch.Tensor:
         return x * 2

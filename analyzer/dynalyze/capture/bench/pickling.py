@@ -153,6 +153,8 @@ def _pickler(package: types.ModuleType, written: _Written) -> Any:
             changed = _replaced(value)
             if changed is not NotImplemented:
                 return changed
+            if isinstance(value, types.CodeType):
+                return _of_its_file(self.dispatch_table[types.CodeType](value), value)
             if _importable(value):
                 return super().reducer_override(value)
             if module := _module_around(value):
@@ -207,6 +209,14 @@ def _without_globals(made: Any) -> Any:
     if isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], tuple) and "__globals__" in made[2][-1]:
         return (*made[:2], (*made[2][:-1], {**made[2][-1], "__globals__": {}}), *made[3:])
     return made
+
+
+def _of_its_file(made: Any, code: types.CodeType) -> Any:
+    """What cloudpickle writes of code, with the name of its file, by which breaks are known: 3.1.3 leaves that out."""
+    call, parts = made
+    # The first text among what the constructor takes, in all versions of Python.
+    place = next(place for place, each in enumerate(parts) if isinstance(each, str))
+    return call, (*parts[:place], code.co_filename, *parts[place + 1 :])
 
 
 def _replaced(value: Any) -> Any:
