@@ -41,6 +41,7 @@ _ALL: tuple[FixKind, ...] = ("source", "setting")
 _NOTHING_COMPILED = "nothing is compiled then"
 _LEADS_ON = "the graph breaks at"
 _RAISES = "traced, the program's own calls: raises"
+_BY_DATA = ", with sizes that the data decide"
 _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
@@ -79,16 +80,19 @@ class Search:
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
+        self._late = True
         self._refused: set[tuple[int, str, str]] = set()
         self._open: dict[int, State] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
         """Try to end each of these breaks; what is proved is kept for the next ones, and what a later one may have made
-        possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
-        program pays for it everywhere.
+        possible is tried again. Sizes that only the data know come after all changes that leave none, and settings
+        after all changes of source: one of them ends many breaks, and the program pays for it everywhere.
         """
-        for kinds, what in ((_SOURCE, ""), (_SOURCE, _AGAIN), (_ALL, ", with settings")):
-            self._kinds = kinds
+        for kinds, late, what in (
+            (_SOURCE, False, ""), (_SOURCE, False, _AGAIN), (_SOURCE, True, _BY_DATA), (_ALL, True, ", with settings")
+        ):  # fmt: skip
+            self._kinds, self._late = kinds, late
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
                 if there is None or self._out_of_time:
@@ -166,11 +170,13 @@ class Search:
 
     def _attempts(self, broken: GraphBreak, there: GraphBreak) -> Iterator[Attempt]:
         """The proposals for a break in turn, until one is proved."""
-        for number, (kind, proposal) in enumerate(self._proposals(self.state, there)):
+        number = 0
+        for kind, proposal in self._proposals(self.state, there):
             if number >= _MOST_TRIED or self._out_of_time:
                 return
             if (id(broken), proposal.source, str(proposal.settings)) in self._refused:
                 continue
+            number += 1
             attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite)
             if proposal.fault:
                 attempt.reason = f"a fault of dynalyze: {proposal.fault}"
@@ -257,10 +263,16 @@ class Search:
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
         names = [each for each in self._numbers if each not in numbers_of(state.settings)]
+        late = []
         for proposal in chain(self._all_proposals(state, broken), numbers_for(broken, names)):
             kind: FixKind = "setting" if proposal.settings else "source"
-            if kind in self._kinds and not (proposal.last_resort and self._kinds == _SOURCE):
+            if kind not in self._kinds or (proposal.last_resort and self._kinds == _SOURCE):
+                continue
+            if not proposal.late:
                 yield kind, proposal
+            elif self._late:
+                late.append((kind, proposal))
+        yield from late
 
     def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:
         yield from settings_for(broken)

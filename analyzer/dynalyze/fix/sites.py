@@ -60,8 +60,9 @@ class Proposal:
     """A change that might end a break: `source`, the whole new text of `file`, with those of `others`, or `settings`.
     `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
     "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
-    A `last_resort` leaves something out of what is compiled: settings are tried before it. `fault` is the error by
-    which a rewriter ended; then there is no change.
+    A `last_resort` leaves something out of what is compiled: settings are tried before it. A `late` one leaves sizes or
+    numbers that only the data know: all that leaves none is tried before it. `fault` is the error by which a rewriter
+    ended; then there is no change.
     """
 
     rewrite: str
@@ -73,6 +74,7 @@ class Proposal:
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
     last_resort: bool = False
+    late: bool = False
     fault: str = ""
 
 

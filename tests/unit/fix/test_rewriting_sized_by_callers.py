@@ -125,11 +125,11 @@ def test_a_known_number_of_rows_may_stand_for_one() -> None:
     assert "size=x.shape[0] // merge**2" in proposal.source
 
 
-def test_a_size_that_nobody_holds_goes_with_the_setting() -> None:
+def test_a_size_that_nobody_holds_is_what_the_data_say() -> None:
     called = _POSITIONS.replace("return torch.cat(found, dim=0)", "a = torch.cat(found).flatten()\n    return a, a[:3]")
     short = Value("tensor", "Tensor", "int64", 1, sizes=(3,))
     _, proposal = _proposed(called, returned=Value("tuple", "Tensor", items=(_LONG, short)))
-    assert proposal.settings == {"capture_dynamic_output_shape_ops": True} and "size_0=x.shape[0]" in proposal.source
+    assert proposal.late and not proposal.settings and "size_0=x.shape[0]" in proposal.source
 
 
 @pytest.mark.parametrize("name, rows", [("x", 21), ("self.x", 20)])
@@ -195,8 +195,8 @@ def forward(x, grid, merge=2):
     return x * (found[0] + segment)[:, None]
 """
     ends = Value("tensor", "Tensor", "int64", 1, sizes=(7,))
-    proposal, with_setting = _proposed(called, forward, returned=Value("tuple", "Tensor", items=(_LONG, ends)))
-    assert not proposal.settings and with_setting.settings
+    proposal, by_data = _proposed(called, forward, returned=Value("tuple", "Tensor", items=(_LONG, ends)))
+    assert by_data.late and not proposal.late
     assert "positions(grid, size_0=x.shape[0], size_1=x.shape[0] + 1)" in proposal.source
     _in_one_graph(
         f"import torch\n{called}{forward}",

@@ -2,8 +2,7 @@
 patches of images, boxes that overlap, the best assignment as SciPy finds it, crops. From some statement on it is a
 function of its own, and in compiled code an operator of torch, with a gradient where one goes through.
 
-It runs as it is there. Where it makes sizes that are not known before, the setting for operators of such sizes goes
-with it.
+It runs as it is there. Where it makes sizes that are not known before, torch learns them when it runs.
 """
 
 from __future__ import annotations
@@ -21,10 +20,11 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.computing import WHOLE, Function, enclosing
 from dynalyze.fix.rewriting.conditions import torch_name
 from dynalyze.fix.rewriting.constants import top_names
+from dynalyze.fix.rewriting.operator_source import new_size
 from dynalyze.fix.rewriting.tails import MAYBE, REAL, Tail
 from dynalyze.fix.rewriting.tails_of_lists import TailOfList
 from dynalyze.fix.rewriting.taken import TENSOR, TENSORS, held_by, kind_of, may_lack, taken_by
-from dynalyze.fix.settings import READS, READS_SIZES
+from dynalyze.fix.settings import READS
 from dynalyze.fix.sites import Proposal, Site, Value
 
 _CUT_OFF = ("from_numpy", "tensor")
@@ -51,16 +51,16 @@ def work_out_in_an_operator(site: Site) -> Iterator[Proposal]:
     tail = tail_of(site)
     if tail is None:
         return
-    settings = dict(READS_SIZES) if tail.unknown else {}
+    late = bool(tail.unknown)
     alike = replace(tail, no_chance=1)
     for least in (0, 2) if tail.unknown else (0,):  # Slices of no or one element are often more than torch can tell.
         few = ", which raises in compiled code where a size is below 2" if least else ""
         source = tail.in_operator(site, least)
-        yield Proposal("", tail.title + few, source, settings=settings, last_resort=tail.differentiable)
+        yield Proposal("", tail.title + few, source, late=late, last_resort=tail.differentiable)
     if len(alike.unknown) < len(tail.unknown):
         told = " and tell torch which sizes are the same, which raises in compiled code where they are not"
         source = alike.in_operator(site)
-        yield Proposal("", tail.title + told, source, settings=settings, last_resort=tail.differentiable)
+        yield Proposal("", tail.title + told, source, late=late, last_resort=tail.differentiable)
 
 
 def tail_of(site: Site, only: Sequence[str] = ()) -> Tail | None:
@@ -95,7 +95,10 @@ def _tensors_of(returned: Value) -> tuple[Value, ...]:
 def _can_end_otherwise(site: Site, whole: Function, results: int) -> bool:
     """Whether a function has one return, at its end, of so many results, and the operator's names are free."""
     body, last = site.function.body, whole.node.body[-1]
-    if "." in torch_name(site) or _names_of(whole) & top_names(site.text) or not isinstance(last, ast.Return):
+    tops, torch = top_names(site.text), torch_name(site)
+    if "." in torch or _names_of(whole) & tops or not isinstance(last, ast.Return):
+        return False
+    if "_new_size" in tops and new_size(torch) not in site.text:
         return False
     if not isinstance(body, cst.IndentedBlock) or len(body.body) != len(whole.node.body):
         return False

@@ -12,6 +12,20 @@ from typing import NamedTuple
 from dynalyze.fix.sites import Site
 
 _LONG = 60
+_NEW_SIZE = '''
+
+def _new_size(tensor, least=0):
+    """A size that torch.compile learns when the operator runs, whatever its settings."""
+    shape_env = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
+    if shape_env is None:
+        return torch.library.get_ctx().new_dynamic_size(min=least)
+    size = shape_env.create_unbacked_symint()
+    torch._check(size >= least)
+    return size
+'''
+"""What a fake calls for a size that only the data know. `new_dynamic_size` makes none unless the setting
+`capture_dynamic_output_shape_ops` is on; the symbol is the same (as in torch's own `distributed/_ops/device_mesh.py`).
+"""
 
 
 def in_lines(parts: list[str], depth: int = 0, between: str = ", ") -> str:
@@ -23,6 +37,16 @@ def in_lines(parts: list[str], depth: int = 0, between: str = ", ") -> str:
     word = between.strip()
     lines = [f"{each}," for each in parts] if word == "," else [parts[0], *(f"{word} {each}" for each in parts[1:])]
     return inner + inner.join(lines) + outer
+
+
+def new_size(torch: str) -> str:
+    """The function that a fake calls for a size, as source, where the file calls torch so."""
+    return in_file(_NEW_SIZE, torch)
+
+
+def in_file(source: str, torch: str) -> str:
+    """What is written with `torch` for a file that calls it otherwise; torch.compile keeps its name."""
+    return re.sub(r"\btorch\.(?!compile\b)", f"{torch}.", source)
 
 
 def space_of(site: Site) -> str:

@@ -37,7 +37,6 @@ def paths_below(site: Site) -> Iterator[list[Site]]:
 
 def proposed_with_call(
     site: Site, path: Sequence[Site], changed: str, given: Mapping[str, str], title: str,
-    settings: Mapping[str, object] | None = None,
 ) -> Iterator[Proposal]:  # fmt: skip
     """The change of the last function of the path, whose file is `changed` already, and of the lines that lead to it:
     those between hand on what the first one gives.
@@ -63,7 +62,7 @@ def proposed_with_call(
                 calls[0]: giving(calls[0], handed), here.function.params: taking(here.function, list(given)),
             })  # fmt: skip
     source = texts.pop(site.broken.location.file)
-    yield Proposal("", title, source, others=texts, settings=dict(settings or {}))
+    yield Proposal("", title, source, others=texts)
 
 
 def _calls(site: Site, name: str) -> list[cst.Call]:

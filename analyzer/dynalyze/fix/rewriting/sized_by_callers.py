@@ -7,6 +7,7 @@ In compiled code the number is checked when it runs. In eager nobody looks at it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import libcst as cst
@@ -19,7 +20,7 @@ from dynalyze.fix.rewriting.custom_operators import tail_of
 from dynalyze.fix.rewriting.purity import pure
 from dynalyze.fix.rewriting.signatures import giving, paths_below, proposed_with_call, taking
 from dynalyze.fix.rewriting.tails import NO_CHANCE
-from dynalyze.fix.settings import READS, READS_SIZES
+from dynalyze.fix.settings import READS
 from dynalyze.fix.sites import Changes, Proposal, Site, Value, statements_of, walk
 from dynalyze.text.amounts import listed
 
@@ -91,9 +92,9 @@ def tell_the_size(site: Site) -> Iterator[Proposal]:
             told = f"{title}: {listed([*most.values()])} at most, its last element again where there are fewer"
             yield from proposed_with_call(site, path, changed, {**given, **most}, told)
         if given:
-            settings = READS_SIZES if len(given) < len(tail.unknown) else {}
             changed = tail.in_operator(inner, given=list(given))
-            yield from proposed_with_call(site, path, changed, given, title, settings)
+            for each in proposed_with_call(site, path, changed, given, title):
+                yield replace(each, late=len(given) < len(tail.unknown))
 
 
 @rewriter("empty-segments", *READS, rank=44, outer=True)

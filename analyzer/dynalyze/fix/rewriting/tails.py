@@ -19,10 +19,10 @@ import libcst as cst
 from dynalyze.fix.rewriting.computing import SCALARS, WHOLE, Function, chain_of
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.made_tensors import Made
-from dynalyze.fix.rewriting.operator_source import Taken, gradient_of, in_lines, space_of
+from dynalyze.fix.rewriting.operator_source import Taken, gradient_of, in_lines, new_size, space_of
 from dynalyze.fix.rewriting.signatures import taking
 from dynalyze.fix.rewriting.taken import ANNOTATED, NUMBERS, TENSOR, TENSORS
-from dynalyze.fix.sites import Changes, Site, Value, statements_of
+from dynalyze.fix.sites import Changes, Site, Value, statements_of, with_top
 
 REAL = ("float", "bfloat")
 MAYBE = f"{TENSOR} | None"
@@ -111,9 +111,11 @@ class Tail:
         changes: Changes = {body: new, site.function.params: taking(site.function, given)}
         operator = self._operator(site, torch, least, given, filled)
         if self.whole.owner is not None:
-            return site.with_nodes(changes, import_of_torch(site) + operator)
-        # Below the function, so that what goes to a function of its own stays on the lines where it was.
-        return site.with_nodes(changes, import_of_torch(site), below=operator)
+            text = site.with_nodes(changes, import_of_torch(site) + operator)
+        else:
+            # Below the function, so that what goes to a function of its own stays on the lines where it was.
+            text = site.with_nodes(changes, import_of_torch(site), below=operator)
+        return text if set(self.unknown) <= set(given) else with_top(text, new_size(torch))
 
     def _result(self, call: str) -> str:
         """What is returned of a call of the operator, as statements."""
@@ -163,8 +165,7 @@ class Tail:
         ends = "".join(f"    {each} = {torch}.cat([{each}, {each}[-1:].expand({own[0]} - {each}.shape[0])])\n"
                        for each, own in zip(names, sizes, strict=True) if own[:1] and own[0] in filled)  # fmt: skip
         copies = [f"{each}.clone(memory_format={torch}.contiguous_format)" for each in names]
-        bound = f"min={least}" if least else ""
-        news = "".join(f"    {each} = {torch}.library.get_ctx().new_dynamic_size({bound})\n" for each in unknown)
+        news = "".join(f"    {each} = {self._new_size(least)}\n" for each in unknown)
         return Run(
             gives[0] if plain else f"tuple[{', '.join(gives)}]",
             f"    {', '.join(names)} = _{function}_of({in_lines(list(self.takes), 1)})\n{ends}"
@@ -173,6 +174,10 @@ class Tail:
             f"    return {copies[0] if plain else f'({in_lines(copies, 1)})'}\n",
             f"{news}    return {fakes[0] if plain else f'({in_lines(fakes, 1)})'}\n",
         )
+
+    def _new_size(self, least: int) -> str:
+        """What a fake says for a size that nobody knows, as source."""
+        return f"_new_size({next(iter(self.known))}{f', {least}' if least else ''})"
 
     @property
     def refusal(self) -> str:

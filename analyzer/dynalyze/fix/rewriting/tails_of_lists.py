@@ -96,10 +96,7 @@ class TailOfList(Tail):
         function, names = self.whole.label, [f"one[{number}]" for number in range(len(self.rows[0]))]
         types = [f"{torch}.{each.dtype}" for each in self.rows[0]]
         of, sizing = (_OF, self.sizing) if self.told else ("_", f"range({self.counted})")
-        bound = f"min={least}" if least else ""
-        news = "".join(
-            f"        {each} = {torch}.library.get_ctx().new_dynamic_size({bound})\n" for each in self.unknown
-        )
+        news = "".join(f"        {each} = {self._new_size(least)}\n" for each in self.unknown)
         fakes = [f"{self._maker(0, torch)}({tuple_of(own)}, dtype={kind})"
                  for own, kind in zip(self._sizes, types, strict=True)]  # fmt: skip
         checks = self._checks(names, types, list(self.unknown), least)
