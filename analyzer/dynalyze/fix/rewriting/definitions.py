@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called
+from dynalyze.fix.rewriting.conditions import called, looks_like_tensor, torch_name
 from dynalyze.fix.rewriting.constants import top_names
-from dynalyze.fix.sites import Proposal, Site, walk
+from dynalyze.fix.rewriting.harmless import function_name
+from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _DISABLE = ("torch.compiler.disable", "torch._dynamo.disable", "_dynamo.disable", "compiler.disable", "disable")
 
@@ -30,6 +31,68 @@ def function_not_disabled(site: Site) -> Iterator[Proposal]:
         del lines[decorator.lineno - 1 : decorator.end_lineno]
         said = f", which was done because: {reason}" if (reason := _reason(decorator)) else ""
         yield Proposal("", f"Let `{function.name}` be compiled: no longer disabled{said}", "".join(lines))
+        return
+
+
+@rewriter("not-disabled-here", "Attempted to call function marked as skipped", rank=13)
+def call_as_it_is(site: Site) -> Iterator[Proposal]:
+    """`torch.compiler.disable(scale)` in a function: `scale`."""
+    changes: Changes = {}
+    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call)):
+        given = call.args[0] if call.args else None
+        if function_name(site, call) not in _DISABLE or given is None or given.keyword is not None or given.star:
+            continue
+        if all(each.keyword is not None and each.keyword.value == "reason" for each in call.args[1:]):
+            changes[call] = given.value
+    if changes:
+        told = ", ".join(f"`{site.code(each)}`" for each in changes.values() if isinstance(each, cst.CSTNode))
+        yield Proposal("", f"Let {told} be compiled: not disabled", site.with_nodes(changes))
+
+
+@rewriter("without-jvp", "Unsupported custom jvp", rank=13)
+def apply_without_jvp(site: Site) -> Iterator[Proposal]:
+    """`Square.apply(x)` of an autograd.Function of this file with forward-mode derivatives: in compiled code of a class
+    derived from it that has none, which is all that is left out there.
+    """
+    torch, tops = torch_name(site), top_names(site.text)
+    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call) and called(node) == "apply"):
+        of = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if not isinstance(of, cst.Name):
+            continue
+        classes = [
+            each for each in ast.parse(site.text).body if isinstance(each, ast.ClassDef) and each.name == of.value
+        ]
+        name = f"_{of.value.strip('_')}WithoutJvp"
+        if len(classes) != 1 or name in tops:
+            continue
+        chosen = cst.parse_expression(f"({name} if {torch}.compiler.is_compiling() else {of.value})")
+        lines = site.with_nodes({of: chosen}).splitlines(keepends=True)
+        lines.insert(
+            classes[0].end_lineno or 0, f"\n\nclass {name}({of.value}):\n    jvp = {torch}.autograd.Function.jvp\n"
+        )
+        yield Proposal("", f"Apply `{of.value}` without its `jvp` in compiled code", "".join(lines))
+        return
+
+
+@rewriter("fake-of-operator", "Operator does not support running with fake tensors", rank=13)
+def give_the_operator_a_fake(site: Site) -> Iterator[Proposal]:
+    """`torch.ops.mine.shift(x)` without a fake: one that makes a tensor like the first one that the operator takes."""
+    torch = torch_name(site)
+    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call)):
+        space, _, name = site.code(call.func).removeprefix(f"{torch}.ops.").removesuffix(".default").partition(".")
+        tensors = [place for place, each in enumerate(call.args) if looks_like_tensor(site, each.value)]
+        if f"{torch}.ops.{space}.{name}" not in site.code(call.func) or not name.isidentifier() or not tensors:
+            continue
+        function = f"_{name}_fake"
+        if function in top_names(site.text):
+            continue
+        top = (
+            f'\n\n@{torch}.library.register_fake("{space}::{name}", allow_override=True)\n'
+            f"def {function}(*args, **kwargs):\n    return {torch}.empty_like(args[{tensors[0]}])\n"
+        )
+        title = f"Give the operator {space}::{name} a fake: its result is like its argument {tensors[0] + 1}"
+        # Below the function: the operator may be defined above it.
+        yield Proposal("", title, site.with_nodes({}, below=top))
         return
 
 

@@ -160,6 +160,7 @@ def is_new(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and called(node) in (
         "clone", "abs", "relu", "clamp", "tanh", "sigmoid", "softmax", "sum", "mean", "where", "zeros_like",
         "ones_like", "full_like", "zeros", "ones", "full", "exp", "sqrt", "log", "matmul", "cat", "stack", "arange",
+        "empty", "empty_like", "new_empty", "new_zeros", "new_ones", "new_full",
     )  # fmt: skip
 
 
