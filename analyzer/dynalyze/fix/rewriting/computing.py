@@ -19,6 +19,7 @@ WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 SCALARS = ("int", "float", "bool", "str")
 _MODULES = ("torch", "torch.nn.functional", "itertools", "math")
 _ON_THE_HOST = ("numpy", "scipy")
+_OF_SEQUENCES = "torch.nn.utils.rnn."
 _BUILT_IN = frozenset({"range", "len", "enumerate", "zip", "list", "tuple", "dict", "max", "min", "sum", "abs", "int",
                        "float", "bool", "iter", "next", "any", "all", "reversed", "sorted", "isinstance", "divmod",
                        "round", "bytes", "bytearray"})  # fmt: skip
@@ -181,10 +182,14 @@ def _is_constant(site: Site, name: str) -> bool:
 
 
 def _has_no_effect(name: str, kind: str = "module") -> bool:
-    """Whether a module does nothing but compute, or a function is one of numpy's or SciPy's that does."""
+    """Whether a module does nothing but compute, or a function is one of numpy's, SciPy's or of those that pack
+    sequences that does.
+    """
     if kind == "module" and name in _MODULES:
         return True
     parts = name.split(".")
+    if kind == "function" and name.startswith(_OF_SEQUENCES):
+        return True
     return parts[0] in _ON_THE_HOST and "random" not in parts and parts[-1] not in _REFUSED
 
 

@@ -32,6 +32,9 @@ _OWN_NAME = ("inspect.currentframe().f_code.co_name", "sys._getframe().f_code.co
              "sys._getframe(0).f_code.co_name")  # fmt: skip
 _CONSTANTS = ("str", "int", "float", "bool", "bytes", "NoneType")
 
+_UNCHANGING = ("timedelta", "datetime", "date", "time", "timezone", "Decimal", "Fraction", "UUID", "complex")
+"""Types of objects that nobody can change, whose methods do nothing but compute."""
+
 
 @rewriter("constant-result", rank=14)
 def ask_when_compiled(site: Site) -> Iterator[Proposal]:
@@ -59,6 +62,47 @@ def ask_when_compiled(site: Site) -> Iterator[Proposal]:
             site.with_nodes({whole: new}, import_of_torch(site) + helper),
         )  # fmt: skip
         return
+
+
+@rewriter("constant-expression", "vectorcall_maybe on C method descriptor", rank=14)
+def compute_when_compiled(site: Site) -> Iterator[Proposal]:
+    """`(step + step).total_seconds()` of a timedelta at the top of the file: a helper under
+    torch.compiler.assume_constant_result. Nobody can change such an object, and no other one takes its place.
+    """
+    names = [node for node in walk(site.statement) if isinstance(node, cst.Name) and _is_fixed(site, node)]
+    if not names:
+        return
+    whole: cst.BaseExpression = names[0]
+    while isinstance(above := site.parents.get(whole), cst.BaseExpression | cst.Arg):
+        node = site.parents[above] if isinstance(above, cst.Arg) else above
+        if not isinstance(node, cst.BaseExpression) or not _of_fixed(site, node):
+            break
+        whole = node
+    name = _unused(site, f"_{names[0].value.lower().strip('_')}_now")
+    helper = _helper(site, name, f"return {site.code(whole)}", {})
+    if whole is not names[0]:
+        yield Proposal(
+            "", f"Compute `{site.code(whole)}` when it is compiled, once as it is then",
+            site.with_nodes({whole: cst.parse_expression(f"{name}()")}, import_of_torch(site), below=helper),
+        )  # fmt: skip
+
+
+def _is_fixed(site: Site, node: cst.Name) -> bool:
+    """Whether a name stands for an object that nobody can change, and is assigned once, at the top of the file."""
+    value = site.value(node)
+    if value is None or value.kind not in _UNCHANGING:
+        return False
+    assigned = [each for each in ast.walk(ast.parse(site.text)) if isinstance(each, ast.Name)
+                and each.id == node.value and isinstance(each.ctx, ast.Store)]  # fmt: skip
+    return len(assigned) == 1 and node.value in top_names(site.text)
+
+
+def _of_fixed(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression computes with such objects and constants alone."""
+    labels = {each.attr for each in walk(node) if isinstance(each, cst.Attribute)}
+    names = [each for each in walk(node) if isinstance(each, cst.Name) and each not in labels]
+    plain = not any(isinstance(each, cst.BaseComp | cst.Lambda | cst.NamedExpr | cst.Await) for each in walk(node))
+    return plain and all(_is_fixed(site, each) for each in names)
 
 
 @rewriter("own-name", rank=14)

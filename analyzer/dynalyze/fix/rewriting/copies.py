@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
+from dynalyze.fix.rewriting.conditions import assigned_values, called, import_of_torch, torch_name
 from dynalyze.fix.rewriting.harmless import function_name
+from dynalyze.fix.rewriting.purity import is_new
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 from dynalyze.text.amounts import listed
 
@@ -31,6 +33,42 @@ def clone_in_place_of_deepcopy(site: Site) -> Iterator[Proposal]:
         changes[call] = cst.parse_expression(new)
     if changes:
         yield Proposal("", "Clone the tensor instead of deep-copying it", site.with_nodes(dict(changes)))
+
+
+@rewriter("copy-into", "Failed to mutate tensor data attribute", rank=13)
+def copy_into_the_tensor(site: Site) -> Iterator[Proposal]:
+    """`state.data = update` of a tensor that the function made: a copy into it, without a gradient."""
+    statement = site.statement
+    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    target = only.targets[0].target if isinstance(only, cst.Assign) and len(only.targets) == 1 else None
+    if not isinstance(only, cst.Assign) or not isinstance(target, cst.Attribute) or target.attr.value != "data":
+        return
+    name = target.value.value if isinstance(target.value, cst.Name) else ""
+    made, one, other = assigned_values(site, name), site.value(target.value), site.value(only.value)
+    if not made or not all(map(is_new, made)) or one is None or other is None:
+        return
+    if (one.dtype, one.sizes) == (other.dtype, other.sizes):
+        torch = torch_name(site)
+        new = statements_of(f"with {torch}.no_grad():\n    {name}.copy_({site.code(only.value)})\n")
+        yield Proposal("", "Copy into the tensor, in the place of giving it other data",
+                       site.with_statement(*new, top=import_of_torch(site)))  # fmt: skip
+
+
+@rewriter("clean-copy", "Unsupported autograd.Function context `mark_dirty`", rank=13)
+def work_on_a_copy(site: Site) -> Iterator[Proposal]:
+    """`ctx.mark_dirty(x)` of an autograd.Function that changes `x`: in compiled code it changes a copy. That nobody
+    sees that `x` itself stays what it was shows in the proof.
+    """
+    statement = site.statement
+    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    call = only.value if isinstance(only, cst.Expr) and isinstance(only.value, cst.Call) else None
+    if call is None or called(call) != "mark_dirty" or not all(isinstance(each.value, cst.Name) for each in call.args):
+        return
+    names = [site.code(each.value) for each in call.args]
+    copied = "".join(f"    {each} = {each}.clone()\n" for each in names)
+    (new,) = statements_of(f"if {torch_name(site)}.compiler.is_compiling():\n{copied}else:\n    {site.code(call)}\n")
+    yield Proposal("", f"Change a copy of {listed(names)} in compiled code",
+                   site.with_statement(new, top=import_of_torch(site)))  # fmt: skip
 
 
 @rewriter("own-keywords", "mapping proxy affected by dictionary mutation", rank=14, outer=True)

@@ -15,6 +15,18 @@ from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _DISABLE = ("torch.compiler.disable", "torch._dynamo.disable", "_dynamo.disable", "compiler.disable", "disable")
 
+_LOOKING_FOR = """import importlib
+
+
+def _imported(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+"""
+
 
 @rewriter(
     "not-disabled", "Skip calling `torch.compiler.disable()`", "Skip inlining `torch.compiler.disable()`", rank=13
@@ -112,6 +124,50 @@ def _reason(decorator: ast.expr) -> str:
     given = decorator.keywords if isinstance(decorator, ast.Call) else []
     return next((str(each.value.value) for each in given
                  if each.arg == "reason" and isinstance(each.value, ast.Constant)), "")  # fmt: skip
+
+
+@rewriter("imported-at-top", "Import failure", rank=13)
+def import_at_the_top(site: Site) -> Iterator[Proposal]:
+    """`try: import kernels` with what is done where that is not installed: it is looked for once, when the file is
+    imported.
+    """
+    node: cst.CSTNode = site.statement
+    while not isinstance(node, cst.Try) and node in site.parents:
+        node = site.parents[node]
+    if not isinstance(node, cst.Try) or node.finalbody is not None or node.orelse is not None:
+        return
+    names, handler = _imported(node.body), node.handlers[0]
+    caught = site.code(handler.type) if handler.type is not None else ""
+    others = {site.code(each.target) for each in walk(site.function) if isinstance(each, cst.AssignTarget)}
+    if not names or len(node.handlers) != 1 or caught not in ("ImportError", "ModuleNotFoundError") or handler.name:
+        return
+    if {*names, "_imported"} & (top_names(site.text) | others):
+        return
+    test = " or ".join(f"{each} is None" for each in names)
+    (new,) = (each for each in cst.parse_module(f"if {test}:\n    pass\n").body)
+    assert isinstance(new, cst.If)
+    new = new.with_changes(body=handler.body, leading_lines=node.leading_lines)
+    top = _LOOKING_FOR + "".join(f"{name} = {made}\n" for name, made in names.items())
+    title = f"Look for {', '.join(names)} once, when the file is imported"
+    yield Proposal("", title, site.with_nodes({node: new}, top))
+
+
+def _imported(body: cst.BaseSuite) -> dict[str, str]:
+    """What one import binds, and how it is had at the top; empty where the block is none or does more."""
+    line = body.body[0] if len(body.body) == 1 else None
+    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    found: dict[str, str] = {}
+    if isinstance(only, cst.Import):
+        for each in only.names:
+            if each.asname is None and "." in each.evaluated_name:
+                return {}
+            found[each.evaluated_alias or each.evaluated_name] = f'_imported("{each.evaluated_name}")'
+    elif isinstance(only, cst.ImportFrom) and not only.relative and not isinstance(only.names, cst.ImportStar):
+        module = cst.Module([]).code_for_node(only.module) if only.module is not None else ""
+        for each in only.names:
+            name = each.evaluated_name
+            found[each.evaluated_alias or name] = f'getattr(_imported("{module}"), "{name}", None)'
+    return found
 
 
 @rewriter("class-at-top", "Invalid call to __build_class__", "LOAD_BUILD_CLASS", rank=13)

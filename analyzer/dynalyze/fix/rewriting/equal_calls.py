@@ -124,6 +124,20 @@ def write_the_dictionary(site: Site) -> Iterator[Proposal]:
         yield Proposal("", "Write the dictionary that the TypedDict makes", site.with_nodes(changes))
 
 
+@rewriter("tensor-given", "Calling subclass default constructor with more than tensor argument", rank=13)
+def give_a_tensor(site: Site) -> Iterator[Proposal]:
+    """`Marked([1.0, 2.0])` of a class derived from Tensor: `Marked(torch.tensor([1.0, 2.0]))`, of torch's own type."""
+    torch = torch_name(site)
+    changes: Changes = {}
+    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call)):
+        of = site.value(call.func)
+        if of is not None and of.kind == "class" and len(call.args) == 1 and isinstance(call.args[0].value, cst.List):
+            given = f"{torch}.tensor({site.code(call.args[0].value)}, dtype={torch}.get_default_dtype())"
+            changes[call.args[0].value] = cst.parse_expression(given)
+    if changes:
+        yield Proposal("", "Give the class a tensor", site.with_nodes(changes, import_of_torch(site)))
+
+
 @rewriter("elements-compared", "list_richcompare_nonconst", rank=13)
 def compare_the_elements(site: Site) -> Iterator[Proposal]:
     """`[a, b] == [c, d]` of tensors of one number each: `(a == c) & (b == d)`."""
