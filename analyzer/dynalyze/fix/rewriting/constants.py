@@ -83,7 +83,7 @@ def compute_when_compiled(site: Site) -> Iterator[Proposal]:
     if whole is not names[0]:
         yield Proposal(
             "", f"Compute `{site.code(whole)}` when it is compiled, once as it is then",
-            site.with_nodes({whole: cst.parse_expression(f"{name}()")}, import_of_torch(site), below=helper),
+            site.with_nodes({whole: cst.parse_expression(f"{name}()")}, import_of_torch(site) + helper),
         )  # fmt: skip
 
 

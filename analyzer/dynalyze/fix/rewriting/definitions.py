@@ -103,8 +103,10 @@ def give_the_operator_a_fake(site: Site) -> Iterator[Proposal]:
             f"def {function}(*args, **kwargs):\n    return {torch}.empty_like(args[{tensors[0]}])\n"
         )
         title = f"Give the operator {space}::{name} a fake: its result is like its argument {tensors[0] + 1}"
-        # Below the function: the operator may be defined above it.
-        yield Proposal("", title, site.with_nodes({}, below=top))
+        # The operator may be defined above the function.
+        at_top = any(site.function.name.value == each.name for each in ast.parse(site.text).body
+                     if isinstance(each, ast.FunctionDef))  # fmt: skip
+        yield Proposal("", title, site.with_nodes({}, "" if at_top else top, below=top if at_top else ""))
         return
 
 
