@@ -146,11 +146,15 @@ def compare_the_elements(site: Site) -> Iterator[Proposal]:
         sides = [node.left, *(each.comparator for each in node.comparisons)]
         pairs = _pairs(sides) if isinstance(node.comparisons[0].operator, cst.Equal) else []
         if pairs and all(dims_of(site, each) == 0 for pair in pairs for each in pair):
-            parts = [f"({bracketed(site, one)} == {bracketed(site, other)})" for one, other in pairs]
+            parts = [f"({_side(site, one)} == {_side(site, other)})" for one, other in pairs]
             if any(looks_like_tensor(site, each) for pair in pairs for each in pair):
                 changes[node] = cst.parse_expression(f"({' & '.join(parts)})")
     if changes:
         yield Proposal("", "Compare the elements as tensors", site.with_nodes(changes))
+
+
+def _side(site: Site, node: cst.BaseExpression) -> str:
+    return site.code(node) if isinstance(node, cst.Integer | cst.Float) else bracketed(site, node)
 
 
 def _pairs(sides: list[cst.BaseExpression]) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
