@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 ENDED = {
     "autograd-function": "clean-copy", "autograd-function-jvp": "without-jvp", "autograd-grad": "setting",
     "backward-hook": "setting", "c-special-method": "constant-expression", "call-stack": "own-name",
-    "check-message": "constant-message", "custom-operator": "fake-of-operator", "disabling-call": "not-disabled-here",
+    "check-message": "constant-message", "custom-operator": "operator-with-fake", "disabling-call": "not-disabled-here",
     "import-inside": "imported-at-top", "list-comparison": "elements-compared", "out-argument": "no-out-argument",
     "random-fill": "randint", "tensor-data-assignment": "copy-into", "tensor-subclass": "tensor-given",
     "typed-dict": "dictionary", "unique": "size-known-when-run", "data-dependent-size": "number-known-when-run",
@@ -102,6 +102,26 @@ def f(x):
 """
     found = search(source, "(torch.ones(3),)", tmp_path)
     assert [each.status for each in found.attempts if each.rewrite == "custom-op"][:1] == ["rejected"]
+    assert "opcheck" in found.attempts[0].reason
+
+
+def test_an_operator_that_makes_something_else_than_its_fake_says_is_refused(tmp_path: Path) -> None:
+    from fixing_in_process import search
+
+    source = """
+import torch
+
+library = torch.library.Library("dynalyze_halves", "FRAGMENT")
+if not hasattr(torch.ops.dynalyze_halves, "half"):
+    library.define("half(Tensor x) -> Tensor")
+    library.impl("half", lambda x: x[: x.shape[0] // 2].clone(), "CPU")
+
+
+def f(x):
+    return torch.ops.dynalyze_halves.half(x).sum() * 2
+"""
+    found = search(source, "(torch.ones(4),)", tmp_path)
+    assert not found.proved and found.after.breaks
     assert "opcheck" in found.attempts[0].reason
 
 

@@ -61,13 +61,14 @@ def test_a_function_with_a_jvp_is_applied_without_it_in_compiled_code() -> None:
     assert not rewritten(elsewhere, "without-jvp", "Unsupported custom jvp", **TORCH)
 
 
-def test_an_operator_gets_a_fake_like_what_it_takes() -> None:
+def test_an_operator_without_a_fake_is_called_by_one_that_has_one() -> None:
     gb_type = "Operator does not support running with fake tensors"
     source = "import torch\n\n\ndef f(x):\n    return torch.ops.mine.shift(2, x)  # here\n"
-    text = rewritten(source, "fake-of-operator", gb_type, **TORCH)
-    assert '@torch.library.register_fake("mine::shift", allow_override=True)' in text
-    assert "    return torch.empty_like(args[1])\n" in text
-    assert not rewritten(source.replace("(2, x)", "(2)"), "fake-of-operator", gb_type, **TORCH)
+    text = rewritten(source, "operator-with-fake", gb_type, **TORCH)
+    assert "def _shift_op(int_0: int, tensor_1: torch.Tensor) -> torch.Tensor:\n" in text
+    assert "    return torch.empty_like(tensor_1)\n" in text and "    return _shift_op(2, x.detach())\n" in text
+    for given in ("(2)", "(unknown, x)", "(x, *x)", "(x, by=2)"):
+        assert not rewritten(source.replace("(2, x)", given), "operator-with-fake", gb_type, **TORCH)
 
 
 def test_data_goes_into_a_tensor_of_the_function_alone() -> None:

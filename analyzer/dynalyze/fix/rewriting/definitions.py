@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, looks_like_tensor, torch_name
+from dynalyze.fix.rewriting.conditions import called, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.harmless import function_name
 from dynalyze.fix.sites import Changes, Proposal, Site, walk
@@ -83,30 +83,6 @@ def apply_without_jvp(site: Site) -> Iterator[Proposal]:
             classes[0].end_lineno or 0, f"\n\nclass {name}({of.value}):\n    jvp = {torch}.autograd.Function.jvp\n"
         )
         yield Proposal("", f"Apply `{of.value}` without its `jvp` in compiled code", "".join(lines))
-        return
-
-
-@rewriter("fake-of-operator", "Operator does not support running with fake tensors", rank=13)
-def give_the_operator_a_fake(site: Site) -> Iterator[Proposal]:
-    """`torch.ops.mine.shift(x)` without a fake: one that makes a tensor like the first one that the operator takes."""
-    torch = torch_name(site)
-    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call)):
-        space, _, name = site.code(call.func).removeprefix(f"{torch}.ops.").removesuffix(".default").partition(".")
-        tensors = [place for place, each in enumerate(call.args) if looks_like_tensor(site, each.value)]
-        if f"{torch}.ops.{space}.{name}" not in site.code(call.func) or not name.isidentifier() or not tensors:
-            continue
-        function = f"_{name}_fake"
-        if function in top_names(site.text):
-            continue
-        top = (
-            f'\n\n@{torch}.library.register_fake("{space}::{name}", allow_override=True)\n'
-            f"def {function}(*args, **kwargs):\n    return {torch}.empty_like(args[{tensors[0]}])\n"
-        )
-        title = f"Give the operator {space}::{name} a fake: its result is like its argument {tensors[0] + 1}"
-        # The operator may be defined above the function.
-        at_top = any(site.function.name.value == each.name for each in ast.parse(site.text).body
-                     if isinstance(each, ast.FunctionDef))  # fmt: skip
-        yield Proposal("", title, site.with_nodes({}, "" if at_top else top, below=top if at_top else ""))
         return
 
 

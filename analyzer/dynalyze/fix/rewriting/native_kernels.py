@@ -1,4 +1,6 @@
-"""Native kernels that are called with the addresses of tensors: made operators of torch, with a fake."""
+"""Native kernels that are called with the addresses of tensors, and operators without a fake: made operators of torch
+that have one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.harmless import function_name
+from dynalyze.fix.rewriting.masked import bracketed
 from dynalyze.fix.rewriting.operator_source import space_of
+from dynalyze.fix.rewriting.purity import number
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 _NATIVE = ("Unsupported method call", "Unsupported function call", "Attempted to call function marked as skipped",
@@ -54,6 +58,48 @@ def native_kernel_as_operator(site: Site) -> Iterator[Proposal]:
         "", f"Make the kernel that `{function.name.value}` calls an operator of torch",
         site.with_nodes({body: body.with_changes(body=[call])}, import_of_torch(site) + top),
     )  # fmt: skip
+
+
+@rewriter("operator-with-fake", "Operator does not support running with fake tensors", rank=16)
+def operator_with_a_fake(site: Site) -> Iterator[Proposal]:
+    """`torch.ops.mine.shift(x, 2)` without a fake: an operator that calls it, with one that makes a tensor like the
+    first one that it takes. Whether that is so torch's opcheck tells, and gradients show in the proof.
+    """
+    torch = torch_name(site)
+    for call in (node for node in walk(site.statement) if isinstance(node, cst.Call)):
+        text = site.code(call.func)
+        space, _, name = text.removeprefix(f"{torch}.ops.").removesuffix(".default").partition(".")
+        kinds = [_kind(site, each.value) if each.keyword is None and not each.star else "" for each in call.args]
+        if not text.startswith(f"{torch}.ops.{space}.{name}") or not name.isidentifier() or not all(kinds):
+            continue
+        if "tensor" not in kinds or {f"_{name}_op", f"_{name}_fake"} & top_names(site.text):
+            continue
+        names = [f"{kind}_{place}" for place, kind in enumerate(kinds)]
+        takes = [
+            f"{each}: {_TYPES[kind]}".replace("torch.", f"{torch}.") for each, kind in zip(names, kinds, strict=True)
+        ]
+        top = (
+            f'\n\n@{torch}.library.custom_op("{space_of(site)}::{name}", mutates_args=())\n'
+            f"def _{name}_op({', '.join(takes)}) -> {torch}.Tensor:\n    return {text}({', '.join(names)})\n\n\n"
+            f"@_{name}_op.register_fake\ndef _{name}_fake({', '.join(names)}):\n"
+            f"    return {torch}.empty_like({names[kinds.index('tensor')]})\n"
+        )
+        title = f"Call {space}::{name} by an operator with a fake: what it makes is like its first tensor"
+        # An operator without a fake has mostly no gradient either: then none is lost.
+        given = [f"{bracketed(site, each.value)}.detach()" if kind == "tensor" else site.code(each.value)
+                 for each, kind in zip(call.args, kinds, strict=True)]  # fmt: skip
+        new = cst.parse_expression(f"_{name}_op({', '.join(given)})")
+        yield Proposal("", title, site.with_nodes({call: new}, import_of_torch(site) + top))
+        return
+
+
+def _kind(site: Site, node: cst.BaseExpression) -> str:
+    """The kind of an argument, of those that operators take; "" where it is none or not known."""
+    if looks_like_tensor(site, node):
+        return "tensor"
+    found = site.value(node)
+    kind = type(number(node)).__name__ if found is None else found.kind
+    return kind if kind in _TYPES else ""
 
 
 def _parameters(site: Site, function: cst.FunctionDef) -> dict[str, str] | None:
