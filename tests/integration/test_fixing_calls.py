@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 ENDED = {
     "autograd-function": "clean-copy", "autograd-function-jvp": "without-jvp", "autograd-grad": "setting",
     "backward-hook": "setting", "c-special-method": "constant-expression", "call-stack": "own-name",
-    "check-message": "constant-message", "custom-operator": "operator-with-fake", "disabling-call": "not-disabled-here",
+    "check-message": "constant-message", "disabling-call": "not-disabled-here",
     "import-inside": "imported-at-top", "list-comparison": "elements-compared", "out-argument": "no-out-argument",
     "random-fill": "randint", "tensor-data-assignment": "copy-into", "tensor-subclass": "tensor-given",
     "typed-dict": "dictionary", "unique": "size-known-when-run", "data-dependent-size": "number-known-when-run",
@@ -105,24 +105,36 @@ def f(x):
     assert "opcheck" in found.attempts[0].reason
 
 
-def test_an_operator_that_makes_something_else_than_its_fake_says_is_refused(tmp_path: Path) -> None:
-    from fixing_in_process import search
-
-    source = """
+OPERATOR = """
 import torch
 
-library = torch.library.Library("dynalyze_halves", "FRAGMENT")
-if not hasattr(torch.ops.dynalyze_halves, "half"):
-    library.define("half(Tensor x) -> Tensor")
-    library.impl("half", lambda x: x[: x.shape[0] // 2].clone(), "CPU")
+library = torch.library.Library("dynalyze_{name}", "FRAGMENT")
+if not hasattr(torch.ops.dynalyze_{name}, "make"):
+    library.define("make(Tensor x) -> Tensor")
+    library.impl("make", lambda x: {made}, "CPU")
 
 
 def f(x):
-    return torch.ops.dynalyze_halves.half(x).sum() * 2
+    return torch.ops.dynalyze_{name}.make(x).sum() * 2
 """
-    found = search(source, "(torch.ones(4),)", tmp_path)
-    assert not found.proved and found.after.breaks
-    assert "opcheck" in found.attempts[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "reason"),
+    [
+        ("like", "x.detach() + 1", ""),
+        ("half", "x.detach()[: x.shape[0] // 2].clone()", "opcheck"),
+        ("with_gradient", "x + 1", "gradient"),
+    ],
+)
+def test_an_operator_without_a_fake_gets_one_where_it_makes_what_that_says(
+    name: str, made: str, reason: str, tmp_path: Path
+) -> None:
+    from fixing_in_process import search
+
+    found = search(OPERATOR.format(name=name, made=made), "(torch.ones(4),)", tmp_path)
+    assert found.before.breaks and [each.rewrite for each in found.attempts] == ["operator-with-fake"]
+    assert bool(found.proved) == (not reason) and reason in found.attempts[0].reason
 
 
 def test_one_change_after_the_other_leaves_one_graph(tmp_path: Path) -> None:

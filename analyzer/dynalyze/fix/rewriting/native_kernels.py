@@ -12,7 +12,6 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.harmless import function_name
-from dynalyze.fix.rewriting.masked import bracketed
 from dynalyze.fix.rewriting.operator_source import space_of
 from dynalyze.fix.rewriting.purity import number
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
@@ -82,13 +81,13 @@ def operator_with_a_fake(site: Site) -> Iterator[Proposal]:
             f'\n\n@{torch}.library.custom_op("{space_of(site)}::{name}", mutates_args=())\n'
             f"def _{name}_op({', '.join(takes)}) -> {torch}.Tensor:\n    return {text}({', '.join(names)})\n\n\n"
             f"@_{name}_op.register_fake\ndef _{name}_fake({', '.join(names)}):\n"
-            f"    return {torch}.empty_like({names[kinds.index('tensor')]})\n"
+            f"    return {torch}.empty_like({names[kinds.index('tensor')]})\n\n\n"
+            # An operator without a gradient of its own lets none through, as torch does it.
+            f"def _{name}_backward(ctx, grad):\n    return {', '.join(['None'] * len(names))}\n\n\n"
+            f"_{name}_op.register_autograd(_{name}_backward)\n"
         )
         title = f"Call {space}::{name} by an operator with a fake: what it makes is like its first tensor"
-        # An operator without a fake has mostly no gradient either: then none is lost.
-        given = [f"{bracketed(site, each.value)}.detach()" if kind == "tensor" else site.code(each.value)
-                 for each, kind in zip(call.args, kinds, strict=True)]  # fmt: skip
-        new = cst.parse_expression(f"_{name}_op({', '.join(given)})")
+        new = call.with_changes(func=cst.Name(f"_{name}_op"))
         yield Proposal("", title, site.with_nodes({call: new}, import_of_torch(site) + top))
         return
 
