@@ -164,12 +164,10 @@ def _sized(site: Site, call: cst.Call) -> str | None:
     if not isinstance(call.func, cst.Attribute):
         return None
     if name == "masked_select":
-        masked = masked_of(site, call)
-        return (
-            masked
-            if masked is None
-            else f"{bracketed(site, masked.tensor)}[_nonzero({site.code(masked.mask)}).unbind(1)]"
-        )
+        chosen = masked_of(site, call)
+        if chosen is None:
+            return None
+        return f"{bracketed(site, chosen.tensor)}[_nonzero({site.code(chosen.mask)}).unbind(1)]"
     of_torch = site.code(call.func.value) == torch_name(site)
     plain = [site.code(each.value) for each in call.args if each.keyword is None]
     plain = plain if of_torch else [site.code(call.func.value), *plain]
@@ -248,7 +246,7 @@ def _with_helpers(site: Site, changes: Changes) -> str | None:
     wanted += ["_number"] * ("_numbers" in wanted)
     for name in dict.fromkeys(wanted):
         source = new_size(torch) if name == "_new_size" else _helper(name, torch, space_of(site))
-        if name in tops and source not in site.text:
+        if {name, f"{name}_op"} & tops and source not in site.text:
             return None
         text = with_top(text, source)
     return text
