@@ -15,8 +15,9 @@ from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_lik
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.masked import bracketed, dims_of, is_boolean, masked_of
 from dynalyze.fix.rewriting.operator_source import in_file, new_size, space_of
+from dynalyze.fix.rewriting.size_conditions import check_of_two
 from dynalyze.fix.settings import READS
-from dynalyze.fix.sites import Changes, Proposal, Replacer, Site, statements_of, walk, with_top
+from dynalyze.fix.sites import Changes, Proposal, Replacer, Site, walk, with_top
 
 
 def _operator(name: str, takes: str, returns: str, runs: str, fakes: str) -> str:
@@ -102,11 +103,10 @@ def know_sizes_when_run(site: Site) -> Iterator[Proposal]:
     title = "Make what the data decide the size of by an operator whose size torch learns when it runs"
     if text := _with_helpers(site, changes):
         yield Proposal("", title, text, late=True)
-    name = _assigned(site)
-    if name is not None:
-        torch, new = torch_name(site), site.statement.visit(Replacer(changes))
+    check = check_of_two(site)
+    if check is not None:
+        new = site.statement.visit(Replacer(changes))
         assert isinstance(new, cst.BaseStatement)
-        (check,) = statements_of(f"if {torch}.compiler.is_compiling():\n    {torch}._check({name}.shape[0] >= 2)\n")
         if text := _with_helpers(site, {site.statement: [new, check]}):
             few = "and say that there are two rows or more: compiled code raises where there are fewer"
             yield Proposal("", f"{title}, {few}", text, late=True)
@@ -224,16 +224,6 @@ def _read(site: Site, call: cst.Call) -> str | None:
 
 def _is_scalar(site: Site, node: cst.BaseExpression) -> bool:
     return dims_of(site, node) == 0 and looks_like_tensor(site, node)
-
-
-def _assigned(site: Site) -> str | None:
-    """The variable that the statement assigns to."""
-    statement = site.statement
-    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
-        return None
-    target = only.targets[0].target
-    return site.code(target) if isinstance(target, cst.Name | cst.Attribute) else None
 
 
 def _with_helpers(site: Site, changes: Changes) -> str | None:

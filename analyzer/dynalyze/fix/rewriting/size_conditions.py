@@ -38,21 +38,31 @@ def ask_the_size_last(site: Site) -> Iterator[Proposal]:
 @rewriter("two-rows-or-more", "Dynamic shape operator", rank=60)
 def tell_that_there_are_two(site: Site) -> Iterator[Proposal]:
     """`y = x[mask]`, of which attention and others ask whether it is empty or one row: a check that it is not."""
-    statement = site.statement
-    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
+    check = check_of_two(site)
+    if check is None:
         return
-    made, torch = only.targets[0].target, torch_name(site)
-    if not isinstance(made, cst.Name | cst.Attribute):
-        return
-    (check,) = statements_of(
-        f"if {torch}.compiler.is_compiling():\n    {torch}._check({site.code(made)}.shape[0] >= 2)\n"
-    )
-    text = site.with_nodes({statement: [statement, check]}, import_of_torch(site))
+    text = site.with_nodes({site.statement: [site.statement, check]}, import_of_torch(site))
     title = "Set {}, and say that there are two rows or more: compiled code raises where there are fewer"
     for settings in (READS_SIZES, READS_VALUES):
         named = ", ".join(f"{name} = {value}" for name, value in settings.items())
         yield Proposal("", title.format(named), text, settings=settings)
+
+
+def check_of_two(site: Site) -> cst.BaseStatement | None:
+    """A check, in compiled code, that what the statement assigns has two rows or more; None where it assigns no
+    variable.
+    """
+    statement, torch = site.statement, torch_name(site)
+    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
+    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
+        return None
+    made = only.targets[0].target
+    if not isinstance(made, cst.Name | cst.Attribute):
+        return None
+    (check,) = statements_of(
+        f"if {torch}.compiler.is_compiling():\n    {torch}._check({site.code(made)}.shape[0] >= 2)\n"
+    )
+    return check
 
 
 def _parts(node: cst.BaseExpression, operator: type[cst.BaseBooleanOp]) -> list[cst.BaseExpression]:
