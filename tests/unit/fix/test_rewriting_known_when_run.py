@@ -20,6 +20,7 @@ _SIZE, _NUMBER = "size-known-when-run", "number-known-when-run"
     [
         ("y = x[mask]", "y = x[_nonzero(mask).unbind(1)]"),
         ("y = x[mask & (x > 0)] * 2", "y = x[_nonzero(mask & (x > 0)).unbind(1)] * 2"),
+        ("y = x[mask.to(x.device)]", "y = x[_nonzero(mask.to(x.device)).unbind(1)]"),
         ("y = x[:, rows]", "y = x[:, _nonzero(rows).squeeze(1)]"),
         ("y = mask.nonzero()", "y = _nonzero(mask)"),
         ("y, z = torch.nonzero(mask, as_tuple=True)", "y, z = _nonzero(mask).unbind(1)"),

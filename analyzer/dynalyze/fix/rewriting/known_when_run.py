@@ -147,7 +147,7 @@ def _own(site: Site) -> Sequence[cst.CSTNode]:
 def _indices(site: Site, node: cst.Subscript) -> Changes:
     """The mask of `x[mask]` or `x[:, mask]` as indices."""
     given = [(each.slice, each.slice.value) for each in node.slice if isinstance(each.slice, cst.Index)]
-    masks = [(index, each) for index, each in given if is_boolean(site, each)]
+    masks = [(index, each) for index, each in given if is_boolean(site, each) or _may_choose(site, each)]
     if len(masks) != 1:
         return {}
     ((index, mask),) = masks
@@ -156,6 +156,11 @@ def _indices(site: Site, node: cst.Subscript) -> Changes:
         return {}
     chosen = "unbind(1)" if len(node.slice) == 1 else "squeeze(1)"
     return {index: index.with_changes(value=cst.parse_expression(f"_nonzero({site.code(mask)}).{chosen}"))}
+
+
+def _may_choose(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an index may be a mask: a tensor of which nothing says that it is none, as `mask.to(x.device)`."""
+    return site.value(node) is None and not isinstance(node, cst.Name) and looks_like_tensor(site, node)
 
 
 def _sized(site: Site, call: cst.Call) -> str | None:
