@@ -18,7 +18,7 @@ import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ _NOTHING = object()
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 """Functions up to Python 3.11, made anew each time by the code around them: no function has their code for long."""
 _ADDED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+
+
+_KEPT = 8
+"""Trees that are kept: of what a few files were and are to be."""
 
 
 class CannotSwap(Exception):
@@ -175,7 +179,7 @@ def _functions(change: SourceChange) -> list[_Swapped]:
     _refuse_other_changes(change)
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
     # A class that went from a function to the top is made there anew.
-    moved = {each.name for each in ast.parse(change.new).body if isinstance(each, ast.ClassDef)}
+    moved = {each.name for each in _parsed(change.new).body if isinstance(each, ast.ClassDef)}
     kept = {
         key: code for key, code in old.items()
         if key[-1][0] not in _COMPREHENSIONS and (key in new or not moved & {name for name, _ in key})
@@ -267,7 +271,19 @@ def _refuse_other_changes(change: SourceChange) -> None:
         raise CannotSwap("more is changed than the bodies of functions and what is added at the top of the file")
 
 
+@lru_cache(_KEPT)
+def _parsed(source: str) -> ast.Module:
+    """A source as a tree that nobody changes: of a file each change is another source, but what it was is one."""
+    return ast.parse(source)
+
+
+@lru_cache(_KEPT)
 def _without_bodies(source: str, path: str) -> list[ast.stmt]:
+    """The same with the bodies of functions emptied.
+
+    Raises:
+        CannotSwap: it is no Python.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -302,7 +318,7 @@ class _Emptied(ast.NodeTransformer):
 
 def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:
     """Path and line of each place that is changed inside a function, and the lines of the statements there."""
-    tree = ast.parse(change.old)
+    tree = _parsed(change.old)
     statements = _statements(tree)
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
     old, new = change.old.splitlines(), change.new.splitlines()
@@ -385,7 +401,7 @@ def _added(change: SourceChange) -> list[ast.stmt]:
     known = [ast.dump(each) for each in old]
     names = _names(old)
     added: list[ast.stmt] = []
-    for each, emptied in zip(ast.parse(change.new).body, _without_bodies(change.new, change.path), strict=True):
+    for each, emptied in zip(_parsed(change.new).body, _without_bodies(change.new, change.path), strict=True):
         if (dumped := ast.dump(emptied)) in known:
             known.remove(dumped)
             continue
@@ -418,7 +434,7 @@ def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
 
 def _imports(change: SourceChange) -> list[ast.Import | ast.ImportFrom]:
     """The imports at the top of the source as it is."""
-    return [each for each in ast.parse(change.old).body if isinstance(each, ast.Import | ast.ImportFrom)]
+    return [each for each in _parsed(change.old).body if isinstance(each, ast.Import | ast.ImportFrom)]
 
 
 def _bound(statement: ast.Import | ast.ImportFrom) -> set[str]:
@@ -437,7 +453,7 @@ def _names(statements: list[ast.stmt]) -> set[str]:
 def _freed(change: SourceChange) -> set[str]:
     """The functions that torch.compiler.disable decorates in the old source alone."""
     before, now = (
-        {each.name for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)
+        {each.name for each in ast.walk(_parsed(source)) if isinstance(each, ast.FunctionDef)
          and any(map(_disables, each.decorator_list))}
         for source in (change.old, change.new)
     )  # fmt: skip
