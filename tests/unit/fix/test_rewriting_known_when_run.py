@@ -45,6 +45,7 @@ def test_a_size_that_the_data_decide_is_made_by_an_operator(before: str, after: 
         ("y = int(counts.max().item())", "y = int(_number(counts.max()))"),
         ("y = counts.tolist()", "y = _numbers(counts)"),
         ("y = torch.arange(n)", "y = torch.arange(_number(n))"),
+        ("y = x.new_zeros((size, n))", "y = x.new_zeros((size, _number(n)))"),
         ("y = x[:n]", "y = x[:_number(n)]"),
     ],
 )

@@ -122,9 +122,9 @@ def know_numbers_when_run(site: Site) -> Iterator[Proposal]:
         if isinstance(node, cst.Call) and (text := _read(site, node)):
             changes[node] = cst.parse_expression(text)
         elif isinstance(node, cst.Call) and called(node) in _SIZED_BY_NUMBERS:
-            for given in node.args:
-                if not given.star and given.keyword is None and _is_scalar(site, given.value):
-                    changes[given.value] = cst.parse_expression(f"_number({site.code(given.value)})")
+            for each in _sizes_given(node):
+                if _is_scalar(site, each):
+                    changes[each] = cst.parse_expression(f"_number({site.code(each)})")
         elif isinstance(node, cst.Slice):
             for each in (node.lower, node.upper):
                 if each is not None and _is_scalar(site, each):
@@ -132,6 +132,14 @@ def know_numbers_when_run(site: Site) -> Iterator[Proposal]:
     if changes and (text := _with_helpers(site, changes)):
         title = "Read whole numbers by an operator that torch does not ask for their values"
         yield Proposal("", title, text, late=True)
+
+
+def _sizes_given(call: cst.Call) -> Sequence[cst.BaseExpression]:
+    """`b` and `n` of `torch.zeros(b, n)` and `torch.zeros((b, n), device=d)`."""
+    plain = [each.value for each in call.args if each.keyword is None and not each.star]
+    if len(plain) == 1 and isinstance(plain[0], cst.Tuple | cst.List):
+        return [each.value for each in plain[0].elements]
+    return plain
 
 
 def _own(site: Site) -> Sequence[cst.CSTNode]:
