@@ -126,9 +126,9 @@ def know_numbers_when_run(site: Site) -> Iterator[Proposal]:
                 if _is_scalar(site, each):
                     changes[each] = cst.parse_expression(f"_number({site.code(each)})")
         elif isinstance(node, cst.Slice):
-            for each in (node.lower, node.upper):
-                if each is not None and _is_scalar(site, each):
-                    changes[each] = cst.parse_expression(f"_number({site.code(each)})")
+            for bound in (node.lower, node.upper):
+                if bound is not None and _is_scalar(site, bound):
+                    changes[bound] = cst.parse_expression(f"_number({site.code(bound)})")
     if changes and (text := _with_helpers(site, changes)):
         title = "Read whole numbers by an operator that torch does not ask for their values"
         yield Proposal("", title, text, late=True)
