@@ -67,7 +67,7 @@ class Search:
         seconds: float = math.inf, thorough: bool = False,
     ) -> None:  # fmt: skip
         self._prover = prover
-        self._ends = time.monotonic() + seconds
+        self._ends = self._pass_ends = time.monotonic() + seconds
         self.stopped_early = False
         self.thorough = thorough
         self.baseline = baseline.compiled
@@ -93,6 +93,9 @@ class Search:
             (_SOURCE, False, ""), (_SOURCE, False, _AGAIN), (_SOURCE, True, _BY_DATA), (_ALL, True, ", with settings")
         ):  # fmt: skip
             self._kinds, self._late = kinds, late
+            # A size that only the data know may lead on to many breaks: there is to be time for settings too.
+            now = time.monotonic()
+            self._pass_ends = now + (self._ends - now) / 2 if late and kinds == _SOURCE else self._ends
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
                 if there is None or self._out_of_time:
@@ -105,13 +108,14 @@ class Search:
                 if best is not None and best.proposed is not None:
                     self.state = best.proposed
                 yield from attempts
-        self.stopped_early = self._out_of_time
+        self.stopped_early = time.monotonic() > self._ends
         if not self.stopped_early:
             yield from self._compiled_instead(wanted)
 
     @property
     def _out_of_time(self) -> bool:
-        return time.monotonic() > self._ends
+        """In this pass over the breaks."""
+        return time.monotonic() > self._pass_ends
 
     def together(self, attempts: Sequence[Attempt]) -> tuple[Evidence | None, bool]:
         """Prove all that was kept once more as a whole, and put its draws into the evidence of each change. Returns the
@@ -249,7 +253,7 @@ class Search:
 
     def _end(self, attempt: Attempt, state: State, broken: GraphBreak, deepest: int) -> State | None:
         """A state in which a break that a change has led to is gone as well."""
-        if deepest <= 0:
+        if deepest <= 0 or self._out_of_time:
             return None
         for kind, proposal in self._proposals(state, broken):
             inner = Attempt(broken, state, kind, title=proposal.title)

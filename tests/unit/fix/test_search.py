@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -362,3 +363,24 @@ def test_a_rewriter_that_fails_costs_no_other_its_changes(file: Path, monkeypatc
     assert faults and {each.status for each in faults} == {"rejected"}
     assert [each.status for each in attempts if each not in faults] == ["proved"] * 2
     assert search.state.compiled.breaks == []
+
+
+def test_sizes_that_only_the_data_know_leave_time_for_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SOURCE.replace("    return x / y", "    z = x.min().item()\n    return x[: int(y)] / z")
+    file.write_text(source)
+    now = [0.0]
+
+    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
+        return [broken(file, number, ITEM) for number, line in enumerate(text.splitlines(), 1)
+                if line.startswith(("    y =", "    z =")) and not settings.get("capture_scalar_outputs")]  # fmt: skip
+
+    def found(text: str, proof: dict[str, Any]) -> None:
+        now[0] += 60.0 if "_number_op" in text else 0.0
+
+    monkeypatch.setattr("dynalyze.fix.search.time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    prover = FakeProver(breaks)
+    prover.found = found
+    start = breaks(source, {})
+    search = Search(prover, Baseline(Compiled(start, Counts(2))), lambda line: None, calls=1, seconds=100.0)  # type: ignore[arg-type]
+    attempts = list(search.run(start))
+    assert [each.kind for each in attempts if each.status == "proved"] == ["setting"] and not search.stopped_early
