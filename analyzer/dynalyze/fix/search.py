@@ -27,6 +27,8 @@ from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
+_DEEPEST_BY_DATA = 3
+"""The same for one that leaves a size or number of the data: where that is asked for in a loop there is no end of them."""
 _MOST_TRIED = 12
 """Proposals tried for one break."""
 
@@ -187,7 +189,7 @@ class Search:
                 self._refused.add((id(broken), proposal.source, str(proposal.settings)))
                 yield attempt
                 continue
-            self._try(attempt, proposal, there, _DEEPEST)
+            self._try(attempt, proposal, there, _DEEPEST_BY_DATA if proposal.late else _DEEPEST)
             if attempt.reason.startswith((_LEADS_ON, _RAISES)):  # Another change may end what is met then.
                 self._open[id(broken)] = self.state
             else:
