@@ -28,7 +28,7 @@ from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
 _DEEPEST_BY_DATA = 3
-"""The same for one that leaves a size or number of the data: where that is asked for in a loop there is no end of them."""
+"""The same for one that leaves a size of the data: where that is asked for in a loop there is no end of them."""
 _MOST_TRIED = 12
 """Proposals tried for one break."""
 
