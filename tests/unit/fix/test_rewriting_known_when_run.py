@@ -62,6 +62,12 @@ def test_what_has_no_such_operator_is_left_alone(statement: str) -> None:
     assert _SIZE not in changed(SHAPE, f"{statement}  # here\nreturn x", late=True)
 
 
+def test_real_numbers_are_not_read_so() -> None:
+    assert _NUMBER not in changed(ITEM, "y = x.mean().item()  # here\nreturn y", late=True)
+    assert _NUMBER in changed(ITEM, "y = x.argmax().item()  # here\nreturn y", late=True)
+    assert _NUMBER in changed(ITEM, "y = (x > 0).sum().item()  # here\nreturn y", late=True)
+
+
 def test_a_file_with_another_function_of_that_name_is_left_alone() -> None:
     text = "import torch\n\n\ndef _nonzero(x):\n    return x\n\n\ndef f(x, mask):\n    return x[mask]\n"
     place = Location("model.py", 9, None, "f")

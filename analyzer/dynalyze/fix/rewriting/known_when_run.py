@@ -85,6 +85,9 @@ def _numbers(tensor):
 _SIZED_BY_NUMBERS = ("arange", "range", "zeros", "ones", "empty", "full", "new_zeros", "new_ones", "new_empty",
                      "new_full", "narrow", "split", "view", "reshape", "expand", "one_hot")  # fmt: skip
 """What takes whole numbers, and reads them where it is given tensors."""
+_WHOLE = ("argmax", "argmin", "argsort", "sort", "topk", "long", "int", "to", "type", "nonzero", "count_nonzero", "bool",
+          "searchsorted", "bucketize", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge", "le")  # fmt: skip
+"""What may make whole numbers, or truths, of real tensors."""
 
 
 @rewriter("size-known-when-run", *READS, rank=90)
@@ -227,12 +230,23 @@ def _read(site: Site, call: cst.Call) -> str | None:
     if isinstance(call.func, cst.Name) and called(call) == "int" and len(call.args) == 1:
         of = call.args[0].value
         is_read = isinstance(of, cst.Call) and called(of) == "item" and isinstance(of.func, cst.Attribute)
-        return f"int(_number({site.code(of)}))" if not is_read and looks_like_tensor(site, of) else None
+        wanted = not is_read and looks_like_tensor(site, of) and not _is_real(site, of)
+        return f"int(_number({site.code(of)}))" if wanted else None
     if call.args or not isinstance(call.func, cst.Attribute):
         return None
     of = call.func.value
     helper = {"item": "_number", "tolist": "_numbers"}.get(called(call))
-    return f"{helper}({site.code(of)})" if helper else None
+    return f"{helper}({site.code(of)})" if helper and not _is_real(site, of) else None
+
+
+def _is_real(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression computes with real tensors alone, and nothing in it makes whole numbers of them."""
+    nodes = walk(node)
+    found = [value for each in nodes if isinstance(each, cst.Name | cst.Attribute) and (value := site.value(each))]
+    tensors = [each for each in found if each.kind == "tensor"]
+    whole = any(isinstance(each, cst.Comparison) or (isinstance(each, cst.Call) and called(each) in _WHOLE)
+                for each in nodes)  # fmt: skip
+    return bool(tensors) and not whole and all(each.dtype.startswith(("float", "bfloat")) for each in tensors)
 
 
 def _is_scalar(site: Site, node: cst.BaseExpression) -> bool:
