@@ -85,8 +85,8 @@ def _numbers(tensor):
 _SIZED_BY_NUMBERS = ("arange", "range", "zeros", "ones", "empty", "full", "new_zeros", "new_ones", "new_empty",
                      "new_full", "narrow", "split", "view", "reshape", "expand", "one_hot")  # fmt: skip
 """What takes whole numbers, and reads them where it is given tensors."""
-_WHOLE = ("argmax", "argmin", "argsort", "sort", "topk", "long", "int", "to", "type", "nonzero", "count_nonzero", "bool",
-          "searchsorted", "bucketize", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge", "le")  # fmt: skip
+_WHOLE = ("argmax", "argmin", "argsort", "sort", "topk", "long", "int", "to", "type", "nonzero", "count_nonzero",
+          "bool", "searchsorted", "bucketize", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge", "le")  # fmt: skip
 """What may make whole numbers, or truths, of real tensors."""
 
 
