@@ -86,7 +86,8 @@ _SIZED_BY_NUMBERS = ("arange", "range", "zeros", "ones", "empty", "full", "new_z
                      "new_full", "narrow", "split", "view", "reshape", "expand", "one_hot")  # fmt: skip
 """What takes whole numbers, and reads them where it is given tensors."""
 _WHOLE = ("argmax", "argmin", "argsort", "sort", "topk", "long", "int", "to", "type", "nonzero", "count_nonzero",
-          "bool", "searchsorted", "bucketize", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge", "le")  # fmt: skip
+          "bool", "searchsorted", "bucketize", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "lt", "ge",
+          "le")  # fmt: skip
 """What may make whole numbers, or truths, of real tensors."""
 
 
