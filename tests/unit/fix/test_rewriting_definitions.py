@@ -39,6 +39,7 @@ def test_imports_that_do_more_stay_where_they_are() -> None:
     assert not imported("from fast import *")
     assert not imported("import kernels", "Exception")
     assert not imported("import kernels", "ImportError as error")
+    assert not imported("import kernels", "ImportError:\n        import slow as kernels\n    if x is None")
 
 
 FUNCTION = """import torch

@@ -121,6 +121,8 @@ def import_at_the_top(site: Site) -> Iterator[Proposal]:
         return
     if {*names, "_imported"} & (top_names(site.text) | others):
         return
+    if sum(isinstance(each, cst.Import | cst.ImportFrom) for each in walk(site.function)) > 1:
+        return  # Another import may bind the name for all of the function.
     test = " or ".join(f"{each} is None" for each in names)
     (new,) = (each for each in cst.parse_module(f"if {test}:\n    pass\n").body)
     assert isinstance(new, cst.If)

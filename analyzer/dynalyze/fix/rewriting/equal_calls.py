@@ -71,8 +71,8 @@ def sort_items_by_key(site: Site) -> Iterator[Proposal]:
         yield Proposal("", "Sort the items by their keys, as it does anyway", site.with_nodes(changes))
 
 
-@rewriter("no-out-argument", "Shape mismatch with out= tensor variant", "Attempted to call op with non-contiguous",
-          "out variants with resizing", rank=13)  # fmt: skip
+@rewriter("no-out-argument", "Shape mismatch with out= tensor variant",
+          "Attempted to call op with non-contiguous `out=` tensor", rank=13)  # fmt: skip
 def assign_the_result(site: Site) -> Iterator[Proposal]:
     """`torch.add(x, 1, out=total)` into a tensor that the function made: `total = torch.add(x, 1)`."""
     statement = site.statement
