@@ -26,7 +26,7 @@ from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import Counts
 
 DRAWS = 20
-_SECONDS = 20.0
+_SECONDS = 10.0
 WHOLE_SECONDS = 120.0
 """For the draws of a change that is tried, and for those of all that is kept: these are the proof, and made once."""
 _SHARE_OF_LIFE = 0.5

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,9 @@ longer where it is compiled.
 _NO_LIMIT = {"recompile_limit": 1_000, "accumulated_recompile_limit": 10_000}
 """Settings under which every draw is compiled: after some recompiles torch would run the rest of them in eager."""
 
+_FIRST = "own, the first time"
+"""The pass in which happens what happens once for all, as a message that is logged once."""
+
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
 
@@ -86,10 +89,9 @@ class Prover:
         self._numbers: list[str] = []
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
-        self._own_before: tuple[int, Pass] | None = None
         self._own_traced: tuple[Hashable, Pass] | None = None
         self._own_proof: tuple[Hashable, Proof] | None = None
-        self._drawn_before: dict[Hashable, tuple[Pass, set[tuple[str, int]]]] = {}
+        self._before: dict[Hashable, _Before] = {}
         self._room = _MOST_KEPT
 
     def baseline(self) -> dict[str, Any]:
@@ -147,13 +149,13 @@ class Prover:
             self._passes.held.ignored |= swap.put_names if swap is not None else set()
             for function in swap.functions if swap is not None else ():
                 self._passes.held.add(function.__name__, function, own=True)
-            change = _Change(swap, settings, regions or {})
+            change = _Change(swap, settings, regions or {}, frozenset(sides))
             arms: list[tuple[Arm, Configuration]] = [("eager", self._eager), ("traced", self._traced)]
             self._arms = arms[swap is None : 1 + traced]
             proof = self._own_once(change)
             if draws and self._arms and not any(each.equality == "different" for each in proof.own.values()):
                 with settings_of_dynamo(_NO_LIMIT):
-                    self._draw(proof, change, draws, seconds, set(sides))
+                    self._draw(proof, change, draws, seconds)
         except (CannotSwap, UnknownSetting) as error:
             proof.problem = str(error)
         finally:
@@ -199,7 +201,7 @@ class Prover:
         if change.swap is not None:
             before, proof.own["eager"] = self._own_in_eager(proof, change, change.swap)
         else:  # What is compiled makes no difference where nothing is.
-            before, proof.own["eager"] = self._unchanged(), Compared("bitwise")
+            before, proof.own["eager"] = self._as_it_is(self._workload, "own").made, Compared("bitwise")
         proof.gradients = has_gradients(before)
         if proof.own["eager"].equality == "different":
             return
@@ -212,11 +214,9 @@ class Prover:
 
     def _own_in_eager(self, proof: Proof, change: _Change, swap: Swap) -> tuple[Pass, Compared]:
         """A pass of the code as it is, and the changed code against it."""
-        seen: set[tuple[str, int]] = set()
-        self._remembering.forget()
-        first = self._pass(self._workload, self._eager)
-        before = self._before(self._workload, change, seen)
-        proof.lines = sorted(seen)
+        first = self._as_it_is(self._workload, _FIRST).made
+        own = self._as_it_is(self._workload, "own", swap.codes)
+        before, proof.lines = own.made, sorted(own.lines)
         with self._with(change):
             # What happens once for all, as a message that is logged once, happens in the first pass.
             self._remembering.forget()
@@ -232,16 +232,7 @@ class Prover:
             judged = self._judged("eager", self._workload, before, eager)
         return before, judged
 
-    def _unchanged(self) -> Pass:
-        """The program's own calls with the code as it is, made once for all changes that leave the code alone."""
-        held = len(self._passes.held)
-        if self._own_before is None or self._own_before[0] != held:
-            self._own_before = held, self._pass(self._workload, self._eager)
-        return self._own_before[1]
-
-    def _draw(
-        self, proof: Proof, change: _Change, draws: int, seconds: float, sides: set[tuple[str, int]]
-    ) -> None:  # fmt: skip
+    def _draw(self, proof: Proof, change: _Change, draws: int, seconds: float) -> None:
         began, seen, found = time.perf_counter(), set(proof.lines), proof.draws
         kind: Kind = "alike"
         for number in range(draws):
@@ -268,8 +259,8 @@ class Prover:
                     found.kinds.append(kind)
                 else:
                     found.varied.append(circumstance)
-        if not found.different and sides - seen:
-            self._turn(proof, change, sides - seen, seen)
+        if not found.different and (sides := change.sides - seen):
+            self._turn(proof, change, sides, seen)
         proof.lines = sorted(seen)
         if found.tried and found.tried == found.raised:
             found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
@@ -277,7 +268,7 @@ class Prover:
             found.unproved = f"no call runs {unreached}, which is changed"
 
     def _turn(
-        self, proof: Proof, change: _Change, sides: set[tuple[str, int]], seen: set[tuple[str, int]]
+        self, proof: Proof, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
     ) -> None:  # fmt: skip
         """Look at sides that no draw takes with their condition turned round in either code."""
         for each in change.changes:
@@ -323,15 +314,17 @@ class Prover:
         seen: set[tuple[str, int]],
     ) -> Pass | None:  # fmt: skip
         """Compare on one draw. Returns the pass of the code as it is; None where the circumstance is none here."""
-        found, ran = proof.draws, set(seen)
+        found = proof.draws
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
-            before = self._before_drawn(drawn, change, ran, (kind, circumstance, number))
+            with ended_after(self._patience):
+                as_it_is = self._as_it_is(drawn, (kind, circumstance, number), change.watched(seen))
         except (Unfit, Endless):
             return None
+        before = as_it_is.made
         if circumstance and kind not in SEARCHING and before.raised:
             return before  # What a model refuses it may refuse in another way.
-        seen |= ran
+        seen |= as_it_is.lines
         try:
             with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
                 after = {arm: self._pass(drawn, how) for arm, how in self._arms}
@@ -352,33 +345,24 @@ class Prover:
                 found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
         return before
 
-    def _before(self, workload: Workload, change: _Change, seen: set[tuple[str, int]]) -> Pass:
-        with lines_run(change.swap.codes, seen) if change.swap is not None else contextlib.nullcontext():
-            return self._pass(workload, self._eager)
-
-    def _before_drawn(
-        self, drawn: DrawnWorkload, change: _Change, seen: set[tuple[str, int]], draw: tuple[Kind, Circumstance, int]
-    ) -> Pass:  # fmt: skip
-        """The pass of the code as it is, made once for all changes that look at the same functions and state.
-
-        Raises:
-            Endless: it takes longer than a pass may.
+    def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> _Before:
+        """A pass of the code as it is, with the lines of these functions that it runs: made once for all changes that
+        look at the same state, and once more where one looks at further functions.
         """
         held = self._passes.held
-        codes = frozenset(change.swap.codes) if change.swap is not None else frozenset()
-        key = draw, codes, len(held), frozenset(held.ignored)
-        if key not in self._drawn_before:
-            ran: set[tuple[str, int]] = set()
-            with ended_after(self._patience):
-                before = self._before(drawn, change, ran)
-            self._room -= sum(each.nbytes for each in before.run.tensors.values())
-            if self._room < 0:
-                seen |= ran
-                return before
-            self._drawn_before[key] = before, ran
-        before, ran = self._drawn_before[key]
-        seen |= ran
-        return before
+        key = what, len(held), frozenset(held.ignored)
+        known = self._before.get(key)
+        if known is not None and known.codes.issuperset(codes):
+            return known
+        new = _Before(known.codes.union(codes) if known is not None else frozenset(codes))
+        if what == _FIRST:
+            self._remembering.forget()
+        with lines_run(new.codes, new.lines) if new.codes else contextlib.nullcontext():
+            new.made = self._pass(workload, self._eager)
+        self._room -= 0 if known is not None else sum(each.nbytes for each in new.made.run.tensors.values())
+        if self._room >= 0:
+            self._before[key] = new
+        return new
 
     def _compile(self, workload: Workload) -> Pass:
         """Compile anew until nothing is compiled, or it raises, which it would again. Returns the last pass."""
@@ -492,13 +476,25 @@ class Prover:
         return made
 
 
+@dataclass
+class _Before:
+    """A pass of the code as it is, and the lines of some functions that it runs."""
+
+    codes: frozenset[types.CodeType]
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    made: Pass = field(default_factory=Pass)
+
+
 @dataclass(frozen=True)
 class _Change:
-    """What is proved: other code for functions, settings of Dynamo, less that is compiled, or several of these."""
+    """What is proved: other code for functions, settings of Dynamo, less that is compiled, or several of these. `sides`
+    are lines that draws are to reach.
+    """
 
     swap: Swap | None
     settings: dict[str, Any]
     regions: dict[str, list[str]] = field(default_factory=dict)
+    sides: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def changes(self) -> Sequence[SourceChange]:
@@ -508,6 +504,12 @@ class _Change:
     def numbers(self) -> list[str]:
         """The arguments that the model is given as numbers of Python."""
         return list(self.settings.get(numbers_of_python.SETTING, ()))
+
+    def watched(self, seen: set[tuple[str, int]]) -> Collection[types.CodeType]:
+        """The functions whose lines are to be looked at: none where all that is to be reached was seen."""
+        if self.swap is None or not (self.sides - seen or self.swap.unreached(seen)):
+            return ()
+        return self.swap.codes
 
     @property
     def new_codes(self) -> set[types.CodeType]:

@@ -15,7 +15,7 @@ import tempfile
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -253,7 +253,7 @@ def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def lines_run(codes: set[types.CodeType], seen: set[tuple[str, int]]) -> Iterator[None]:
+def lines_run(codes: Collection[types.CodeType], seen: set[tuple[str, int]]) -> Iterator[None]:
     """Note which lines of these functions run inside, by file and number."""
 
     def local(frame: types.FrameType, event: str, _: Any) -> Any:
