@@ -11,7 +11,8 @@ from dynalyze.fix.sites import Proposal, Site, Value
 from dynalyze.report import GraphBreak, Location
 
 _KNOWN = {"causal": Value("bool"), "mask": Value("tensor", "Tensor", "float32", 2), "n": Value("int", number=5),
-          "x": Value("tensor", "Tensor", "float32", 2, sizes=(6, 4)), "torch": Value("module", "torch")}  # fmt: skip
+          "x": Value("tensor", "Tensor", "float32", 2, sizes=(6, 4)),
+          "chosen": Value("tensor", "Tensor", "bool", 1, sizes=(6,)), "torch": Value("module", "torch")}  # fmt: skip
 _PROGRAM = """import torch
 import torch.nn.functional as F
 
@@ -62,16 +63,17 @@ def test_what_must_be_asked_after_it_or_may_be_no_bool_is_left_alone(old: str, n
 
 
 def test_a_check_where_the_size_comes_from_lets_attention_be_compiled() -> None:
-    one, both = _proposed("two-rows-or-more")
-    assert one.settings == {"capture_dynamic_output_shape_ops": True} and len(both.settings) == 2
-    space: dict[str, object] = {}
-    exec(compile(one.source, "model.py", "exec"), space)
+    bare, checked = _proposed("size-known-when-run")
+    assert not bare.settings and not checked.settings
+    space: dict[str, object] = {"__name__": "model"}
+    exec(compile(checked.source, "model.py", "exec"), space)
     torch._dynamo.reset()
     x, chosen = torch.randn(6, 4), torch.tensor([1, 0, 1, 1, 0, 1]).bool()
-    with torch._dynamo.config.patch(one.settings):
-        compiled = torch.compile(space["f"], backend="eager", fullgraph=True)  # type: ignore[call-overload]
-        q = x[chosen].view(1, 1, -1, 4)
-        torch.testing.assert_close(compiled(x, chosen), F.scaled_dot_product_attention(q, q, q).sum())
-        with pytest.raises(RuntimeError):
-            compiled(x, torch.tensor([1, 0, 0, 0, 0, 0]).bool())
+    compiled = torch.compile(space["f"], backend="eager")  # type: ignore[call-overload]
+    torch._dynamo.utils.counters.clear()
+    q = x[chosen].view(1, 1, -1, 4)
+    torch.testing.assert_close(compiled(x, chosen), F.scaled_dot_product_attention(q, q, q).sum())
+    with pytest.raises(RuntimeError):
+        compiled(x, torch.tensor([1, 0, 0, 0, 0, 0]).bool())
+    assert not torch._dynamo.utils.counters["graph_break"]
     assert space["f"](x, torch.tensor([1, 0, 0, 0, 0, 0]).bool()) is not None  # type: ignore[operator]

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.settings import READS_SIZES, READS_VALUES
+from dynalyze.fix.rewriting.conditions import torch_name
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 _GUARDED = ("Consider annotating your code", "Could not guard on data-dependent")
@@ -33,19 +32,6 @@ def ask_the_size_last(site: Site) -> Iterator[Proposal]:
                 changes[node] = cst.parse_expression(f"True if {asked} else False")
     if changes:
         yield Proposal("", "Ask for the size last, where nothing else decides", site.with_nodes(changes))
-
-
-@rewriter("two-rows-or-more", "Dynamic shape operator", rank=60)
-def tell_that_there_are_two(site: Site) -> Iterator[Proposal]:
-    """`y = x[mask]`, of which attention and others ask whether it is empty or one row: a check that it is not."""
-    check = check_of_two(site)
-    if check is None:
-        return
-    text = site.with_nodes({site.statement: [site.statement, check]}, import_of_torch(site))
-    title = "Set {}, and say that there are two rows or more: compiled code raises where there are fewer"
-    for settings in (READS_SIZES, READS_VALUES):
-        named = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        yield Proposal("", title.format(named), text, settings=settings)
 
 
 def check_of_two(site: Site) -> cst.BaseStatement | None:
