@@ -1,0 +1,71 @@
+"""Changes that one process proves in turn, with the passes of the code as it is shared among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dynalyze.capture.fixing.comparing import Proof
+from dynalyze.capture.fixing.prove import Prover
+from dynalyze.capture.fixing.swap import SourceChange
+from proving import CONFIGURATION, module_of, workload_of
+
+_PROGRAM = """import torch
+
+
+class Model(torch.nn.Module):
+    def scaled(self, x):
+        return x * 2
+
+    def shifted(self, x):
+        if x.dim() == 3:
+            x = x + 2
+        return x + 1
+
+    def forward(self, x):
+        return self.shifted(self.scaled(x))
+
+
+model = Model()
+calls = [(torch.ones(2, 3),), (torch.zeros(2, 3),)]
+"""
+
+
+class _InTurn:
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "program.py"
+        module = module_of(_PROGRAM, self._file)
+        events = folder / "events"
+        events.mkdir()
+        self.prover = Prover(workload_of(module), CONFIGURATION, "cpu", events)
+        assert not self.prover.baseline()["problem"]
+
+    def prove(self, was: str, becomes: str) -> Proof:
+        assert was in _PROGRAM
+        change = SourceChange(str(self._file), _PROGRAM, _PROGRAM.replace(was, becomes))
+        return self.prover.prove([change], {}, 4, 20.0)
+
+
+@pytest.fixture(scope="module")
+def in_turn(tmp_path_factory: pytest.TempPathFactory) -> _InTurn:
+    return _InTurn(tmp_path_factory.mktemp("in_turn"))
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_each_change_is_judged_by_its_own_lines(in_turn: _InTurn, turn: int) -> None:
+    """In the second turn all passes of the code as it is are known."""
+    scaled = in_turn.prove("x * 2", "x + x")
+    assert not scaled.draws.different and not scaled.draws.unproved and scaled.draws.tried == 4
+    shifted = in_turn.prove("x + 1", "1 + x")
+    assert not shifted.draws.different and not shifted.draws.unproved and shifted.draws.tried == 4
+    assert any(line == 11 for _, line in shifted.lines)
+    assert "which is changed" in in_turn.prove("x + 2", "2 + x").draws.unproved
+
+
+def test_what_differs_is_found_after_changes_that_hold(in_turn: _InTurn) -> None:
+    in_turn.prove("x * 2", "x + x")
+    own = in_turn.prove("x + 1", "x + 1 + x.abs().max() * 0.5").own["eager"]
+    assert own.equality == "different"
+    drawn = in_turn.prove("x + 1", "x + 1 if x.abs().max() <= 2 and x.min() == x.max() else x")
+    assert drawn.own["eager"].equality == "bitwise" and "inputs drawn" in drawn.draws.different
