@@ -318,7 +318,7 @@ class Prover:
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
             with ended_after(self._patience):
-                as_it_is = self._as_it_is(drawn, (kind, circumstance, number), change.watched(seen))
+                as_it_is = self._as_it_is(drawn, (kind, circumstance, number), change.codes_to_watch(seen))
         except (Unfit, Endless):
             return None
         before = as_it_is.made
@@ -359,7 +359,8 @@ class Prover:
             self._remembering.forget()
         with lines_run(new.codes, new.lines) if new.codes else contextlib.nullcontext():
             new.made = self._pass(workload, self._eager)
-        self._room -= 0 if known is not None else sum(each.nbytes for each in new.made.run.tensors.values())
+        if known is None:
+            self._room -= sum(each.nbytes for each in new.made.run.tensors.values())
         if self._room >= 0:
             self._before[key] = new
         return new
@@ -505,8 +506,8 @@ class _Change:
         """The arguments that the model is given as numbers of Python."""
         return list(self.settings.get(numbers_of_python.SETTING, ()))
 
-    def watched(self, seen: set[tuple[str, int]]) -> Collection[types.CodeType]:
-        """The functions whose lines are to be looked at: none where all that is to be reached was seen."""
+    def codes_to_watch(self, seen: set[tuple[str, int]]) -> Collection[types.CodeType]:
+        """The functions whose lines are still to be looked at: none where all that is to be reached was seen."""
         if self.swap is None or not (self.sides - seen or self.swap.unreached(seen)):
             return ()
         return self.swap.codes
