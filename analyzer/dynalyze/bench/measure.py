@@ -82,7 +82,7 @@ def add_bench(
     report = seen.report
     ready, source = planned(seen, target, plan)
     if ready is None:
-        report.capture.notes.append(f"No speed was measured: {source.reason}.")
+        report.capture.notes.append(f"No speed was measured: {source.reason.rstrip('.')}.")
         return None
     if before is not None:
         before(f"its speed is being measured, for at most {ready.total:g} s")
@@ -137,7 +137,7 @@ def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks
     options = CompileOptions(train=plan.train)
     recording = Observation(
         target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, in_place=False,
-        written=not plan.rerun,
+        written=not plan.rerun, allow_effects=plan.allow_effects,
     )  # fmt: skip
     with observed(recording) as seen:
         report = _new_report(target, seen.report.environment)

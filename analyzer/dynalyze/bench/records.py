@@ -11,7 +11,7 @@ from dynalyze.bench import stats
 from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
-from dynalyze.capture.bench.protocol import Configuration, Work
+from dynalyze.capture.bench.protocol import NOT_REPEATED, Configuration, Work
 from dynalyze.report.measurements import (
     Accuracy,
     Counts,
@@ -117,7 +117,7 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     """The record of a configuration, or of eager itself. Times stand in it only where they are valid."""
     reason = row.problem or row.invalid()
     status: Validity = "invalid" if reason else "valid"
-    if row.problem and row.failure != "not_replayable":
+    if row.problem and row.failure not in NOT_REPEATED:
         status = "failed"
     load, counts = row.load, row.counts()
     record = Measurement(

@@ -18,7 +18,7 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.settings import Trial, to_try
 from dynalyze.bench.stats import MIN_PAIRS, enough
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import Work
+from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.measurements import Accuracy, Measurement, Prices
@@ -97,7 +97,7 @@ def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWork
         found.notes += [late] if (late := part.unmeasured()) else []
     found.notes = list(dict.fromkeys(found.notes))
     late_rows = [row for part in parts for row in (part.eager, *part.rows) if row.failure == "timed_out"]
-    failed = [part.eager for part in parts if part.eager.failure not in (None, "not_replayable")]
+    failed = [part.eager for part in parts if part.eager.failure not in (None, *NOT_REPEATED)]
     if stopped == "interrupted":
         found.status, found.message = "interrupted", how_it_ended()
     elif late_rows:
@@ -126,8 +126,8 @@ class WorkBench:
         self._first_calls(self.eager)
         if self.eager.problem:
             for row in self.rows:
-                if self.eager.failure == "not_replayable":  # Nobody's fault, and the same for every row.
-                    row.fail("not_replayable", self.eager.problem)
+                if self.eager.failure in NOT_REPEATED:  # The same for every row.
+                    row.fail(self.eager.failure, self.eager.problem)
                 else:
                     row.problem = "not measured: there is no eager run to compare with"
                 if self.eager.failure == "eager" and self._plan.accuracy and row.configuration.compile:

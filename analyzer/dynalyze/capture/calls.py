@@ -16,6 +16,7 @@ from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, Rand
 from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
+from dynalyze.capture.side_effects import HINT, SideEffect, Watch
 from dynalyze.capture.torch_private import compiled_calls, dynamo
 
 FEW = 50
@@ -57,6 +58,9 @@ class Call:
     wanted: bool = False
     kept: Kept | None = None
     raised: str = ""
+    # How many side effects there were when it began, and the last of those that came with it.
+    effects_before: int = 0
+    effect: SideEffect | None = None
     # Of a program that compiles by itself: by which of its calls of torch.compile the callable was made.
     compiled_by: int | None = None
     # Set from within autograd, so that the graph holds this list and not the copied inputs.
@@ -79,20 +83,22 @@ class SignatureSeen:
 
 def choose(recorder: Recorder) -> list[Call]:
     """The calls to make again: all while they are few, else the first of each signature and its neighbours."""
-    ready = [call for call in recorder.calls if call.kept is not None]
+    ready = [call for call in recorder.calls if call.kept is not None and call.effect is None]
     return ready if recorder.total <= FEW else [call for call in ready if call.wanted]
 
 
 class Recorder:
-    """Keeps every call while they are few, then the first of each signature and its neighbours.
+    """Keeps every call while they are few, then the first of each signature and its neighbours. Those with an effect on
+    the outside, as far as `watch` sees it, are not to be made again.
 
     The program's results stay as they are: nothing raises into it, no random state moves, its tensors are only read.
     """
 
-    def __init__(self, byte_cap: int = 1 << 30, call_cap: int = 1000) -> None:
+    def __init__(self, watch: Watch | None = None, *, byte_cap: int = 1 << 30, call_cap: int = 1000) -> None:
         self.byte_cap = byte_cap
         self.call_cap = call_cap
         self.recording = True
+        self._watch = watch
         self._after_fork()
         after_fork(self._after_fork)
 
@@ -168,6 +174,11 @@ class Recorder:
         try:
             if call is None or call.kept is None or not self.recording:
                 return
+            if self._watch is not None and (effect := self._watch.since(call.effects_before)) is not None:
+                call.effect = effect
+                self._release(call)
+                self._note(f"<n> call<s> of {name_of(call.module)} will not be made again: {effect}; {HINT}.")
+                return
             if inspect.isgenerator(result) or inspect.iscoroutine(result) or inspect.isasyncgen(result):
                 self._release(call)
                 self._note(f"<n> call<s> of {name_of(call.module)} returned a {type(result).__name__}.")
@@ -188,6 +199,7 @@ class Recorder:
         modes = Modes.now()
         arguments = sign((args, kwargs))
         call = self._admit(module, (id(module), getattr(module, "training", None), modes, arguments))
+        call.effects_before = self._watch.count if self._watch is not None else 0
         if self._wants_copy(call):
             self._copy(call, modes, args, kwargs)
         return call

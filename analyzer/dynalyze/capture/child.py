@@ -13,11 +13,12 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, events, objects, overlay, program, regions
+from dynalyze.capture import environment, events, objects, overlay, program, regions, side_effects
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
 from dynalyze.capture.compiling import backward, check, compiled
+from dynalyze.capture.containment import Containment
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
@@ -26,6 +27,7 @@ from dynalyze.capture.listener import Listener
 from dynalyze.capture.numbers_of_python import compile_with_numbers
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
+from dynalyze.capture.side_effects import SideEffect, Watch
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.capture.writer import EventWriter, has_event
@@ -79,6 +81,7 @@ class Session:
         self._request = request
         self._options = CompileOptions(**request["compile"])
         self._bundles = bool(request.get("bundle")) and request["mode"] not in _REBUILT
+        self._effects: Watch | None = None
         self._writer = EventWriter(run, main=True)
         self._listener = Listener(self._writer)
         self._compile_calls: CompileCalls | None = None
@@ -98,10 +101,17 @@ class Session:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # It is a pipe to us: a kill must not swallow its lines.
         self._writer.open()
+        if self._request.get("refuses"):
+            self._effects = Containment(self._folder, tell=self._tell_effect).watch
+        else:
+            self._effects = side_effects.watch([self._folder], refuses=False, tell=self._tell_effect)
         lead_descendants(self._folder)
         attach(self._listener, self._folder, self._torch_loaded)
         if SOFT_STOP_SIGNAL is not None:
             signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
+
+    def _tell_effect(self, effect: SideEffect) -> None:
+        self.emit(events.OutsideEffect(**vars(effect)))
 
     def run(self) -> Ending:
         """Run the target to its end, then whatever dynalyze compiles itself."""
@@ -160,8 +170,10 @@ class Session:
         from dynalyze.capture.module_tree import module_tree
 
         for name, module, call in self._in_place.compiled_modules():
-            again = None if call is None or call.kept is None else call.kept.making(module)
-            self.emit(module_tree(name, module, again))
+            repeatable = call is not None and self._effects is not None and not self._effects.holds_open
+            again = call.kept.making(module) if call is not None and call.kept is not None and repeatable else None
+            with side_effects.refused([self._folder]):
+                self.emit(module_tree(name, module, again))
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""
@@ -249,7 +261,7 @@ class Session:
         if self._bundles:
             from dynalyze.capture.compiled_recording import CompiledRecording
 
-            self._compiled_recording = CompiledRecording()
+            self._compiled_recording = CompiledRecording(self._repeated_without)
         self._compile_calls = CompileCalls(
             self._listener, torch, self._compiled_recording, self._inspection,
             partial(self._program_compiles, at_rest=True), self._compiling_in_place,
@@ -260,7 +272,8 @@ class Session:
         from dynalyze.capture.calls import Recorder
         from dynalyze.capture.in_place import InPlace
 
-        self._recorder = Recorder() if self._bundles else Recorder(byte_cap=_FEW_BYTES, call_cap=_FEW_CALLS)
+        few = {} if self._bundles else {"byte_cap": _FEW_BYTES, "call_cap": _FEW_CALLS}
+        self._recorder = Recorder(self._repeated_without, **few)
         self._in_place = InPlace(
             self.emit,
             (lambda target: compiled(target, self._options)) if self._request.get("in_place", True) else None,
@@ -270,6 +283,11 @@ class Session:
             partial(forget_compiles, self._listener, self._inspection),
         )
         self._in_place.install()
+
+    @property
+    def _repeated_without(self) -> Watch | None:
+        """The effects whose calls are not made again; None where the user allows them."""
+        return None if self._request.get("allow_effects") else self._effects
 
     def _compiling_in_place(self) -> bool:
         return self._in_place is not None and self._in_place.compiling_here

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.calls import Recorder
+from dynalyze.capture.side_effects import Watch
 from dynalyze.capture.torch_private import compiled_calls
 
 _THROUGH_THE_MODULE = ("_call_impl", "_wrapped_call_impl", "__call__")
@@ -46,8 +47,8 @@ class _Thread(threading.local):
 class CompiledRecording:
     """A recorder for compiled callables, and how the program compiled them, one entry for each of its compiles."""
 
-    def __init__(self) -> None:
-        self.recorder = Recorder()
+    def __init__(self, watch: Watch | None = None) -> None:
+        self.recorder = Recorder(watch)
         self._thread = _Thread()
         self.written: list[Written] = []
         self.unsupported: list[str] = []

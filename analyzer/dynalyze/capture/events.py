@@ -436,6 +436,16 @@ class ObjectCall(Event, tag="object_call"):
     refused: str = ""
 
 
+class OutsideEffect(Event, tag="outside_effect"):
+    """The program did something to the outside (side_effects.SideEffect); told once for each kind and line."""
+
+    what: str = ""
+    target: str = ""
+    file: str = ""
+    line: Whole = 0
+    function: str = ""
+
+
 class BundleWritten(Event, tag="bundle"):
     """The program's calls were written for the processes that measure, or `error` says why not.
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.events import ModuleTree, TreeClass, TreePart
+from dynalyze.capture.side_effects import Refused
 
 _MOST_PARTS = 3000
 _LONGEST_CALL_SECONDS = 5.0
@@ -78,7 +79,7 @@ def _seconds_of(call: Callable[[], Any]) -> dict[int, float]:
                 return {}
             with _timed(seconds):
                 call()
-    except Exception:  # The program's own code, called once more than it was meant to be.
+    except (Exception, Refused):  # The program's own code, called once more than it was meant to be.
         return {}
     return seconds
 

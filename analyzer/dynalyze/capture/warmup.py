@@ -8,6 +8,7 @@ which compiled versions run.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import signal
@@ -25,10 +26,12 @@ from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.bench.validity import codes_run
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.containment import Containment
 from dynalyze.capture.events import Frame, Misused, WarmupCall, WarmupCalled, WarmupEnded
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
+from dynalyze.capture.side_effects import Refused
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
@@ -66,6 +69,7 @@ class WarmupCheck:
         self._passes: list[tuple[str, list[int]]] = fields["passes"]
         self._versions = ExecutedVersions()
         self._workloads: list[Workload] = []
+        self._contained: Containment | None = None
         self._timer: Any = None
         self._repeats = 1
         self._writer = EventWriter(run, main=True)
@@ -94,12 +98,14 @@ class WarmupCheck:
             steps = self._prepared()
         except Misuse:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, Refused) as error:
             failed = one_line(error)
         else:
-            for stage, order in self._passes:
-                for number in order:
-                    self._call(stage, number, steps[number])
+            with contextlib.suppress(Refused):
+                for stage, order in self._passes:
+                    for number in order:
+                        self._call(stage, number, steps[number])
+        failed = (self._contained.reason() if self._contained is not None else "") or failed
         notes = self._workloads[0].notes if self._workloads else []
         self.emit(WarmupEnded(failed, runtime.recompile_limit(), runtime.cache_counts(), notes))
 
@@ -108,7 +114,13 @@ class WarmupCheck:
         from dynalyze.capture.bench.load import device_of, load_shapes
         from dynalyze.capture.bench.timing import timer_for
 
+        first = self._requests[0]
+        is_library = first.source["kind"] == "transformers"
+        if not is_library:
+            self._contain()
         self._workloads = load_shapes(self._requests)
+        if is_library:  # What transformers reads and keeps to build a model is not the program's doing.
+            self._contain()
         device = device_of(self._workloads[0])
         self._timer = timer_for(device)
         configuration = self._requests[0].configuration
@@ -117,6 +129,10 @@ class WarmupCheck:
         # What is called in place of the model; compiled once, for all shapes.
         target = target_of(self._workloads[0], configuration, device)
         return [self._with_backward(workload.steps(target)) for workload in self._workloads]
+
+    def _contain(self) -> None:
+        if not self._requests[0].allow_effects:
+            self._contained = Containment(self._folder)
 
     def _with_backward(self, steps: list[Step]) -> list[Step]:
         """In training with backward, but without an optimizer: that runs in eager whatever compiles."""

@@ -30,6 +30,7 @@ from dynalyze.text.errors import UsageError
 
 _AS_THEY_ARE = (
     "device", "dtype", "train", "static_cache", "new_tokens", "threads", "seed", "seconds", "timeout", "python",
+    "allow_effects",
 )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         explained = works(None, options["batch"], options["sequence"], train=options["train"])
     else:
         explained = (Work(asked.phase, asked.batch, asked.sequence),)
-    same = ("device", "dtype", "train", "timeout", "python", "static_cache", "new_tokens")
+    same = ("device", "dtype", "train", "timeout", "python", "static_cache", "new_tokens", "allow_effects")
     return Plan(
         source={},
         configurations=(Configuration("default", **{name: options[name] for name in names_of(CompileArguments)}),),

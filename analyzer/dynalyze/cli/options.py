@@ -83,6 +83,10 @@ target_options = _all(
     click.option("--python", metavar="PATH", help="Run the target under this interpreter."),
     seconds_option("--timeout", "End the target, and all it started, after this long.", 600.0),
     click.option("--quiet-target", is_flag=True, help="Drop what the target prints."),
+    click.option(
+        "--allow-effects", is_flag=True,
+        help="Repeat calls that write files, send or start something too, to measure and to check them.",
+    ),
 )  # fmt: skip
 """TARGET, its arguments, and how it is run."""
 
@@ -204,7 +208,7 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
     options = CompileOptions(**compiling, given=given_compile_options(context))
     return Observation(
         target, options, timeout=given["timeout"], python=given["python"], quiet=given["quiet_target"],
-        command=tuple(sys.argv[1:]), **more,
+        command=tuple(sys.argv[1:]), allow_effects=given["allow_effects"], **more,
     )  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def _plan(options: dict[str, Any]) -> Plan:
         quiet=options["quiet_target"],
         accuracy=False,
         memory=False,
-        **{key: options[key] for key in ("device", "dtype", "train", "threads", "timeout", "python")},
+        **{key: options[key] for key in ("device", "dtype", "train", "threads", "timeout", "python", "allow_effects")},
     )
 
 

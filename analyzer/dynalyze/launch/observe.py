@@ -26,6 +26,7 @@ from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.question import START
 from dynalyze.launch.run import run
+from dynalyze.launch.sandbox import Isolation, command_in_sandbox
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable
@@ -45,7 +46,9 @@ class Observation:
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
     where it is None. `regions` (capture/regions.py) are compiled in the place of modules, and `numbers` are arguments
-    that what is compiled is given as numbers of Python.
+    that what is compiled is given as numbers of Python. With `allow_effects` calls that do something to the outside may
+    be made again. `isolation` says whether anything that it does gets there, and `keep` are folders of ours that it
+    writes to in a sandbox as well.
     """
 
     target: TargetSpec
@@ -65,6 +68,9 @@ class Observation:
     folder: str | None = None
     regions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     numbers: Sequence[str] = ()
+    allow_effects: bool = False
+    isolation: Isolation = "open"
+    keep: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
             "explain", request_of(observation), folder, _environment(observation), python=observation.python,
             streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
             working_folder=observation.folder,
+            keep=observation.keep if observation.isolation == "sandbox" else None,
         )  # fmt: skip
         report = report_of(log, ended, observation)
         if observation.provenance:
@@ -118,14 +125,18 @@ def run_child(
     timeout: float,
     stop_after: float | None = None,
     working_folder: str | None = None,
+    keep: Sequence[str] | None = None,
 ) -> tuple[RunLog, Ended]:
-    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. Raises UsageError
-    where the interpreter does not start, or the child tells of the user's mistake.
+    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. It runs in a
+    sandbox where `keep` names the folders that it writes to all the same. Raises UsageError where the interpreter does
+    not start, or the child tells of the user's mistake.
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
     watch = Watch(folder, stop_after, *progress_line(streams))
     command = [python, str(START), what, str(folder)]
+    if keep is not None:
+        command = command_in_sandbox(command, folder, keep, working_folder)
     ended = run(command, environment, timeout=timeout, streams=streams, watch=watch.poll, folder=working_folder)
     log = read_log(folder)
     if not log.processes and ended.reason == "ended":
@@ -163,6 +174,8 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "settings": observation.settings,
         "regions": dict(observation.regions),
         "numbers": list(observation.numbers),
+        "refuses": observation.isolation == "refuse",
+        "allow_effects": observation.allow_effects,
         "bundle": observation.bundle,
         "in_place": observation.in_place,
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",

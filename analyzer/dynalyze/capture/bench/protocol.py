@@ -72,7 +72,11 @@ VARIANTS = (
 )  # fmt: skip
 """The variants of a workload's inputs (capture/bench/variants.py), those that have shown most faults first."""
 
-Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "internal"]
+Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]
+NOT_REPEATED: tuple[Failure, ...] = ("not_replayable", "effects")
+"""Nothing is wrong with the model or with a configuration. Of `effects` the calls do something to the outside, and were
+refused it.
+"""
 
 
 @dataclass(frozen=True)
@@ -121,12 +125,14 @@ class CommonSettings(Generation, Placement):
     """What holds for every process of a benchmark.
 
     `seed` makes the processes of a pair build one and the same model. `threads` is fixed before anything compiles; None
-    leaves torch's own number. `dims` say which inputs have the sizes of a work's shape.
+    leaves torch's own number. `dims` say which inputs have the sizes of a work's shape. With `allow_effects` calls that
+    do something to the outside may do it again and again; else they are refused.
     """
 
     seed: int = 0
     threads: int | None = None
     dims: tuple[Dim, ...] = ()
+    allow_effects: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.containment import Containment
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.shapes import Dim
@@ -101,6 +102,7 @@ class Session:
         self._request = request
         self._configuration = request.configuration
         self._compiles = Compiles()
+        self._contained: Containment | None = None
         self._loaded: Workload | None = None
         self._device = ""
         self._steps: list[Any] = []
@@ -125,13 +127,28 @@ class Session:
         try:
             if action is None:
                 raise Failed("internal", f"unknown command {command['do']!r}")
-            return {"ok": True, **action(command)}
+            answer: Answer = {"ok": True, **action(command)}
+            refused = self._refused()
         except BaseException as error:
             answer = answer_of(error, "load" if command["do"] == "load" else self._blame())
+            refused = self._refused(error)
             reset_traceback(error)
-            return answer
+        return {"ok": False, "error": {"kind": "effects", "message": refused}} if refused else answer
+
+    def _contain(self) -> None:
+        """Let nothing out of this process from here on, but for what its parent and torch's caches get."""
+        if not self._request.allow_effects:
+            self._contained = Containment(self._run, [self._run.parent])
+
+    def _refused(self, error: BaseException | None = None) -> str:
+        """What the target wanted to do to the outside, whatever became of the command; "" for nothing."""
+        return self._contained.reason(error) if self._contained is not None else ""
 
     def _load(self, _: Command) -> Answer:
+        # What transformers reads and keeps to build a model is not the program's doing.
+        is_library = self._request.source["kind"] == "transformers"
+        if not is_library:
+            self._contain()
         settings = self._configuration.settings
         if settings:  # Once torch can be told: a program imports it when it wants to.
             after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
@@ -139,6 +156,8 @@ class Session:
         if not is_program:
             self._watch_compiles()
         self._loaded, facts = load(self._request)
+        if is_library:
+            self._contain()
         if changes := self._request.extra.get("changes"):
             from dynalyze.capture.fixing.swap import SourceChange, Swap
 

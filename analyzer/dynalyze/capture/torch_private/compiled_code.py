@@ -84,10 +84,18 @@ def leave_in_eager(code: CodeType) -> bool:
     return False
 
 
+def frame_callback_setter() -> Callable[[Any], Any] | None:
+    """A function in C that says what Dynamo does with this thread's new frames (None: nothing), and returns what it
+    did before.
+    """
+    found = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "set_eval_frame", None)
+    return found if callable(found) else None
+
+
 @contextlib.contextmanager
 def not_compiling() -> Iterator[None]:
     """What is called in the block Dynamo does not look at."""
-    change = getattr(getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None), "set_eval_frame", None)
+    change = frame_callback_setter()
     before = change(None) if change is not None else None
     try:
         yield

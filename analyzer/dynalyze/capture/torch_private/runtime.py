@@ -11,6 +11,7 @@ import contextlib
 import getpass
 import operator
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -221,16 +222,24 @@ def cpp_compiler() -> str:
 
 
 def cache_folders() -> dict[str, str]:
-    """Where Inductor and Triton keep what they compiled. No folder is made."""
+    """Where Inductor and Triton keep what they compiled. No folder is made, and torch is not imported for it."""
     inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     if not inductor:
         try:
-            from torch._inductor.runtime.cache_dir_utils import default_cache_dir
-
-            inductor = str(default_cache_dir())
+            inductor = str(sys.modules["torch._inductor.runtime.cache_dir_utils"].default_cache_dir())
         except Exception:
-            inductor = str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")
+            try:
+                user = getpass.getuser()
+            except (KeyError, OSError):  # A container may run as somebody without a name.
+                user = f"uid_{os.getuid()}"
+            user = re.sub(r'[\\/:*?"<>|]', "_", user)  # As torch makes a name of it.
+            inductor = str(Path(tempfile.gettempdir()) / f"torchinductor_{user}")
     return {"Inductor": inductor, "Triton": os.environ.get("TRITON_CACHE_DIR") or str(Path(inductor) / "triton")}
+
+
+def file_writers(torch: Any) -> list[tuple[Any, str]]:
+    """What opens files in C++, whose first argument names one: what torch.save writes with."""
+    return [(torch._C, "PyTorchFileWriter")] if hasattr(torch._C, "PyTorchFileWriter") else []
 
 
 def mode_names() -> list[str]:

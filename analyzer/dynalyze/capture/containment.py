@@ -1,0 +1,57 @@
+"""Keeps a process that makes calls again to its own temporary folder: effects on the outside are refused before they
+happen, by Python where its code asks for them (`side_effects`), and by the kernel where native code does (`landlock`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dynalyze.capture import landlock, side_effects
+from dynalyze.capture.side_effects import HINT, Refused, SideEffect, Watch
+from dynalyze.capture.torch_private import runtime
+
+_DENIED = ("Permission denied", "Operation not permitted", "Read-only file system")
+
+
+class Containment:
+    """What holds for this process from here on. `folder` gets its temporary files; `own` may be written to as well."""
+
+    def __init__(
+        self, folder: Path, own: Sequence[Path] = (), tell: Callable[[SideEffect], None] = lambda _: None
+    ) -> None:
+        caches = runtime.cache_folders()
+        for name, variable in (("Inductor", "TORCHINDUCTOR_CACHE_DIR"), ("Triton", "TRITON_CACHE_DIR")):
+            Path(caches[name]).mkdir(parents=True, exist_ok=True)
+            os.environ.setdefault(variable, caches[name])  # Else it would follow the temporary folder.
+        temporary = folder / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+        sys.dont_write_bytecode = True
+        self.watch: Watch = side_effects.watch([folder, *own], refuses=True, tell=tell)
+        self._walled = landlock.restrict([folder, *own, *caches.values(), *_extension_caches()])
+
+    def reason(self, error: BaseException | None = None) -> str:
+        """What was refused, in one line; "" where nothing was. `error` is what a command ended with: native code that
+        the kernel refused something knows no other word for it.
+        """
+        if isinstance(error, Refused):
+            return f"{error}; {HINT}"
+        if self.watch.first is not None:
+            return f"{self.watch.first}; {HINT}"
+        if self._walled and error is not None and any(text in str(error) for text in _DENIED):
+            return f"native code was kept from changing anything outside ({_line(error)}); {HINT}"
+        return ""
+
+
+def _extension_caches() -> list[str]:
+    """Where torch.utils.cpp_extension builds; kept where it was, though the temporary folder is another one."""
+    home = os.path.expanduser("~/.cache")  # noqa: PTH111
+    return [os.environ.get("TORCH_EXTENSIONS_DIR") or os.path.join(home, "torch_extensions")]  # noqa: PTH118
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]

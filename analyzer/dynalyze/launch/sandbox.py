@@ -1,0 +1,93 @@
+"""A sandbox for running a program again: it writes where it likes, and nothing of it is there afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from dynalyze.capture.events import OutsideEffect
+from dynalyze.capture.side_effects import HINT, SideEffect
+from dynalyze.files.paths import working_folder
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.launch import sandbox_init
+from dynalyze.text.errors import UsageError
+
+Isolation = Literal["open", "refuse", "sandbox"]
+"""Where a program runs once more: as ever, with whatever leaves a mark outside refused, or in a sandbox."""
+
+Wanted = Literal["auto", "on", "off"]
+_INIT = str(Path(sandbox_init.__file__).resolve())
+_LEFT = "left.json"
+_LONGEST_START = 30.0
+
+
+@dataclass(frozen=True)
+class Again:
+    """How a program is run again after its first run. Where it is not, `reason` says why."""
+
+    isolation: Isolation = "open"
+    reason: str = ""
+
+
+def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_effects: bool) -> Again:
+    """How a program may be run again that had these effects on the outside.
+
+    Raises:
+        UsageError: a sandbox is asked for, and there is none.
+    """
+    if wanted == "on" and (why := why_no_sandbox()):
+        raise UsageError(f"--sandbox on: no sandbox here: {why}")
+    if allow_effects and wanted != "on":
+        return Again()
+    if wanted != "off" and not why_no_sandbox():
+        return Again("sandbox")
+    if effects:
+        effect = SideEffect(**{each.name: getattr(effects[0], each.name) for each in fields(SideEffect)})
+        return Again(reason=f"it is not run again, since {effect}; {HINT}")
+    return Again("refuse")
+
+
+def command_in_sandbox(argv: Sequence[str], run: Path, keep: Sequence[str], folder: str | None) -> list[str]:
+    """The command line that runs another one in a sandbox, in this working directory; ours where it is None. `run` is
+    a folder of ours, which it really writes to, as to those of `keep`.
+    """
+    scratch, spec = run / "sandbox", run / "sandbox.json"
+    scratch.mkdir(mode=0o700)
+    kept = [str(Path(each).resolve()) for each in (str(run), *keep)]
+    wanted = {
+        "argv": list(argv), "folder": folder or working_folder(), "keep": kept, "scratch": str(scratch.resolve()),
+        "left": str(run.resolve() / _LEFT),
+    }  # fmt: skip
+    spec.write_text(json.dumps(wanted), encoding="utf-8")
+    return [sys.executable, "-I", "-S", _INIT, str(spec)]
+
+
+def left_behind(run: Path) -> dict[str, str]:
+    """What a command in the sandbox of this folder left behind, by path (sandbox_init); none where it was killed."""
+    try:
+        found: dict[str, str] = json.loads((run / _LEFT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+@cache
+def why_no_sandbox() -> str:
+    """Why there is none on this machine; "" where there is one."""
+    if not sys.platform.startswith("linux"):
+        return f"{sys.platform} has none"
+    with TemporaryFolder() as run:
+        command = command_in_sandbox(["true"], run, [], None)
+        try:
+            tried = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LONGEST_START
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return "" if tried.returncode == 0 else tried.stderr.strip() or "it could not be set up"
