@@ -44,8 +44,7 @@ class Observation:
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None. `regions` (capture/regions.py) are compiled in the place of modules, and `numbers` are arguments
-    that what is compiled is given as numbers of Python.
+    where it is None. `regions` (capture/regions.py) are compiled in the place of modules.
     """
 
     target: TargetSpec
@@ -64,7 +63,6 @@ class Observation:
     settings: str = ""
     folder: str | None = None
     regions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    numbers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,6 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "changes": dict(observation.changes),
         "settings": observation.settings,
         "regions": dict(observation.regions),
-        "numbers": list(observation.numbers),
         "bundle": observation.bundle,
         "in_place": observation.in_place,
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",

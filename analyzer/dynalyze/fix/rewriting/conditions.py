@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 
 import libcst as cst
 
-from dynalyze.fix.sites import NoSite, Site, walk
+from dynalyze.fix.sites import Site, walk
 
 _TO_NUMBER = ("item", "tolist")
 _BOOL = "bool"
@@ -227,19 +226,6 @@ def assigned_values(site: Site, name: str) -> list[cst.BaseExpression]:
         if isinstance(node, cst.Assign)
         and any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
     ]
-
-
-def returns_behind(site: Site) -> list[int]:
-    """The lines on which functions of the same file return what the statement reads from variables."""
-    try:
-        names = {each.value for each in walk(site.statement) if isinstance(each, cst.Name)}
-    except NoSite:
-        return []
-    made = [value for name in sorted(names) for value in assigned_values(site, name)]
-    called_here = {called(each) for each in made if isinstance(each, cst.Call) and isinstance(each.func, cst.Name)}
-    functions = [each for each in ast.parse(site.text).body
-                 if isinstance(each, ast.FunctionDef) and each.name in called_here]  # fmt: skip
-    return [each.lineno for function in functions for each in ast.walk(function) if isinstance(each, ast.Return)]
 
 
 def is_plain(site: Site, node: cst.BaseExpression) -> bool:
