@@ -13,14 +13,16 @@ from dynalyze.fix.sites import Value
     ("line", "expected"),
     [
         ("y = x / x.max().item()", "y = x / x.max().detach()"),
-        ("y = float(x.detach().cpu().numpy().max())", "y = x.max().detach()"),
-        ("y = x[0, 0].item()", "y = x[0, 0].detach().clone()"),
+        ("y = x[x.sum(1).argmax().item()]", "y = x[x.sum(1).argmax()]"),
+        ("y = x - x[0, 0].item()", "y = x - x[0, 0].detach().clone()"),
         ("y = int(n) + x", "y = n.long() + x"),
+        ("k = x.sum().item()  # here\ny = k * x if k > 1 else x", "k = x.sum().detach()\ny = k * x if k > 1 else x"),
         ("y = x * len(torch.nonzero(vector))", "y = x * (vector != 0).sum().detach()"),
     ],
 )
 def test_values_are_left_in_their_tensor(line: str, expected: str) -> None:
-    assert changed(ITEM, f"{line}  # here\nreturn y")["keep-in-tensor"] == f"{expected}\nreturn y"
+    marked = line if "# here" in line else f"{line}  # here"
+    assert changed(ITEM, f"{marked}\nreturn y")["keep-in-tensor"] == f"{expected}\nreturn y"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,18 @@ def test_values_are_left_in_their_tensor(line: str, expected: str) -> None:
         "y = torch.arange(n.item())  # here\nreturn y",
         "y = x[: n.item()]  # here\nreturn y",
         "y = f'{n.item()}'  # here\nreturn y",
+        "y = x + (n.item() * 2654435761 + 7) % 1000003  # here\nreturn y",  # Python's whole numbers have no limit.
+        "k = n.item()  # here\ny = x + (k * 2654435761 + 7) % 1000003\nreturn y",
+        "y = x * (x.sum().item() + y.sum().item())  # here\nreturn y",  # A sum in double precision.
+        "total = x.sum().item()  # here\ntotal += y.sum().item()\nreturn x / total",
+        "y = half * x.sum().item()  # here\nreturn y",  # Of another dtype: rounded otherwise.
+        "y = 1 / x.sum().item() * x  # here\nreturn y",
+        "k = x.sum().item()  # here\nif k > 0.1:\n    x = -x\nreturn x",  # float32 has no 0.1.
+        "largest = (x.abs() * mask).max().item() or 1.0  # here\nreturn x / largest",
+        "self.last = x.mean().item()  # here\nreturn x",
+        "return x, x.mean().item()  # here",
+        "x = x ** n.item()  # here\nreturn x",
+        "k = mask.sum().item() == size  # here\nreturn x, k",
     ],
 )
 def test_values_that_only_python_can_have_are_still_read(body: str) -> None:
@@ -79,9 +93,8 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("y = x[x > 0].mean()", "y = x.masked_fill(~(x > 0), 0).sum() / (x > 0).sum()"),
         ("y = x[rows].mean(0)", "y = x.masked_fill(~rows[..., None], 0).sum(0) / rows.sum()"),
         ("y = mask[rows].any()", "y = (mask & rows[..., None]).any()"),
-        ("y = half[mask].numel() == size", "y = mask.sum() == size"),
-        ("check(x[rows].numel() == y.numel())", "check(rows[..., None].expand_as(x).sum() == y.numel())"),
-        ("y = x[mask].shape[0] * 2", "y = mask.sum() * 2"),
+        ("y = x[mask].shape[0] * x", "y = mask.sum() * x"),
+        ("y = x / x[rows].numel()", "y = x / rows[..., None].expand_as(x).sum()"),
         ("x[torch.where(x > y)] = 0.0", "x[x > y] = 0.0"),
         ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
         ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
@@ -105,6 +118,8 @@ def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> N
     "line",
     [
         "y = half[mask].mean()",  # The sum may overflow.
+        "y = half[mask].numel() == size",  # No tensor but a bool.
+        "y = half / half[mask].numel()",
         "y = x[mask].max()",  # Raises where nothing is chosen.
         "x[mask] = y[rows]",
         "x[mask] = y",

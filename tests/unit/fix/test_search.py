@@ -52,7 +52,7 @@ class FakeProver:
         return self.less
 
     def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
-        return {place: {"x": Value("tensor"), "torch": Value("module", "torch")} for place in places}
+        return {place: {"x": Value("tensor", dtype="float32"), "torch": Value("module", "torch")} for place in places}
 
     def prove(
         self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = (),

@@ -8,13 +8,9 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import block_of
-from dynalyze.fix.rewriting.conditions import (
-    called,
-    import_of_torch,
-    tensor_condition,
-    torch_name,
-)
+from dynalyze.fix.rewriting.conditions import import_of_torch, tensor_condition, torch_name
 from dynalyze.fix.rewriting.purity import pure
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 _CHECKS = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator",

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called
 from dynalyze.fix.rewriting.harmless import function_name
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _DISABLE = ("torch.compiler.disable", "torch._dynamo.disable", "_dynamo.disable", "compiler.disable", "disable")

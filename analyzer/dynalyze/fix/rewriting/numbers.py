@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _BREAKING = ("Data-dependent", "Data dependent operator", "Unsupported Tensor.item()", "Failed to trace builtin",

@@ -6,7 +6,8 @@ import struct
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import called, looks_like_tensor
+from dynalyze.fix.rewriting.conditions import looks_like_tensor
+from dynalyze.fix.rewriting.syntax import called, number
 from dynalyze.fix.sites import Site, walk
 
 # Operations that have a value, and a finite gradient, for every input: computed for a side that is not taken, they do
@@ -120,17 +121,6 @@ def exact(site: Site, node: cst.BaseExpression) -> bool:
         found = site.value(node)
         return found is None or found.kind != "float"
     return isinstance(value, int) or struct.unpack("f", struct.pack("f", value))[0] == value
-
-
-def number(node: cst.BaseExpression) -> int | float | None:
-    """A number that is written out."""
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = number(node.expression)
-        return None if inner is None else -inner
-    if isinstance(node, cst.Integer | cst.Float):
-        found = node.evaluated_value
-        return found if isinstance(found, int | float) else None
-    return None
 
 
 def is_new(node: cst.BaseExpression) -> bool:

@@ -7,14 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import (
-    assigned_values,
-    called,
-    import_of_torch,
-    looks_like_tensor,
-    torch_name,
-    without_read,
-)
+from dynalyze.fix.rewriting.conditions import import_of_torch, looks_like_tensor, torch_name, without_read
+from dynalyze.fix.rewriting.syntax import assigned_values, called
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _READ = ("Unsupported Tensor.item()", "Data dependent operator", "Data-dependent", "Dynamic shape operator",
