@@ -41,34 +41,6 @@ model = torch.compile(Model(), backend="eager")
 for _ in range(2):
     model(torch.randn(4, 8))
 """
-CROPS = """\
-import torch
-
-
-class Crops(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.head = torch.nn.Linear(8, 5)
-
-    def forward(self, images, sizes):
-        rows = []
-        for image, size in zip(images, sizes):
-            height, width = int(size[0]), int(size[1])
-            row = image[:, :height, :width]
-            if height > 7:
-                row = torch.nn.functional.max_pool2d(row, 2)
-            rows.append(row.flatten(1).T)
-        return self.head(torch.cat(rows))
-
-
-torch.manual_seed(0)
-model = torch.compile(Crops(), backend="eager")
-sizes = torch.tensor([[8, 4], [6, 8]])
-for _ in range(2):
-    batch = {"images": torch.randn(2, 8, 8, 8), "sizes": sizes}
-    model(**batch)
-model(batch["images"], sizes)
-"""
 COUNTED = """
 from torch._dynamo.utils import counters
 import json, sys
@@ -151,21 +123,6 @@ def test_writing_keeps_the_old_text(folder: Path) -> None:
     assert [line for line in changed.splitlines() if line not in PROGRAM.splitlines()] == [
         "        scale = y.abs().max().detach()"
     ]
-
-
-def test_lines_that_call_the_model_give_it_numbers(tmp_path: Path) -> None:
-    """Which of several paths a crop takes goes by its size: no setting ends that break."""
-    (tmp_path / "crops.py").write_text(CROPS)
-    before = torchs_count(tmp_path / "crops.py")
-    done = run("fix", "crops.py", *SETTINGS, "--write", "--json", "fix.json", cwd=tmp_path)
-    assert done.status == 0, done.stderr
-    report = json.loads((tmp_path / "fix.json").read_text())
-    (proved,) = [each for each in report["fixes"] if each["status"] == "proved"]
-    assert proved["kind"] == "source" and not report["fixed"]["setting"]
-    text = (tmp_path / "crops.py").read_text()
-    assert text.count(".tolist()") == 2 and 'model(batch["images"], sizes.tolist())' in text
-    after = torchs_count(tmp_path / "crops.py")
-    assert before[1] == 0 and after == [0, 1]  # A break in a loop leaves nothing of the frame compiled.
 
 
 @pytest.mark.parametrize(("before", "after", "status"), [("", "", 0), ("/ scale", "/ (scale + 1)", 1)])

@@ -17,7 +17,7 @@ from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
 from dynalyze.capture.side_effects import HINT, SideEffect, Watch
-from dynalyze.capture.torch_private import compiled_calls, dynamo
+from dynalyze.capture.torch_private import compiled_calls
 
 FEW = 50
 _MOST_MODULES = 64
@@ -129,7 +129,6 @@ class Recorder:
             self._calls: dict[int, Call] = {}
             self.total = 0
             """How many outermost calls the program made, retained or not."""
-            self.called_at: dict[tuple[str, int], None] = {}
             """The lines of the program that made them."""
             self._signatures: dict[Signature, SignatureSeen] = {}
             self._modules: dict[int, Any] = {}
@@ -194,8 +193,6 @@ class Recorder:
         if id(module) not in self._modules and len(self._modules) >= _MOST_MODULES:
             self._note(f"<n> call<s> went to further modules, after the first {_MOST_MODULES}.")
             return None
-        if (frame := next(dynamo.calling_frames(), None)) is not None:
-            self.called_at[frame.f_code.co_filename, frame.f_lineno] = None
         modes = Modes.now()
         arguments = sign((args, kwargs))
         call = self._admit(module, (id(module), getattr(module, "training", None), modes, arguments))

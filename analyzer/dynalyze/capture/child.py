@@ -24,7 +24,6 @@ from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.numbers_of_python import compile_with_numbers
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.side_effects import SideEffect, Watch
@@ -51,8 +50,6 @@ def main(run: Path) -> int:
         after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
     if instead := request.get("regions"):
         after_import("torch", lambda torch: regions.compile_in_place_of_wholes(torch, instead))
-    if numbers := request.get("numbers"):
-        after_import("torch", lambda torch: compile_with_numbers(torch, numbers))
     session.listen()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

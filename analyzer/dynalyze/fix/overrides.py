@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from textwrap import dedent, indent
 
-from dynalyze.capture.fixing import registers
 from dynalyze.files.paths import package_path
 from dynalyze.fix.patches import changed, is_library
 
@@ -99,5 +98,5 @@ def _added(before: str, after: str) -> str:
     known = {ast.dump(each) for each in ast.parse(before).body}
     named = {names for names, _ in _functions(before)}
     new = [each for each in ast.parse(after).body
-           if (isinstance(each, kinds) or registers(each)) and ast.dump(each) not in known]  # fmt: skip
+           if isinstance(each, kinds) and ast.dump(each) not in known]  # fmt: skip
     return "".join(f"{ast.unparse(each)}\n" for each in new if (getattr(each, "name", ""),) not in named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.fix.callers import CallingLines
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.sites import Value
 from dynalyze.report import GraphBreak
@@ -62,9 +61,6 @@ class Baseline:
     compiled: Compiled
     repeatable: bool = True
     problem: str = ""
-    numbers: Sequence[str] = ()
-    """The arguments of the model that are tensors of a few whole numbers."""
-    calling: CallingLines = field(default_factory=CallingLines)
 
     @classmethod
     def failed(cls, problem: str) -> Baseline:
@@ -105,15 +101,14 @@ class Prover:
             return Baseline.failed(answer["problem"])
         compiled = self._compiled(answer["folder"])
         self._note_broken(compiled, {})
-        calling = CallingLines([(file, line) for file, line in answer["called_at"]], answer["arguments"])
-        return Baseline(compiled, answer["repeatable"], numbers=answer["numbers"], calling=calling)
+        return Baseline(compiled, answer["repeatable"])
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
         """What expressions were, by file and line."""
         asked = [{"file": file, "line": line, "expressions": list(texts)} for (file, line), texts in places.items()]
         answer = self._ask("values", places=asked)
         return {
-            (each["file"], each["line"]): {text: Value.of(known) for text, known in each["values"].items()}
+            (each["file"], each["line"]): {text: Value(**known) for text, known in each["values"].items()}
             for each in answer["places"]
         }
 

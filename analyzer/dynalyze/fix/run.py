@@ -17,13 +17,12 @@ from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.regions import Instead
 from dynalyze.files.paths import working_folder
-from dynalyze.fix.attempts import Attempt, State, giving_numbers
-from dynalyze.fix.callers import CallingLines
+from dynalyze.fix.attempts import Attempt, State
 from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.patches import changed, is_library, name_of, patch_of
 from dynalyze.fix.proof import DRAWS, Baseline, Prover
 from dynalyze.fix.search import RAISES, Search, evidence_of, reason_against
-from dynalyze.fix.settings import as_python, numbers_of
+from dynalyze.fix.settings import as_python
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
@@ -180,34 +179,13 @@ class Road:
                 for each in attempts:
                     if each.status == "proved":
                         each.status, each.reason = "suggested", _NOT_DRAWN
-        proved = search.state
-        if report.outcome.status != "interrupted":
-            attempts, search.state = self._in_the_calls(attempts, search, baseline.calling, wanted)
         self._told(attempts, wanted, search)
         if fixed.kept and report.outcome.status != "interrupted":
-            after = self._concluded(prover, proved, search.state)
+            after = self._concluded(prover, search.state)
             gone, _ = _moved(report.graph_breaks, after, prover.originals, search.state.texts)
             names = {each.id for each in gone if each.id not in wanted}
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in names]
         return Fixing(report, prover.originals, search.state.texts)
-
-    def _in_the_calls(
-        self, attempts: list[Attempt], search: Search, calling: CallingLines, wanted: Mapping[str, GraphBreak]
-    ) -> tuple[list[Attempt], State]:
-        """What was tried and kept, with numbers of Python given in the program's own lines, where it then ends as it
-        did and the breaks are gone.
-        """
-        if (found := giving_numbers(attempts, search.state, calling, search.originals)) is None:
-            return attempts, search.state
-        self._progress("running the program with the lines changed that call its model")
-        kept = [broken for each in attempts if each.status == "proved" for broken in [each.broken, *each.ends]]
-        with observed(self._with(found[1])) as seen:
-            texts = found[1].texts
-            gone, new = _moved(self._report.graph_breaks, seen.report.graph_breaks, search.originals, texts)
-            ends_alike = seen.report.outcome.status == self._report.outcome.status
-        names = {name for name, broken in wanted.items() if any(broken is each for each in kept)}
-        holds = ends_alike and not new and names <= {each.id for each in gone}
-        return found if holds else (attempts, search.state)
 
     def _judged(
         self, prover: Prover, baseline: Baseline, before: State, texts: dict[str, str],
@@ -230,7 +208,7 @@ class Road:
         if reason := reason_against(tried, SIDE_EFFECTS):
             uncompared = not tried.proof or bool(tried.proof.get("problem"))
             told.status, told.reason = "suggested" if uncompared else "rejected", reason
-        after = self._concluded(prover, state, state, timed=told.status == "proved")
+        after = self._concluded(prover, state, timed=told.status == "proved")
         gone, new = _moved(report.graph_breaks, after, before.texts, texts)
         told.breaks = [each.id for each in gone]
         fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
@@ -244,15 +222,13 @@ class Road:
     def _calls(self) -> int:
         return max(1, self._report.capture.recorded_calls)
 
-    def _concluded(self, prover: Prover, proved: State, told: State, *, timed: bool = True) -> list[GraphBreak]:
-        """What the change gains, as it was `proved` on recorded calls, and what the whole program compiles with it, as
-        it is `told`: its breaks then.
-        """
+    def _concluded(self, prover: Prover, state: State, *, timed: bool = True) -> list[GraphBreak]:
+        """What the change gains, and what the whole program compiles with it: its breaks then."""
         fixed = self._report.fixed
         assert fixed is not None and fixed.evidence is not None
         if timed and self._wish.bench_seconds:
-            fixed.evidence.speedup = self._speed(prover, proved)
-        return self._run_again(told)
+            fixed.evidence.speedup = self._speed(prover, state)
+        return self._run_again(state)
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
         """The breaks of the baseline that are to end, by the ids that they have in the report."""
@@ -298,8 +274,7 @@ class Road:
         before = worker_request(self._plan, self._plan.works[0], configuration)
         settings = "\n".join(filter(None, [configuration.settings, as_python(state.settings)]))
         after = replace(
-            before, configuration=replace(configuration, settings=settings, regions=state.instead.regions,
-                                          numbers=numbers_of(state.settings)),
+            before, configuration=replace(configuration, settings=settings, regions=state.instead.regions),
             extra={"changes": prover.changes(state.texts)},
         )  # fmt: skip
         generator = random.Random(0)
@@ -323,7 +298,7 @@ class Road:
         """The program with some changes."""
         return replace(
             self._observation, changes=dict(state.texts), settings=as_python(state.settings),
-            regions=state.instead.regions, numbers=numbers_of(state.settings), bundle=False,
+            regions=state.instead.regions, bundle=False,
         )  # fmt: skip
 
     def _run_again(self, state: State) -> list[GraphBreak]:

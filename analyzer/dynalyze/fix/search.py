@@ -7,33 +7,25 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import libcst as cst
 import msgspec
 
-from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.attempts import Attempt, State, read_text
 from dynalyze.fix.lines import line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
-from dynalyze.fix.rewriting import asks_callers, proposals
-from dynalyze.fix.rewriting.conditions import returns_behind
-from dynalyze.fix.settings import READS_VALUES, merged, numbers_for, numbers_of, settings_for
+from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
-_DEEPEST_BY_DATA = 3
-"""The same for one that leaves a size of the data: where that is asked for in a loop there is no end of them."""
 _MOST_TRIED = 12
 """Proposals tried for one break."""
-
-_MOST_CALLERS = 3
-"""Functions around the one that breaks which may be changed in its place."""
 
 _LIBRARY = re.compile(r"[/\\]python3[.\d]*[/\\](?!site-packages|dist-packages)|[/\\](tqdm|rich|loguru)[/\\]|^<frozen ")
 """Files of Python's own library, and of small ones for people: nothing is changed in these."""
@@ -43,7 +35,6 @@ _ALL: tuple[FixKind, ...] = ("source", "setting")
 _NOTHING_COMPILED = "nothing is compiled then"
 _LEADS_ON = "the graph breaks at"
 _RAISES = "traced, the program's own calls: raises"
-_BY_DATA = ", with sizes that the data decide"
 _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
@@ -69,11 +60,10 @@ class Search:
         seconds: float = math.inf, thorough: bool = False,
     ) -> None:  # fmt: skip
         self._prover = prover
-        self._ends = self._pass_ends = time.monotonic() + seconds
+        self._ends = time.monotonic() + seconds
         self.stopped_early = False
         self.thorough = thorough
         self.baseline = baseline.compiled
-        self._numbers = baseline.numbers
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
@@ -82,22 +72,16 @@ class Search:
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
-        self._late = True
         self._refused: set[tuple[int, str, str]] = set()
         self._open: dict[int, State] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
         """Try to end each of these breaks; what is proved is kept for the next ones, and what a later one may have made
-        possible is tried again. Sizes that only the data know come after all changes that leave none, and settings
-        after all changes of source: one of them ends many breaks, and the program pays for it everywhere.
+        possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
+        program pays for it everywhere.
         """
-        for kinds, late, what in (
-            (_SOURCE, False, ""), (_SOURCE, False, _AGAIN), (_SOURCE, True, _BY_DATA), (_ALL, True, ", with settings")
-        ):  # fmt: skip
-            self._kinds, self._late = kinds, late
-            # A size that only the data know may lead on to many breaks: there is to be time for settings too.
-            now = time.monotonic()
-            self._pass_ends = now + (self._ends - now) / 2 if late and kinds == _SOURCE else self._ends
+        for kinds, what in ((_SOURCE, ""), (_SOURCE, _AGAIN), (_ALL, ", with settings")):
+            self._kinds = kinds
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
                 if there is None or self._out_of_time:
@@ -110,14 +94,13 @@ class Search:
                 if best is not None and best.proposed is not None:
                     self.state = best.proposed
                 yield from attempts
-        self.stopped_early = time.monotonic() > self._ends
+        self.stopped_early = self._out_of_time
         if not self.stopped_early:
             yield from self._compiled_instead(wanted)
 
     @property
     def _out_of_time(self) -> bool:
-        """In this pass over the breaks."""
-        return time.monotonic() > self._pass_ends
+        return time.monotonic() > self._ends
 
     def together(self, attempts: Sequence[Attempt]) -> tuple[Evidence | None, bool]:
         """Prove all that was kept once more as a whole, and put its draws into the evidence of each change. Returns the
@@ -189,7 +172,7 @@ class Search:
                 self._refused.add((id(broken), proposal.source, str(proposal.settings)))
                 yield attempt
                 continue
-            self._try(attempt, proposal, there, _DEEPEST_BY_DATA if proposal.late else _DEEPEST)
+            self._try(attempt, proposal, there)
             if attempt.reason.startswith((_LEADS_ON, _RAISES)):  # Another change may end what is met then.
                 self._open[id(broken)] = self.state
             else:
@@ -198,8 +181,8 @@ class Search:
             if attempt.status == "proved":
                 return
 
-    def _try(self, attempt: Attempt, proposal: Proposal, there: GraphBreak, deepest: int) -> None:
-        state = self._follow(attempt, self.state, proposal, there, deepest)
+    def _try(self, attempt: Attempt, proposal: Proposal, there: GraphBreak) -> None:
+        state = self._follow(attempt, self.state, proposal, there, _DEEPEST)
         if state is None:
             return
         attempt.proposed = state
@@ -259,45 +242,23 @@ class Search:
             return None
         for kind, proposal in self._proposals(state, broken):
             inner = Attempt(broken, state, kind, title=proposal.title)
-            # A last resort is tried by itself: it needs no change that merely leads on to it.
-            left_out = proposal.fault or proposal.last_resort
-            found = None if left_out else self._follow(inner, state, proposal, broken, deepest)
+            found = None if proposal.fault else self._follow(inner, state, proposal, broken, deepest)
             if found is not None:
                 attempt.title += f"; then: {inner.title}"
                 return found
         return None
 
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
-        names = [each for each in self._numbers if each not in numbers_of(state.settings)]
-        late = []
-        for proposal in chain(self._all_proposals(state, broken), numbers_for(broken, names)):
+        for proposal in self._all_proposals(state, broken):
             kind: FixKind = "setting" if proposal.settings else "source"
-            if kind not in self._kinds or (proposal.last_resort and self._kinds == _SOURCE):
-                continue
-            if not proposal.late:
+            if kind in self._kinds:
                 yield kind, proposal
-            elif self._late:
-                late.append((kind, proposal))
-        yield from late
 
     def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:
         yield from settings_for(broken)
-        places = _places(broken)
-        others: list[Location] = []
-        for place in places:
+        for place in _places(broken):
             if (site := self._site(state, broken, place)) is not None:
                 yield from proposals(site)
-                others += [msgspec.structs.replace(place, line=line, column=None) for line in returns_behind(site)]
-        if not asks_callers(broken.gb_type):
-            return
-        for place in others:
-            if (site := self._site(state, broken, place)) is not None:
-                yield from proposals(site, outer=True)
-        called = self._site(state, broken, places[0]) if places else None
-        for place in _callers(broken):
-            if place not in places and (site := self._site(state, broken, place)) is not None:
-                called = replace(site, called=called)
-                yield from proposals(called, outer=True)
 
     def _site(self, state: State, broken: GraphBreak, place: Location) -> Site | None:
         """A break as one at this place, with what names were there; None where its file cannot be read."""
@@ -332,7 +293,7 @@ class Search:
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
-            known = self._prover.values({(file, line): list(dict.fromkeys([*names, *torches, RETURNED]))})
+            known = self._prover.values({(file, line): list(dict.fromkeys([*names, *torches]))})
             self._values[file, line] = known.get((file, line), {})
         return self._values[file, line]
 
@@ -449,14 +410,9 @@ def _places(broken: GraphBreak) -> list[Location]:
     """
     if not _LIBRARY.search(broken.location.file):
         return [broken.location]
-    return _callers(broken)[:1]
-
-
-def _callers(broken: GraphBreak) -> list[Location]:
-    """The lines that led to the one that breaks, the nearest first."""
     ats = [place.at for place in broken.stack]
     above = broken.stack[: ats.index(broken.location.at)] if broken.location.at in ats else []
-    return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:_MOST_CALLERS]
+    return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
 
 
 def _place(place: Location) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from dynalyze.capture.numbers_of_python import SETTING as NUMBERS
 from dynalyze.fix.sites import Proposal
 from dynalyze.report import GraphBreak
 from dynalyze.rules.recipe import recipe_of
@@ -39,36 +38,18 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
                            settings=each, loses=("logged",) if _IGNORED in each else ())  # fmt: skip
 
 
-def numbers_for(broken: GraphBreak, names: Sequence[str]) -> Iterator[Proposal]:
-    """Arguments of the model that a break may read, by these names: given as numbers of Python."""
-    if broken.gb_type.startswith((*READS, "Missing tp_iternext")):
-        for name in names:
-            told = f"Give the model `{name}` as numbers of Python, which compiles anew for other ones"
-            yield Proposal("numbers-of-python", told, settings={NUMBERS: [name]}, last_resort=True)
-
-
 def as_python(settings: dict[str, object]) -> str:
     """The lines that set them, to be pasted above the first compile."""
-    functions = [str(each) for name, value in settings.items() if isinstance(value, list) and name != NUMBERS
-                 for each in value]  # fmt: skip
+    functions = [str(each) for value in settings.values() if isinstance(value, list) for each in value]
     lines = [
         f"import {module}" for module in dict.fromkeys(each.partition(".")[0] for each in functions if "." in each)
     ]
     for name, value in settings.items():
-        if name == NUMBERS and isinstance(value, list):
-            given = ", ".join(f"{each if '=' in each else f'{each}={each}'}.tolist()" for each in value)
-            lines.append(f"# Where the model is called: model(..., {given})")
-        elif isinstance(value, list):
+        if isinstance(value, list):
             lines += [f"{_CONFIG}{name}.add({function})" for function in value]
         else:
             lines.append(f"{_CONFIG}{name} = {value!r}")
     return "\n".join(lines)
-
-
-def numbers_of(settings: dict[str, object]) -> list[str]:
-    """The arguments of the model that are given as numbers of Python."""
-    found = settings.get(NUMBERS, [])
-    return [str(each) for each in found] if isinstance(found, list) else []
 
 
 def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:

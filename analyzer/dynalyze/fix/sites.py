@@ -9,7 +9,6 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -34,8 +33,7 @@ class NoSite(Exception):
 @dataclass(frozen=True)
 class Value:
     """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
-    says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements, and
-    `items` are those of a short one of tensors, of tuples or of whole numbers; of such a number, `number` is its value.
+    says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements.
     """
 
     kind: str
@@ -43,16 +41,6 @@ class Value:
     dtype: str = ""
     dims: int | None = None
     requires_grad: bool = False
-    grad: bool = False
-    sizes: tuple[int, ...] = ()
-    items: tuple[Value, ...] = ()
-    number: int | None = None
-
-    @classmethod
-    def of(cls, known: dict[str, Any]) -> Value:
-        """As a process describes it."""
-        items, sizes = known.get("items", ()), known.get("sizes", ())
-        return cls(**{**known, "sizes": tuple(sizes), "items": tuple(map(cls.of, items))})
 
 
 @dataclass
@@ -60,9 +48,7 @@ class Proposal:
     """A change that might end a break: `source`, the whole new text of `file`, with those of `others`, or `settings`.
     `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
     "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
-    A `last_resort` leaves something out of what is compiled: settings are tried before it. A `late` one leaves sizes or
-    numbers that only the data know: all that leaves none is tried before it. `fault` is the error by which a rewriter
-    ended; then there is no change.
+    `fault` is the error by which a rewriter ended; then there is no change.
     """
 
     rewrite: str
@@ -73,22 +59,17 @@ class Proposal:
     settings: dict[str, object] = field(default_factory=dict)
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
-    last_resort: bool = False
-    late: bool = False
     fault: str = ""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A graph break in the text of its file. `values` are what expressions at the line were, by their source. Where the
-    line calls the function that breaks, or one that calls it, `called` is the site in that which it calls.
-    """
+    """A graph break in the text of its file. `values` are what expressions at the line were, by their source."""
 
     broken: GraphBreak
     text: str
     line: int
     values: dict[str, Value] = field(default_factory=dict)
-    called: Site | None = None
 
     @cached_property
     def _span(self) -> tuple[int, int]:

@@ -45,8 +45,7 @@ class Observation:
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None. `regions` (capture/regions.py) are compiled in the place of modules, and `numbers` are arguments
-    that what is compiled is given as numbers of Python. With `allow_effects` calls that do something to the outside may
+    where it is None. `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls that do something to the outside may
     be made again. `isolation` says whether anything that it does gets there, and `keep` are folders of ours that it
     writes to in a sandbox as well.
     """
@@ -67,7 +66,6 @@ class Observation:
     settings: str = ""
     folder: str | None = None
     regions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    numbers: Sequence[str] = ()
     allow_effects: bool = False
     isolation: Isolation = "open"
     keep: Sequence[str] = ()
@@ -173,7 +171,6 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "changes": dict(observation.changes),
         "settings": observation.settings,
         "regions": dict(observation.regions),
-        "numbers": list(observation.numbers),
         "refuses": observation.isolation == "refuse",
         "allow_effects": observation.allow_effects,
         "bundle": observation.bundle,

@@ -26,10 +26,8 @@ KNOWN = {
 }  # fmt: skip
 
 
-def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN, *, late: bool = False) -> dict[str, str]:
-    """What each rewriter makes of a function's body by source alone, `late` those that leave sizes which only the data
-    know; its break is on the line that ends in `# here`.
-    """
+def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN) -> dict[str, str]:
+    """What each rewriter makes of a function's body by source; its break is on the line that ends in `# here`."""
     lines = indent(dedent(body).strip("\n"), "    ").splitlines()
     (line,) = [number for number, each in enumerate(lines, 3) if each.endswith("# here")]
     head = "import torch\ndef f():\n"
@@ -38,7 +36,7 @@ def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN, *, late: b
     site = Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text, line, known)
     found: dict[str, str] = {}
     for each in proposals(site):
-        if each.settings or each.late != late:
+        if each.settings:
             continue
         compile(each.source, "model.py", "exec")
         found.setdefault(each.rewrite, dedent(each.source.removeprefix(head)).strip("\n"))

@@ -102,12 +102,3 @@ def test_names_of_modules() -> None:
     assert module_name("/v/lib/python3.12/site-packages/a/b/c.py") == "a.b.c"
     assert module_name("/v/site-packages/a/__init__.py") == "a"
     assert override_of({"/work/model.py": "a = 1\n"}, {"/work/model.py": "a = 2\n"}) == ""
-
-
-def test_an_operator_is_given_its_gradient(installed: Path) -> None:
-    from planted_package import models  # type: ignore[import-not-found]
-
-    helper = "\n\ndef op():\n    return None\n\n\nop.register_autograd = known.append\nop.register_autograd(3)\n"
-    after = BEFORE.replace("import functools\n", "import functools\n\nknown = []\n") + helper
-    _imported(override_of({str(installed): BEFORE}, {str(installed): after}))
-    assert models.known == [3]

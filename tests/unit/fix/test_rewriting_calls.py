@@ -101,73 +101,11 @@ def test_a_function_of_the_file_is_no_longer_disabled() -> None:
     assert rewritten(twice, "not-disabled", DISABLED) == ""
 
 
-def test_a_class_of_constants_goes_to_the_top() -> None:
-    text = rewritten("""
-        import torch
-
-
-        def f(x):
-            class Settings:  # here
-                scale = 2.0
-
-            return x * Settings.scale
-        """, "class-at-top", MADE)  # fmt: skip
-    assert text.startswith("import torch\n\n\nclass Settings:\n    scale = 2.0\n\n\ndef f(x):\n")
-    assert text.endswith("    return x * Settings.scale\n")
-
-
-@pytest.mark.parametrize(
-    ("inside", "use"),
-    [
-        ("scale = x", "x * S.scale"),
-        ("scale = []", "x * len(S.scale)"),
-        ("scale = 1.0", "S"),
-        ("scale = 1.0", "setattr(S, 'scale', 2)"),
-        ("def m(self): return 1", "x * S().m()"),
-    ],
-    ids=["a variable of the function", "a list", "returned", "handed on", "a method"],
-)
-def test_a_class_that_may_differ_from_call_to_call_stays(inside: str, use: str) -> None:
-    source = f"def f(x):\n    class S:  # here\n        {inside}\n    return {use}\n"
-    assert rewritten(source, "class-at-top", MADE) == ""
-
-
 def kernel(body: str, **values: Value) -> str:
     source = f"import ctypes\nimport torch\n\n\ndef g(x, n):\n{body}\n\n\ndef f(x):\n    return g(x, 1)\n"
     known = {"x": TENSOR, "n": Value("int"), "ctypes__memmove": function("ctypes.CFUNCTYPE.<locals>.CFunctionType"),
              "lib__fill": function("ctypes.CDLL.__init__.<locals>._FuncPtr"), **values}  # fmt: skip
     return rewritten(source, "custom-op", "Unsupported method call", **known)
-
-
-def test_a_kernel_that_fills_what_was_made_for_it_is_an_operator_of_torch() -> None:
-    text = kernel("""    out = torch.empty(x.shape[0], n)
-    ctypes.memmove(out.data_ptr(), x.data_ptr(), n)  # here
-    return out""")
-    assert text == lines("""
-        import ctypes
-        import torch
-
-
-        @torch.library.custom_op("program::g", mutates_args=())
-        def _g_op(x: torch.Tensor, n: int) -> torch.Tensor:
-            out = torch.empty(x.shape[0], n)
-            ctypes.memmove(out.data_ptr(), x.data_ptr(), n)
-            return out
-
-
-        @_g_op.register_fake
-        def _g_op_fake(x: torch.Tensor, n: int) -> torch.Tensor:
-            out = torch.empty(x.shape[0], n)
-            return out
-
-
-        def g(x, n):
-            return _g_op(x.detach(), n)
-
-
-        def f(x):
-            return g(x, 1)
-        """)
 
 
 KERNELS = {
@@ -185,26 +123,3 @@ KERNELS = {
         "    out = torch.empty_like(x)\n    if n:\n        lib.fill(out.data_ptr())  # here\n    return out"
     ),
 }
-
-
-@pytest.mark.parametrize("body", KERNELS.values(), ids=list(KERNELS))
-def test_a_kernel_whose_fake_nobody_knows_stays(body: str) -> None:
-    assert kernel(body, fill=function("program.fill")) == ""
-
-
-def test_a_function_that_asks_for_its_own_name_has_it() -> None:
-    source = "import inspect\ndef part(x):\n    name = inspect.currentframe().f_code.co_name  # here\n    return name\n"
-    assert "    name = 'part'\n" in rewritten(source, "own-name")
-    caller = source.replace(".f_code", ".f_back.f_code")
-    assert rewritten(caller, "own-name") == ""
-
-
-def test_a_file_is_read_when_it_is_compiled() -> None:
-    opened = {"open": function("_io.open"), "path": STR}
-    body = "    with open(path{mode}) as file:  # here\n        n = {value}\n    return x + n\n"
-    source = f"import torch\ndef f(x, path):\n{body}"
-    text = rewritten(source.format(mode="", value="int(file.read())"), "file-when-compiled", **opened)
-    assert "def _read_now(path):\n    with open(path) as file:\n        return int(file.read())\n" in text
-    assert "    n = _read_now(path)\n    return x + n\n" in text
-    for mode, value in (', "w"', "file.write('x')"), ("", "int(file.read()) + x"), ("", "next(file)"):
-        assert rewritten(source.format(mode=mode, value=value), "file-when-compiled", **opened) == ""

@@ -13,14 +13,16 @@ from dynalyze.fix.sites import Value
     ("line", "expected"),
     [
         ("y = x / x.max().item()", "y = x / x.max().detach()"),
-        ("y = float(x.detach().cpu().numpy().max())", "y = x.max().detach()"),
-        ("y = x[0, 0].item()", "y = x[0, 0].detach().clone()"),
+        ("y = x[x.sum(1).argmax().item()]", "y = x[x.sum(1).argmax()]"),
+        ("y = x - x[0, 0].item()", "y = x - x[0, 0].detach().clone()"),
         ("y = int(n) + x", "y = n.long() + x"),
+        ("k = x.sum().item()  # here\ny = k * x if k > 1 else x", "k = x.sum().detach()\ny = k * x if k > 1 else x"),
         ("y = x * len(torch.nonzero(vector))", "y = x * (vector != 0).sum().detach()"),
     ],
 )
 def test_values_are_left_in_their_tensor(line: str, expected: str) -> None:
-    assert changed(ITEM, f"{line}  # here\nreturn y")["keep-in-tensor"] == f"{expected}\nreturn y"
+    marked = line if "# here" in line else f"{line}  # here"
+    assert changed(ITEM, f"{marked}\nreturn y")["keep-in-tensor"] == f"{expected}\nreturn y"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,18 @@ def test_values_are_left_in_their_tensor(line: str, expected: str) -> None:
         "y = torch.arange(n.item())  # here\nreturn y",
         "y = x[: n.item()]  # here\nreturn y",
         "y = f'{n.item()}'  # here\nreturn y",
+        "y = x + (n.item() * 2654435761 + 7) % 1000003  # here\nreturn y",  # Python's whole numbers have no limit.
+        "k = n.item()  # here\ny = x + (k * 2654435761 + 7) % 1000003\nreturn y",
+        "y = x * (x.sum().item() + y.sum().item())  # here\nreturn y",  # A sum in double precision.
+        "total = x.sum().item()  # here\ntotal += y.sum().item()\nreturn x / total",
+        "y = half * x.sum().item()  # here\nreturn y",  # Of another dtype: rounded otherwise.
+        "y = 1 / x.sum().item() * x  # here\nreturn y",
+        "k = x.sum().item()  # here\nif k > 0.1:\n    x = -x\nreturn x",  # float32 has no 0.1.
+        "largest = (x.abs() * mask).max().item() or 1.0  # here\nreturn x / largest",
+        "self.last = x.mean().item()  # here\nreturn x",
+        "return x, x.mean().item()  # here",
+        "x = x ** n.item()  # here\nreturn x",
+        "k = mask.sum().item() == size  # here\nreturn x, k",
     ],
 )
 def test_values_that_only_python_can_have_are_still_read(body: str) -> None:
@@ -79,18 +93,12 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("y = x[x > 0].mean()", "y = x.masked_fill(~(x > 0), 0).sum() / (x > 0).sum()"),
         ("y = x[rows].mean(0)", "y = x.masked_fill(~rows[..., None], 0).sum(0) / rows.sum()"),
         ("y = mask[rows].any()", "y = (mask & rows[..., None]).any()"),
-        ("y = half[mask].numel() == size", "y = mask.sum() == size"),
-        ("check(x[rows].numel() == y.numel())", "check(rows[..., None].expand_as(x).sum() == y.numel())"),
-        ("y = x[mask].shape[0] * 2", "y = mask.sum() * 2"),
+        ("y = x[mask].shape[0] * x", "y = mask.sum() * x"),
+        ("y = x / x[rows].numel()", "y = x / rows[..., None].expand_as(x).sum()"),
         ("x[torch.where(x > y)] = 0.0", "x[x > y] = 0.0"),
         ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
         ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
         ("y = x / x[mask].mean()", "y = x / (x.masked_fill(~mask, 0).sum() / mask.sum())"),
-        (
-            "x[rows] = self.f(y[rows]) * vector[rows].unsqueeze(-1)",
-            "x.copy_(torch.where(rows[..., None], self.f(y.masked_fill(~rows[..., None], 0)) * "
-            "vector.masked_fill(~rows, 0).unsqueeze(-1), x))",
-        ),
         ("if mask.any():\n    x[mask] = 0.0", "x[mask] = 0.0"),
         ("if rows.sum().item() > 0:\n    x[rows] += vector", "x[rows] += vector"),
         ("x[rows] += vector", "x.copy_(torch.where(rows[..., None], x + vector, x))"),
@@ -110,6 +118,8 @@ def test_masks_leave_out_in_the_place_of_choosing(line: str, expected: str) -> N
     "line",
     [
         "y = half[mask].mean()",  # The sum may overflow.
+        "y = half[mask].numel() == size",  # No tensor but a bool.
+        "y = half / half[mask].numel()",
         "y = x[mask].max()",  # Raises where nothing is chosen.
         "x[mask] = y[rows]",
         "x[mask] = y",
@@ -144,64 +154,6 @@ def test_a_guard_of_more_than_a_mask_stays(guarded: str) -> None:
     assert "unguarded-mask" not in changed(SHAPE, f"{guarded}\nreturn x")
 
 
-def test_rows_where_something_holds_are_a_mask() -> None:
-    found = changed(SHAPE, "at = torch.nonzero(vector > 2).squeeze(-1)  # here\nreturn x.index_fill(0, at, 0.0)")
-    assert found == {"rows-as-mask": "at = vector > 2\nreturn x.masked_fill(at[..., None], 0.0)"}
-    used_otherwise = "at, = torch.where(rows)  # here\ny = x.index_fill(0, at, 0.0)\nreturn y, at"
-    assert changed(SHAPE, used_otherwise) == {}
-    added = changed(SHAPE, "at, = torch.where(rows)  # here\ny.index_add_(0, at, self.f(x[at]) * vector[at, None])")
-    wanted = (
-        "at = rows\ny.add_((self.f(x.masked_fill(~at[..., None], 0)) * vector.masked_fill(~at, 0)[:, None])"
-        ".masked_fill(~at[..., None], 0))"
-    )
-    assert added == {"rows-as-mask": wanted}
-    guarded = "at = torch.where(rows)[0]  # here\nif len(at) > 0:\n    y.index_add_(0, at, self.f(x[at]))\nreturn y"
-    wanted = "at = rows\ny.add_((self.f(x.masked_fill(~at[..., None], 0))).masked_fill(~at[..., None], 0))\nreturn y"
-    assert changed(SHAPE, guarded) == {"rows-as-mask": wanted}
-
-
-def test_rows_that_a_mask_chooses_and_puts_back_are_all_computed() -> None:
-    body = "t = self.f(x[~rows])  # here\n{}t = self.f(t)\nx[~rows] += t.to(x.dtype)\nreturn x"
-    wanted = (
-        "t = self.f(x.masked_fill(rows[..., None], 0))\nt = self.f(t)\n"
-        "x.copy_(torch.where((~rows)[..., None], x + (t.to(x.dtype)), x))\nreturn x"
-    )
-    assert changed(SHAPE, body.format("")) == {"rows-under-mask": wanted}
-    assert changed(SHAPE, body.format("rows = rows & rows\n")) == {}
-    assert changed(SHAPE, body.format("rows.fill_(True)\n")) == {}
-    assert changed(SHAPE, body.format("seen(t)\n")) == {}
-    assert changed(SHAPE, body.format("size = t.shape[0]\n")) == {}
-    assert changed(SHAPE, body.format("t = torch.sqrt(t)\n")) == {}
-    assert changed(SHAPE, body.format("t = torch.nn.functional.dropout(t)\n")) == {}
-    scattered = "x = x.masked_scatter({}.unsqueeze(-1), self.f(x[rows]))  # here\nreturn x"
-    chosen = "x = torch.where(rows[..., None], self.f(x.masked_fill(~rows[..., None], 0)), x)\nreturn x"
-    assert changed(SHAPE, scattered.format("rows")) == {"rows-under-mask": chosen}
-    assert changed(SHAPE, scattered.format("~rows")) == {}
-    assert changed(SHAPE, "x = x.masked_scatter(rows, self.f(x[rows]))  # here\nreturn x") == {}
-    two = "x[rows], y[rows] = self.f(x[rows])  # here\nreturn x"
-    pair = "x_rows, y_rows = self.f(x.masked_fill(~rows[..., None], 0))\n"
-    copied = "".join(f"{name}.copy_(torch.where(rows[..., None], {name}_rows, {name}))\n" for name in "xy")
-    assert changed(SHAPE, two) == {"rows-under-mask": f"{pair}{copied}return x"}
-
-
-def test_rows_from_elsewhere_go_to_their_places_in_compiled_code() -> None:
-    given = "t = wide[mask, :] + y  # here\nwide[mask, :] = t\nreturn wide"
-    head = (
-        "if torch.compiler.is_compiling() and y.shape[0] != 1 and y.shape[1:] == wide.shape[2:]:\n"
-        "    torch._assert_async(mask.sum() == y.shape[0], 'as many rows as the mask chooses')\n"
-    )
-    spread = "torch.zeros_like(wide, dtype=y.dtype).masked_scatter(mask[..., None], y)"
-    kept = "else:\n    t = wide[mask, :] + y\n    wide[mask, :] = t\nreturn wide"
-    put = "    wide.copy_(torch.where(mask[..., None], t, wide))\n"
-    made = f"    t = wide.masked_fill(~mask[..., None], 0) + {spread}\n"
-    assert changed(SHAPE, given) == {"rows-under-mask": head + made + put + kept}
-    updated = changed(SHAPE, "wide[mask] += y  # here\nreturn wide")["rows-under-mask"]
-    assert (
-        f"    wide.copy_(torch.where(mask[..., None], wide + ({spread}), wide))\nelse:\n    wide[mask] += y" in updated
-    )
-    assert changed(SHAPE, given.replace("\nwide", "\nflag = 1\nwide")) == {}
-
-
 EXPERTS = """
 hit = torch.greater(sent.sum(dim=(-1, -2)), 0).nonzero()  # here
 for e in hit:
@@ -222,40 +174,6 @@ return y
 """
 
 
-def test_experts_compute_with_all_rows() -> None:
-    found = changed(SHAPE, EXPERTS)
-    assert found == {"experts-under-mask": ALL_EXPERTS.strip("\n")}
-    # Of a mask that has a row more than there are experts.
-    weights = EXPERTS.replace('self.experts[f"expert_{e[0]}"](x[row])', "self.f(x[row], wide[e])")
-    weights = weights.replace("    slot", "    e = e[0]\n    slot").replace(".squeeze(0)", "")
-    bounded = changed(SHAPE, weights)["experts-that-are-there"]
-    assert "    experts = min(hit.shape[0], wide.shape[0])\n" in bounded
-    assert "    torch._assert_async(~hit[experts:].any(), " in bounded and "    for e in range(experts):" in bounded
-    assert "else:\n    for e in hit.nonzero():\n        e = e[0]\n" in bounded
-    counted = EXPERTS.replace("  # here", "").replace("e[0]", "e").replace("for e in hit", "for e in range(size)")
-    found = changed(SHAPE, counted.replace("sent[e].squeeze(0))", "sent[e])  # here"))
-    assert "for e in range(size):" in found["experts-under-mask"]
-
-
-@pytest.mark.parametrize(
-    ("was", "becomes"),
-    [
-        ("* weights[row, slot, None]", "+ weights[row, slot, None]"),
-        ("z.to(x.dtype)", "z.relu()"),  # Of a row that is sent in two slots, each is one.
-        ("y.index_add_(0, row, z.to(x.dtype))", "y[row] += z"),
-        ("return y", "return y, z"),
-        ("return y", "return y, hit"),
-        ("return y", "return y, e"),
-        ("    slot, row", "    seen(e)\n    slot, row"),
-        ("    slot, row", "    self.count[e] += 1\n    slot, row"),
-        ("y.index_add_", "size = row.numel()\n    y.index_add_"),
-        ("y.index_add_", "z = torch.log(z)\n    y.index_add_"),
-    ],
-)
-def test_experts_that_do_more_keep_their_rows(was: str, becomes: str) -> None:
-    assert changed(SHAPE, EXPERTS.replace(was, becomes)) == {}
-
-
 @pytest.mark.parametrize(
     ("body", "name", "expected"),
     [
@@ -269,25 +187,12 @@ def test_experts_that_do_more_keep_their_rows(was: str, becomes: str) -> None:
             "y = x * gains[n]  # here", "index-of-tensor",
             "y = x * torch.tensor(gains, dtype=torch.float64, device=n.device)[n.reshape(1)].squeeze(0)",
         ),
-        ("a, *rest = sorted(vector)  # here", "tensor-sort",
-         "a, *rest = list(vector.sort(stable=True).values.unbind())"),
         ("for row, k in zip(x, counts.tolist()):  # here\n    y = row[:k]", "elements-of-tensor",
          "for row, k in zip(x, counts):\n    y = row[:k]"),
-        ("y = torch.unique(x).numel()  # here", "distinct-count",
-         "y = ((x.flatten().sort().values.diff() != 0).sum() + min(x.numel(), 1))"),
     ],
 )  # fmt: skip
 def test_sizes_and_orders_are_said_with_tensors(body: str, name: str, expected: str) -> None:
     assert changed(ITEM, body)[name] == expected
-
-
-def test_a_number_in_a_tensor_of_numbers_is_known() -> None:
-    made = "sizes = torch.IntTensor([self.width, 4])\n"
-    assert changed(ITEM, f"{made}y = self.f(x, sizes[0])  # here")["known-number"] == f"{made}y = self.f(x, self.width)"
-    assert "known-number" not in changed(ITEM, f"{made}sizes[0] = 3\ny = self.f(x, sizes[0])  # here")
-    assert "known-number" not in changed(ITEM, f"{made}sizes.add_(1)\ny = self.f(x, sizes[0])  # here")
-    rebound = f"{made}self.width = 9\ny = self.f(x, sizes[0])  # here"
-    assert "known-number" not in changed(ITEM, rebound)
 
 
 @pytest.mark.parametrize(
@@ -358,46 +263,6 @@ return y
 """
 
 
-def test_segments_are_attended_to_at_once_under_a_mask() -> None:
-    found = changed("Data dependent operator", SEGMENTS)["segments-under-mask"]
-    assert found.splitlines() == [
-        "segment_ends = lengths.cumsum(0)",
-        "torch._assert_async((segment_ends[-1] == q.shape[2]) & (lengths >= 0).all(), 'the lengths do not add up')",
-        "segment = torch.searchsorted(segment_ends, torch.arange(q.shape[2], device=q.device), right=True)",
-        "segment_mask = torch.where(segment[:, None] == segment, 0.0, float('-inf'))[None, None].to(q.dtype)",
-        "y = attend(self, q, k, v, attention_mask=segment_mask, scale=q.shape[-1], is_causal=False)[0]",
-        "return y",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("was", "becomes"),
-    [
-        ("is_causal=False", "is_causal=True"), ("is_causal=False", "causal=False"), ("mask=None", "mask=m"),
-        ("zip(*parts)", "zip(*others)"), ("(q, k, v)", "(q, k)"), ("(q, k, v)", "tensors"), ("return y", "return made"),
-        ("dim=2)", "dim=d)"), ("cat(made", "cat(parts"), ("lengths.tolist()", "lengths"),
-    ],
-)  # fmt: skip
-def test_what_is_not_known_to_be_attention_within_segments_stays(was: str, becomes: str) -> None:
-    assert was in SEGMENTS
-    assert "segments-under-mask" not in changed("Data dependent operator", SEGMENTS.replace(was, becomes))
-
-
-@pytest.mark.parametrize(
-    ("given", "asked", "becomes"),
-    [
-        ("attention_mask=maybe, ", "maybe is None", "attention_mask=segment_mask, scale=q.shape[-1], is_causal=False)"),
-        ("**more, ", 'more.get("attention_mask") is None', '**{**more, "attention_mask": segment_mask}, '),
-    ],
-)
-def test_a_mask_that_is_none_only_now_is_asked_for_in_compiled_code(given: str, asked: str, becomes: str) -> None:
-    found = changed("Data dependent operator", SEGMENTS.replace("attention_mask=None, ", given))
-    assert "segments-under-mask" not in found
-    code = found["segments-in-compiled-code"]
-    assert f"if torch.compiler.is_compiling() and {asked}:" in code and becomes in code
-    assert "else:\n    parts = [" in code
-
-
 SEGMENTS_IN_TURN = """
 parts = [torch.split(t, lengths.tolist(), dim=2) for t in (q, k, v)]  # here
 made, weights = [], []
@@ -408,33 +273,3 @@ for a, b, c in zip(*parts):
 y = torch.cat(made, dim=1)
 return y, weights
 """
-
-
-def test_segments_that_a_loop_attends_to_are_attended_to_at_once_in_compiled_code() -> None:
-    found = changed("Data dependent operator", SEGMENTS_IN_TURN)
-    assert "segments-under-mask" not in found
-    lines = found["segments-in-compiled-code"].splitlines()
-    compiled, as_it_was = lines[: lines.index("else:")], lines[lines.index("else:") + 1 : -1]
-    assert compiled[0] == "if torch.compiler.is_compiling():" and compiled[-3:] == [
-        "    one, weight = attend(self, q, k, v, attention_mask=segment_mask, is_causal=False)",
-        "    weights = [weight]",
-        "    y = one",
-    ]
-    assert [each.removeprefix("    ") for each in as_it_was] == SEGMENTS_IN_TURN.replace(
-        "  # here", ""
-    ).strip().splitlines()[:-1]
-
-
-@pytest.mark.parametrize(
-    ("was", "becomes"),
-    [
-        ("    weights.append(weight)\n", "    weights.append(weight)\n    print(one)\n"),
-        ("weights.append(weight)", "weights.append(lengths)"), ("made, weights = [], []", "made, weights = [], [y]"),
-        ("    made.append(one)\n", ""), ("return y, weights", "return y, made"), ("cat(made", "cat(parts"),
-        ("y = torch.cat", "    y = torch.cat"),
-    ],
-)  # fmt: skip
-def test_what_a_loop_over_segments_does_beside_attention_stays(was: str, becomes: str) -> None:
-    assert was in SEGMENTS_IN_TURN
-    found = changed("Data dependent operator", SEGMENTS_IN_TURN.replace(was, becomes))
-    assert not any(name.startswith("segments") for name in found)

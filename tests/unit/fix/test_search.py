@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +52,7 @@ class FakeProver:
         return self.less
 
     def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
-        return {place: {"x": Value("tensor"), "torch": Value("module", "torch")} for place in places}
+        return {place: {"x": Value("tensor", dtype="float32"), "torch": Value("module", "torch")} for place in places}
 
     def prove(
         self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = (),
@@ -177,7 +176,7 @@ def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Pa
     prover.found = found
     _, attempts = searched(file, prover)
     assert [(each.status, each.kind) for each in attempts] == [
-        ("proved", "source"), ("rejected", "source"), ("rejected", "source"), ("proved", "setting"),
+        ("proved", "source"), ("rejected", "source"), ("proved", "setting"),
     ]  # fmt: skip
     assert "it returns a tensor" in attempts[1].reason
 
@@ -226,50 +225,6 @@ def test_what_a_break_hid_has_to_end_too(file: Path) -> None:
     search, attempts = searched(file, FakeProver(breaks))
     assert [each.status for each in attempts] == ["proved"]
     assert "; then: " in attempts[0].title and "max().item()" not in search.state.texts[str(file)]
-
-
-ELSEWHERE = """\
-import numpy as np
-
-
-def least(a, b):
-    return np.lcm(a, b)
-
-
-def forward(x, a, b):
-    n = least(a, b)
-    if x.shape[0] % n:
-        return inner(x, [sizes[0]])
-    return x
-
-
-def calling(x):
-    sizes = torch.IntTensor([8])
-    return forward(x, sizes[0], 3)
-"""
-
-
-@pytest.mark.parametrize(
-    ("line", "was", "becomes"),
-    [(10, "np.lcm(a, b)", "math.lcm(a, b)"), (9, "forward(x, sizes[0], 3)", "forward(x, 8, 3)")],
-)
-def test_a_break_may_end_where_its_number_comes_from(file: Path, line: int, was: str, becomes: str) -> None:
-    """In a function that returns it, and where its function is called."""
-    file.write_text(ELSEWHERE)
-    outer = Location(str(file), 17, None, "calling")
-
-    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
-        found = broken(file, line, ITEM)
-        found.stack = [outer, found.location]
-        return [found] if was in text else []
-
-    prover = FakeProver(breaks)
-    known = {"np": Value("module", "numpy"), "a": Value("int"), "b": Value("int"), "torch": Value("module", "torch")}
-    prover.values = lambda places: dict.fromkeys(places, known)  # type: ignore[method-assign]
-    start = breaks(ELSEWHERE, {})
-    search = Search(prover, Baseline(Compiled(start, Counts(1))), lambda line: None, calls=1)  # type: ignore[arg-type]
-    assert [each.status for each in search.run(start)][-1] == "proved"
-    assert becomes in search.state.texts[str(file)]
 
 
 def test_what_was_different_in_draws_is_refused(file: Path) -> None:
@@ -356,31 +311,10 @@ def test_a_rewriter_that_fails_costs_no_other_its_changes(file: Path, monkeypatc
         raise TypeError("planted")
         yield
 
-    both = (rewriting.Rewriter("planted", fails, (), 0, True), *rewriting.rewriters())
+    both = (rewriting.Rewriter("planted", fails, (), 0), *rewriting.rewriters())
     monkeypatch.setattr(rewriting, "rewriters", lambda: both)
     search, attempts = searched(file, FakeProver(plain_breaks(file)))
     faults = [each for each in attempts if each.reason == "a fault of dynalyze: TypeError: planted"]
     assert faults and {each.status for each in faults} == {"rejected"}
     assert [each.status for each in attempts if each not in faults] == ["proved"] * 2
     assert search.state.compiled.breaks == []
-
-
-def test_sizes_that_only_the_data_know_leave_time_for_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = SOURCE.replace("    return x / y", "    z = x.min().item()\n    return x[: int(y)] / z")
-    file.write_text(source)
-    now = [0.0]
-
-    def breaks(text: str, settings: Mapping[str, object]) -> list[GraphBreak]:
-        return [broken(file, number, ITEM) for number, line in enumerate(text.splitlines(), 1)
-                if line.startswith(("    y =", "    z =")) and not settings.get("capture_scalar_outputs")]  # fmt: skip
-
-    def found(text: str, proof: dict[str, Any]) -> None:
-        now[0] += 60.0 if "_number_op" in text else 0.0
-
-    monkeypatch.setattr("dynalyze.fix.search.time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    prover = FakeProver(breaks)
-    prover.found = found
-    start = breaks(source, {})
-    search = Search(prover, Baseline(Compiled(start, Counts(2))), lambda line: None, calls=1, seconds=100.0)  # type: ignore[arg-type]
-    attempts = list(search.run(start))
-    assert [each.kind for each in attempts if each.status == "proved"] == ["setting"] and not search.stopped_early

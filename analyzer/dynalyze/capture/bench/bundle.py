@@ -12,7 +12,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +54,13 @@ class BundledCall:
 @dataclass(slots=True)
 class Bundle:
     """The contents of the file. `written` says how the program compiled each callable, pickled by itself: None where
-    it did not, empty where that cannot travel. `called_at` are the files and lines of all its calls.
+    it did not, empty where that cannot travel.
     """
 
     targets: list[Any]
     calls: list[BundledCall]
     names: list[str]
     written: list[bytes | Written | None]
-    called_at: list[tuple[str, int]] = field(default_factory=list)
 
 
 def digest_of(path: Path) -> str:
@@ -143,7 +142,6 @@ class RecordedWorkload(Workload):
         one_module = len(bundle.targets) == 1 and _module_behind(model) is not None
         sizes = pass_sizes([call.inputs.thaw() for call in self.calls]) if one_module else {}
         super().__init__(model, phase="train" if trains else "forward", **sizes)
-        self.called_at = bundle.called_at if len(bundle.targets) == 1 else []
         for module in map(_module_behind, bundle.targets):
             if module is not None:
                 place(module, replace(self._placement, train=None))

@@ -51,7 +51,7 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
     chosen = chosen or (choose(recorder) if recorder is not None else [])
     if recorder is None or not chosen:
         return None
-    bundle = Bundle([], [], [], [], [*recorder.called_at])
+    bundle = Bundle([], [], [], [])
     known: dict[tuple[int, int | None], int] = {}
     for call in chosen:
         number = known.setdefault((id(call.module), call.compiled_by), len(bundle.targets))

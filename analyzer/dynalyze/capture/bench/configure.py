@@ -21,7 +21,6 @@ from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.compiling import compile_arguments, mark_dynamic_inputs
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.nested_values import reachable_modules
-from dynalyze.capture.numbers_of_python import given_numbers
 from dynalyze.capture.regions import compile_parts
 from dynalyze.capture.torch_private import compiled_calls, runtime
 from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
@@ -42,8 +41,6 @@ def configured(model: Target, configuration: Configuration, device: str = "cpu")
     target = model if not configuration.compile else _compiled(model, configuration)
     if configuration.dynamic == "mark" and configuration.compile:
         target = _marking(target)
-    if configuration.numbers:
-        target = _standing_for(given_numbers(target, model, configuration.numbers), target)
     if not configuration.autocast:
         return target
     uncast, dtype = target, _autocast_dtype(configuration.autocast)

@@ -87,8 +87,7 @@ class Configuration(CompileArguments):
     `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile are those that the program gave, as far
     as its calls agree, and `written` has them for people. `settings` are Python statements about torch's own settings,
     in our words and never the user's: they run before anything compiles. `regions` are submodules that are compiled in
-    the place of modules of a class (capture/regions.py). `numbers` are arguments of the target that it is given as
-    numbers of Python.
+    the place of modules of a class (capture/regions.py).
     """
 
     name: str
@@ -98,7 +97,6 @@ class Configuration(CompileArguments):
     settings: str = ""
     written: dict[str, Any] = field(default_factory=dict, hash=False)
     regions: dict[str, list[str]] = field(default_factory=dict, hash=False)
-    numbers: list[str] = field(default_factory=list, hash=False)
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ class Step(ABC):
 class Workload(ABC):
     """A model with the calls to make; one object serves eager, compiled and fp64 stand-ins of the model alike.
 
-    `items` (samples) and `tokens` are what one pass handles. None means: not known. `notes` are lines for the report;
-    `called_at` are the files and lines of a program that calls the model, where one alone is called.
+    `items` (samples) and `tokens` are what one pass handles. None means: not known. `notes` are lines for the report.
     """
 
     model: Callable[..., Any]
@@ -45,7 +44,6 @@ class Workload(ABC):
     items: float | None = None
     tokens: float | None = None
     notes: list[str] = field(default_factory=list)
-    called_at: list[tuple[str, int]] = field(default_factory=list)
 
     def tensors(self) -> Iterator[Any]:
         """Tensors that tell device and dtype of the work; those of the model, where it has any."""

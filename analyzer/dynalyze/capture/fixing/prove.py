@@ -12,12 +12,11 @@ from __future__ import annotations
 import contextlib
 import time
 import types
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import numbers_of_python
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.judge import Runs, judge
@@ -39,7 +38,6 @@ from dynalyze.capture.fixing.comparing import (
 )
 from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
 from dynalyze.capture.fixing.held import Remembering
-from dynalyze.capture.fixing.operators import calls_noted
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
 from dynalyze.capture.fixing.patience import Endless, ended_after
 from dynalyze.capture.fixing.regions import find, members_of
@@ -47,7 +45,6 @@ from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, in_addition, lines_run, without_numbers
-from dynalyze.capture.numbers_of_python import arguments_of, given_numbers, whole_numbers_among
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -86,7 +83,6 @@ class Prover:
         self._once: set[Effect] = set()
         self._compiles_itself = False
         self._regions: dict[str, list[str]] = {}
-        self._numbers: list[str] = []
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
         self._own_traced: tuple[Hashable, Pass] | None = None
@@ -107,26 +103,11 @@ class Prover:
         self._once = {*once.effects} - {*again.effects}
         if once.raised:
             return {"problem": f"the calls fail in eager: {once.raised}", "folder": None}
-        answer: dict[str, Any] = {
-            "problem": "", "repeatable": not differences(once, again), "numbers": self._whole(),
-            "called_at": self._workload.called_at, "arguments": arguments_of(self._workload.model),
-        }  # fmt: skip
+        answer: dict[str, Any] = {"problem": "", "repeatable": not differences(once, again)}
         with self._recorded() as folder:
             self._compile(self._workload)
         dynamo.forget_compiled()
         return {**answer, "folder": folder}
-
-    def _whole(self) -> list[str]:
-        """The arguments of the model that are tensors of a few whole numbers."""
-        found: dict[str, None] = {}
-        model = configured(self._workload.model, self._eager, self._device or "cpu")
-
-        def noting(*args: Any, **kwargs: Any) -> Any:
-            found.update(dict.fromkeys(whole_numbers_among(self._workload.model, args, kwargs)))
-            return model(*args, **kwargs)
-
-        self._passes.of(self._workload, noting, stays_eager=True)
-        return list(found)
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> list[dict[str, Any]]:
         """What expressions of some lines were in a pass in eager."""
@@ -173,20 +154,14 @@ class Prover:
                 return find(
                     model,
                     configured(model, self._eager, self._device or "cpu"),
-                    lambda target: self._called(target, stays_eager=False),
-                    lambda target: self._called(target, stays_eager=not self._compiles_itself),
+                    lambda target: self._passes.of(self._workload, target, stays_eager=False),
+                    lambda target: self._passes.of(self._workload, target, stays_eager=not self._compiles_itself),
                 )
         except (CannotSwap, UnknownSetting):
             return Instead()
         finally:
             self._passes.restore()
             dynamo.forget_compiled()
-
-    def _called(self, target: Callable[..., Any], *, stays_eager: bool) -> Pass:
-        """The program's own calls of what stands for the model, with numbers of Python where these are given."""
-        if self._numbers:
-            target = given_numbers(target, self._workload.model, self._numbers)
-        return self._passes.of(self._workload, target, stays_eager=stays_eager)
 
     def _own_once(self, change: _Change) -> Proof:
         """The proof of the program's own calls, which is not made again for the change that was asked for last."""
@@ -220,13 +195,8 @@ class Prover:
         with self._with(change):
             # What happens once for all, as a message that is logged once, happens in the first pass.
             self._remembering.forget()
-            operators: dict[str, Callable[[], str]] = {}
-            with calls_noted(swap.put, operators):
-                first_after = self._pass(self._workload, self._eager)
-            refused = next(filter(None, (check() for check in operators.values())), "")
+            first_after = self._pass(self._workload, self._eager)
             eager = self._pass(self._workload, self._eager)
-        if refused:
-            return before, Compared("different", refused)
         judged = self._judged("eager", self._workload, first, first_after)
         if judged.equality != "different":
             judged = self._judged("eager", self._workload, before, eager)
@@ -388,17 +358,17 @@ class Prover:
     def _with(self, change: _Change) -> Iterator[None]:
         # In eager torch.cond compiles its sides, and has no backward where it may not.
         self._compiles_itself = change.swap is not None and bool(change.swap.new_names & _HIGHER_ORDER)
-        self._regions, self._numbers = change.regions, change.numbers
+        self._regions = change.regions
         try:
             with change.applied():
                 yield
         finally:
             self._compiles_itself = False
-            self._regions, self._numbers = {}, []
+            self._regions = {}
             drop_parts(members_of(self._workload.model), change.regions)
 
     def _pass(self, workload: Workload, how: Configuration) -> Pass:
-        how = replace(how, regions=self._regions, numbers=self._numbers)
+        how = replace(how, regions=self._regions)
         target = configured(workload.model, how, self._device or "cpu")
         return self._passes.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
@@ -501,11 +471,6 @@ class _Change:
     def changes(self) -> Sequence[SourceChange]:
         return self.swap.changes if self.swap is not None else ()
 
-    @property
-    def numbers(self) -> list[str]:
-        """The arguments that the model is given as numbers of Python."""
-        return list(self.settings.get(numbers_of_python.SETTING, ()))
-
     def codes_to_watch(self, seen: set[tuple[str, int]]) -> Collection[types.CodeType]:
         """The functions whose lines are still to be looked at: none where all that is to be reached was seen."""
         if self.swap is None or not (self.sides - seen or self.swap.unreached(seen)):
@@ -521,8 +486,7 @@ class _Change:
     def applied(self) -> Iterator[None]:
         """Run what follows with the change. What was compiled with it before is still there."""
         with contextlib.ExitStack() as stack:
-            own = {name: value for name, value in self.settings.items() if name != numbers_of_python.SETTING}
-            stack.enter_context(settings_of_dynamo(own))
+            stack.enter_context(settings_of_dynamo(self.settings))
             if self.swap is not None:
                 stack.enter_context(self.swap.applied())
             yield

@@ -22,7 +22,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.fixing import registers
 from dynalyze.capture.source_texts import HELD
 
 Key = tuple[tuple[str, int], ...]
@@ -112,11 +111,6 @@ class Swap:
             if not any((path, line) in lines for first, last in places for line in range(first, last + 1)):
                 return f"{Path(path).name}:{number}"
         return ""
-
-    @property
-    def put(self) -> list[tuple[dict[str, Any], str]]:
-        """The globals that are there while the change is: each with the name there."""
-        return [(space, name) for space, name, _ in self._put]
 
     @property
     def codes(self) -> set[types.CodeType]:
@@ -405,7 +399,7 @@ def _added(change: SourceChange) -> list[ast.stmt]:
         if (dumped := ast.dump(emptied)) in known:
             known.remove(dumped)
             continue
-        if not (isinstance(each, _ADDED) or registers(each)) or _names([emptied]) & names:
+        if not isinstance(each, _ADDED) or _names([emptied]) & names:
             raise CannotSwap(f"line {each.lineno} changes what the file does at its top")
         added.append(each)
     return added

@@ -24,25 +24,23 @@ Rewrite = Callable[[Site], Iterator[Proposal]]
 @dataclass(frozen=True)
 class Rewriter:
     """A function that proposes changes for the breaks of some types; without `gb_types` for all. `rank` orders them:
-    lower ones are tried first. One that is `outer` is asked for more lines than that which breaks: those that call its
-    function, and those on which functions of the file return what it reads.
+    lower ones are tried first.
     """
 
     name: str
     rewrite: Rewrite
     gb_types: tuple[str, ...]
     rank: int
-    outer: bool
 
 
 _REWRITERS: list[Rewriter] = []
 
 
-def rewriter(name: str, *gb_types: str, rank: int = 50, outer: bool = False) -> Callable[[Rewrite], Rewrite]:
+def rewriter(name: str, *gb_types: str, rank: int = 50) -> Callable[[Rewrite], Rewrite]:
     """Make a function a rewriter. `gb_types` are PyTorch's own texts, or beginnings of them."""
 
     def register(rewrite: Rewrite) -> Rewrite:
-        _REWRITERS.append(Rewriter(name, rewrite, gb_types, rank, outer))
+        _REWRITERS.append(Rewriter(name, rewrite, gb_types, rank))
         return rewrite
 
     return register
@@ -56,17 +54,10 @@ def rewriters() -> tuple[Rewriter, ...]:
     return tuple(sorted(_REWRITERS, key=lambda each: (each.rank, each.name)))
 
 
-def asks_callers(gb_type: str) -> bool:
-    """Whether a break of this type may be ended by a change of a function that calls the one which breaks."""
-    return any(each.outer and gb_type.startswith(each.gb_types) for each in rewriters())
-
-
-def proposals(site: Site, *, outer: bool = False) -> Iterator[Proposal]:
-    """What the rewriters propose for a break, each once; `outer` where the site is another line."""
+def proposals(site: Site) -> Iterator[Proposal]:
+    """What the rewriters propose for a break, each once."""
     seen = {(site.text, "{}")}
     for each in rewriters():
-        if outer and not each.outer:
-            continue
         if each.gb_types and not site.broken.gb_type.startswith(each.gb_types):
             continue
         try:

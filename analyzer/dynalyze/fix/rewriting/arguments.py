@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.numbers import is_number
-from dynalyze.fix.rewriting.signatures import giving
 from dynalyze.fix.sites import Changes, Proposal, Site, walk
 
 _TRANSFORMER = "torch.nn.modules.transformer.Transformer"
@@ -68,3 +67,17 @@ def _calls(site: Site) -> Iterator[cst.Call]:
     for each in walk(site.statement):
         if isinstance(each, cst.Call):
             yield each
+
+
+def giving(call: cst.Call, values: Mapping[str, str]) -> cst.Call:
+    """A call with more arguments, by name, as source: each on a line of its own where the others are."""
+    tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    more = [cst.Arg(cst.parse_expression(value), cst.Name(name), equal=tight) for name, value in values.items()]
+    if not call.args:
+        return call.with_changes(args=more)
+    before, last = call.whitespace_before_args, call.args[-1]
+    own_lines = isinstance(before, cst.ParenthesizedWhitespace) and isinstance(last.comma, cst.Comma)
+    comma = cst.Comma(whitespace_after=before if own_lines else cst.SimpleWhitespace(" "))
+    *first, final = [each.with_changes(comma=comma) for each in (last, *more)]
+    final = final.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    return call.with_changes(args=[*call.args[:-1], *first, final])

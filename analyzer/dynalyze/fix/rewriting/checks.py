@@ -8,14 +8,10 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import block_of
-from dynalyze.fix.rewriting.conditions import (
-    called,
-    import_of_torch,
-    tensor_condition,
-    torch_name,
-)
+from dynalyze.fix.rewriting.conditions import import_of_torch, tensor_condition, torch_name
 from dynalyze.fix.rewriting.purity import pure
-from dynalyze.fix.sites import Changes, Proposal, Replacer, Site, statements_of, walk
+from dynalyze.fix.rewriting.syntax import called
+from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 _CHECKS = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator",
            "Failed to trace builtin operator", "Attempted to call function marked as skipped")  # fmt: skip
@@ -45,30 +41,6 @@ def raise_asynchronously(site: Site) -> Iterator[Proposal]:
     yield Proposal(
         "", "Check it in the graph: compiled code raises RuntimeError there, eager what it did",
         site.with_statement(new, *rest, top=import_of_torch(site)), sides=_sides(site), loses=("raises",),
-    )  # fmt: skip
-
-
-@rewriter("constant-message", "Can't convert torch._check", rank=12)
-def say_without_values(site: Site) -> Iterator[Proposal]:
-    """`torch._check(n > 2, lambda: f"too few rows in {x}")`: in compiled code with a message that shows no value."""
-    statement, torch = site.statement, torch_name(site)
-    changes: Changes = {
-        node: cst.SimpleString(repr(_message(site, node))) for node in walk(statement)
-        if isinstance(node, cst.FormattedString) and isinstance(site.parents[node], cst.Lambda)
-    }  # fmt: skip
-    if not changes or not isinstance(statement, cst.SimpleStatementLine):
-        return
-    constant = statement.visit(Replacer(changes))
-    assert isinstance(constant, cst.SimpleStatementLine)
-    (new,) = statements_of(f"if {torch}.compiler.is_compiling():\n    pass\nelse:\n    pass\n")
-    assert isinstance(new, cst.If) and isinstance(new.orelse, cst.Else)
-    bare = [each.with_changes(leading_lines=[]) for each in (constant, statement)]
-    new = new.with_changes(
-        body=cst.IndentedBlock([bare[0]]), orelse=new.orelse.with_changes(body=cst.IndentedBlock([bare[1]]))
-    )
-    yield Proposal(
-        "", "Say in compiled code what failed, without the values",
-        site.with_statement(new, top=import_of_torch(site)), loses=("raises",),
     )  # fmt: skip
 
 

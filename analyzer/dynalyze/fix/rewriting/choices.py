@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import assigned_values
 from dynalyze.fix.rewriting.purity import is_new, names_of
+from dynalyze.fix.rewriting.syntax import assigned_values
 from dynalyze.fix.sites import Site, walk
 
 Statements = Sequence[cst.BaseStatement]

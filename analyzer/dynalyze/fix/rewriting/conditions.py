@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 
 import libcst as cst
 
-from dynalyze.fix.sites import NoSite, Site, walk
+from dynalyze.fix.rewriting.dtypes import dtype_of, is_exact
+from dynalyze.fix.rewriting.syntax import assigned_values, called, number
+from dynalyze.fix.sites import Site, walk
 
 _TO_NUMBER = ("item", "tolist")
 _BOOL = "bool"
@@ -83,7 +84,21 @@ def _comparison(site: Site, test: cst.Comparison) -> str | None:
         looks_like_tensor(site, each) for each in sides
     ):
         return None
-    return f"({site.code(bare[0])}{site.code(test.comparisons[0].operator)}{site.code(bare[1])})"
+    one, other = (_as_compared(site, *pair) for pair in ((sides[0], sides[1]), (sides[1], sides[0])))
+    return f"({one}{site.code(test.comparisons[0].operator)}{other})"
+
+
+def _as_compared(site: Site, side: cst.BaseExpression, other: cst.BaseExpression) -> str:
+    """A side without the read of a number: in double precision, as Python compares, where its own type may not hold
+    the other one.
+    """
+    bare = without_read(side)
+    if bare is side:
+        return site.code(side)
+    dtype, value, known = dtype_of(site, bare), number(other), site.value(other)
+    plain = known is not None and known.kind in ("float", "int") and not (known.kind == "int" and "int" in dtype)
+    exact = is_exact(value, dtype) if value is not None else not plain or dtype == "float64"
+    return site.code(bare) if exact else f"{site.code(bare)}.double()"
 
 
 def _chain(site: Site, test: cst.Comparison) -> str | None:
@@ -219,29 +234,6 @@ def looks_like_tensor(site: Site, node: cst.BaseExpression, deepest: int = 3) ->
     return False
 
 
-def assigned_values(site: Site, name: str) -> list[cst.BaseExpression]:
-    """All that a function assigns to a variable by itself."""
-    return [
-        node.value
-        for node in walk(site.function)
-        if isinstance(node, cst.Assign)
-        and any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
-    ]
-
-
-def returns_behind(site: Site) -> list[int]:
-    """The lines on which functions of the same file return what the statement reads from variables."""
-    try:
-        names = {each.value for each in walk(site.statement) if isinstance(each, cst.Name)}
-    except NoSite:
-        return []
-    made = [value for name in sorted(names) for value in assigned_values(site, name)]
-    called_here = {called(each) for each in made if isinstance(each, cst.Call) and isinstance(each.func, cst.Name)}
-    functions = [each for each in ast.parse(site.text).body
-                 if isinstance(each, ast.FunctionDef) and each.name in called_here]  # fmt: skip
-    return [each.lineno for function in functions for each in ast.walk(function) if isinstance(each, ast.Return)]
-
-
 def is_plain(site: Site, node: cst.BaseExpression) -> bool:
     """A condition of Python alone: no part of it is a tensor."""
     if isinstance(node, cst.BooleanOperation):
@@ -261,13 +253,6 @@ def is_plain(site: Site, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Integer | cst.Float | cst.SimpleString):
         return True
     return isinstance(node, cst.Call) and called(node) in _PLAIN
-
-
-def called(call: cst.Call) -> str:
-    """The name of what is called: `sum` for `x.sum()`."""
-    if isinstance(call.func, cst.Attribute):
-        return call.func.attr.value
-    return call.func.value if isinstance(call.func, cst.Name) else ""
 
 
 def torch_name(site: Site) -> str:

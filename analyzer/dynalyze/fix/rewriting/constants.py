@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.harmless import function_name
-from dynalyze.fix.sites import Changes, Proposal, Site, walk
+from dynalyze.fix.rewriting.syntax import called
+from dynalyze.fix.sites import Proposal, Site, walk
 
 _ALWAYS = ("zlib.crc32", "zlib.adler32", "binascii.", "_hashlib.", "hashlib.", "_md5.", "_sha1.", "_sha2.", "_sha256.",
            "_sha512.", "_sha3.", "_blake2.", "base64.", "json.dumps", "re.match", "re.fullmatch", "re.search", "re.sub",
@@ -28,12 +29,7 @@ _FOR_NOW = ("genericpath.", "posixpath.exists", "posixpath.lexists", "posixpath.
 """What hangs on the machine, the process or the disk."""
 _BUILT_IN = tuple(f"builtins.{name}" for name in ("str", "len", "int", "float", "bool", "repr", "bytes", "abs", "min",
                                                  "max", "sorted", "tuple", "ord", "chr", "hex", "round"))  # fmt: skip
-_OWN_NAME = ("inspect.currentframe().f_code.co_name", "sys._getframe().f_code.co_name",
-             "sys._getframe(0).f_code.co_name")  # fmt: skip
 _CONSTANTS = ("str", "int", "float", "bool", "bytes", "NoneType")
-
-_UNCHANGING = ("timedelta", "datetime", "date", "time", "timezone", "Decimal", "Fraction", "UUID", "complex")
-"""Types of objects that nobody can change, whose methods do nothing but compute."""
 
 
 @rewriter("constant-result", rank=14)
@@ -62,109 +58,6 @@ def ask_when_compiled(site: Site) -> Iterator[Proposal]:
             site.with_nodes({whole: new}, import_of_torch(site) + helper),
         )  # fmt: skip
         return
-
-
-@rewriter("constant-expression", "vectorcall_maybe on C method descriptor", rank=14)
-def compute_when_compiled(site: Site) -> Iterator[Proposal]:
-    """`(step + step).total_seconds()` of a timedelta at the top of the file: a helper under
-    torch.compiler.assume_constant_result. Nobody can change such an object, and no other one takes its place.
-    """
-    names = [node for node in walk(site.statement) if isinstance(node, cst.Name) and _is_fixed(site, node)]
-    if not names:
-        return
-    whole: cst.BaseExpression = names[0]
-    while isinstance(above := site.parents.get(whole), cst.BaseExpression | cst.Arg):
-        node = site.parents[above] if isinstance(above, cst.Arg) else above
-        if not isinstance(node, cst.BaseExpression) or not _of_fixed(site, node):
-            break
-        whole = node
-    name = _unused(site, f"_{names[0].value.lower().strip('_')}_now")
-    helper = _helper(site, name, f"return {site.code(whole)}", {})
-    if whole is not names[0]:
-        yield Proposal(
-            "", f"Compute `{site.code(whole)}` when it is compiled, once as it is then",
-            site.with_nodes({whole: cst.parse_expression(f"{name}()")}, import_of_torch(site) + helper),
-        )  # fmt: skip
-
-
-def _is_fixed(site: Site, node: cst.Name) -> bool:
-    """Whether a name stands for an object that nobody can change, and is assigned once, at the top of the file."""
-    value = site.value(node)
-    if value is None or value.kind not in _UNCHANGING:
-        return False
-    assigned = [each for each in ast.walk(ast.parse(site.text)) if isinstance(each, ast.Name)
-                and each.id == node.value and isinstance(each.ctx, ast.Store)]  # fmt: skip
-    return len(assigned) == 1 and node.value in top_names(site.text)
-
-
-def _of_fixed(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether an expression computes with such objects and constants alone."""
-    labels = {each.attr for each in walk(node) if isinstance(each, cst.Attribute)}
-    names = [each for each in walk(node) if isinstance(each, cst.Name) and each not in labels]
-    plain = not any(isinstance(each, cst.BaseComp | cst.Lambda | cst.NamedExpr | cst.Await) for each in walk(node))
-    return plain and all(_is_fixed(site, each) for each in names)
-
-
-@rewriter("own-name", rank=14)
-def name_of_the_function(site: Site) -> Iterator[Proposal]:
-    """`inspect.currentframe().f_code.co_name`: the name itself."""
-    changes: dict[cst.CSTNode, cst.CSTNode] = {}
-    for node in walk(site.statement, lambda each: isinstance(each, cst.Attribute)):
-        in_nested = any(isinstance(each, cst.Lambda | cst.BaseComp) for each in walk(site.statement))
-        if site.code(node) in _OWN_NAME and not in_nested:
-            changes[node] = cst.SimpleString(repr(site.function.name.value))
-    if changes:
-        yield Proposal("", "Write the name of the function down", site.with_nodes(dict(changes)))
-
-
-@rewriter("file-when-compiled", rank=14)
-def read_when_compiled(site: Site) -> Iterator[Proposal]:
-    """`with open(path) as file: x = file.read()`: read by a helper under torch.compiler.assume_constant_result."""
-    node: cst.CSTNode = site.statement
-    while not isinstance(node, cst.With) and node in site.parents:
-        node = site.parents[node]
-    if not isinstance(node, cst.With) or not isinstance(node.body, cst.IndentedBlock) or len(node.body.body) != 1:
-        return
-    line, item = node.body.body[0], node.items[0]
-    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
-    if not isinstance(only, cst.Assign) or not isinstance(item.item, cst.Call) or len(node.items) != 1:
-        return
-    name = item.asname.name if item.asname is not None else None
-    variables = _variables(site, item.item)
-    if not isinstance(name, cst.Name) or variables is None or not _opens_to_read(site, item.item):
-        return
-    parameters = {text: text.rpartition(".")[2] for text in variables}
-    if not _only_of_file(site, only.value, name.value) or len(set(parameters.values())) < len(parameters):
-        return
-    helper = _unused(site, "_read_now")
-    body = f"with {_with_parameters(site, item, parameters)}:\n        return {site.code(only.value)}"
-    top = import_of_torch(site) + _helper(site, helper, body, parameters)
-    new = only.with_changes(value=cst.parse_expression(f"{helper}({', '.join(variables)})"))
-    changes: Changes = {node: cst.SimpleStatementLine(body=[new], leading_lines=node.leading_lines)}
-    yield Proposal("", "Read the file when it is compiled, once as it is then", site.with_nodes(changes, top))
-
-
-def _opens_to_read(site: Site, call: cst.Call) -> bool:
-    """`open(path)`, `open(path, "r", encoding=...)`."""
-    if site.code(call.func) != "open" or function_name(site, call) not in ("", "_io.open", "io.open", "builtins.open"):
-        return False
-    plain = [each.value for each in call.args if each.keyword is None]
-    named = [each for each in call.args if each.keyword is not None]
-    modes = [*plain[1:2], *(each.value for each in named if each.keyword and each.keyword.value == "mode")]
-    return len(plain) in (1, 2) and all(site.code(each).strip("\"'") in ("r", "rt", "rb") for each in modes)
-
-
-def _only_of_file(site: Site, node: cst.BaseExpression, file: str) -> bool:
-    """Whether an expression is computed from what is read of the file, by functions that have no effect."""
-    known = ("read", "len", "int", "float", "str", "strip", "json.load", "json.loads", "lower", "upper")
-    for each in walk(node):
-        if isinstance(each, cst.Call) and called(each) not in known and site.code(each.func) not in known:
-            return False
-        if isinstance(each, cst.Lambda | cst.BaseComp | cst.NamedExpr):
-            return False
-    labels = {each.attr for each in walk(node) if isinstance(each, cst.Attribute)}
-    names = {each.value for each in walk(node) if isinstance(each, cst.Name) and each not in labels}
-    return file in names and names <= {file, "json", "len", "int", "float", "str"}
 
 
 def _extended(site: Site, call: cst.BaseExpression) -> cst.BaseExpression:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.effects import Told, guards
 from dynalyze.fix.rewriting.harmless import function_name, is_progress
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Changes, Proposal, Site, walk, with_top
 
 _FOR_PEOPLE = ("warnings.catch_warnings", "contextlib.redirect_stdout", "contextlib.redirect_stderr",
                "torch.cuda.nvtx.range", "torch.profiler.profiler.record_function", "torch.profiler.record_function",
                "torch.autograd.profiler.record_function")  # fmt: skip
-_CUDNN = "torch.backends.cudnn.flags"
 _FILTERS = ("simplefilter", "filterwarnings", "resetwarnings")
 
 
@@ -51,29 +51,6 @@ def context_in_eager_alone(site: Site) -> Iterator[Proposal]:
         "", f"Enter `{what}` in eager alone: compiled code runs what is in it without",
         with_top(source, "import contextlib\n") if "contextlib" not in top_names(site.text) else source,
         loses=("printed",),
-    )  # fmt: skip
-
-
-@rewriter("cudnn-on-cuda-alone", rank=12)
-def flags_of_cudnn_on_cuda_alone(site: Site) -> Iterator[Proposal]:
-    """`with torch.backends.cudnn.flags(enabled=False):` where what is computed is on no GPU: nothing is left out."""
-    around = _around(site, lambda call: _is_of_cudnn(site, call))
-    tensor = next((each.name.value for each in site.function.params.params if site.is_tensor(each.name)), "")
-    if around is None or not tensor:
-        return
-    torch = torch_name(site)
-    calls = [each.item for each in around.items if isinstance(each.item, cst.Call) and each.asname is None]
-    changes: Changes = {
-        call: cst.parse_expression(
-            f"contextlib.nullcontext() if {torch}.compiler.is_compiling() and not {tensor}.is_cuda else "
-            f"{site.code(call)}"
-        )
-        for call in calls if _is_of_cudnn(site, call)
-    }  # fmt: skip
-    source = site.with_nodes(changes, import_of_torch(site))
-    yield Proposal(
-        "", f"Enter `{_CUDNN}` in compiled code only where `{tensor}` is on a GPU",
-        with_top(source, "import contextlib\n") if "contextlib" not in top_names(site.text) else source,
     )  # fmt: skip
 
 
@@ -123,10 +100,6 @@ def _around(site: Site, wanted: Callable[[cst.Call], bool]) -> cst.With | None:
 def _for_people(site: Site, call: cst.Call) -> bool:
     known = function_name(site, call)
     return known in _FOR_PEOPLE or (not known and site.code(call.func) in _FOR_PEOPLE) or is_progress(site, call)
-
-
-def _is_of_cudnn(site: Site, call: cst.Call) -> bool:
-    return _CUDNN in (function_name(site, call), site.code(call.func))
 
 
 def _sets_filter(site: Site, node: cst.CSTNode) -> bool:

@@ -10,8 +10,9 @@ from itertools import pairwise
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, torch_name
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.harmless import is_progress, is_time, only_reads, told
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import called, looks_like_tensor
+from dynalyze.fix.rewriting.conditions import looks_like_tensor
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Site, walk
 
 PROGRESS = ("tqdm.", "rich.progress.", "progressbar.", "alive_progress.", "transformers.utils.logging.tqdm")

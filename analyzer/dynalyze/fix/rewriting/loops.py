@@ -9,7 +9,6 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import Statements, assigned_by, block_of, out_of_place, used_after
 from dynalyze.fix.rewriting.conditions import (
-    called,
     import_of_torch,
     looks_like_tensor,
     tensor_condition,
@@ -17,6 +16,7 @@ from dynalyze.fix.rewriting.conditions import (
     without_read,
 )
 from dynalyze.fix.rewriting.purity import fresh_name, names_of, pure
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Proposal, Site, statements_of
 
 _LOOPING = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operator", "graph break in loop")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import assigned_values, called, looks_like_tensor
-from dynalyze.fix.rewriting.purity import elementwise, names_of, number, total
+from dynalyze.fix.rewriting.conditions import looks_like_tensor
+from dynalyze.fix.rewriting.purity import elementwise, names_of, total
+from dynalyze.fix.rewriting.syntax import assigned_values, called, number
 from dynalyze.fix.sites import Site, walk
 
 MASKED = ("Dynamic shape operator", "Data-dependent", "Data dependent operator", "Unsupported function call")

@@ -8,9 +8,10 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import block_of
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name, without_read
+from dynalyze.fix.rewriting.conditions import import_of_torch, looks_like_tensor, torch_name, without_read
 from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of, replaced
-from dynalyze.fix.rewriting.purity import UPDATES, elementwise, number, pure, total
+from dynalyze.fix.rewriting.purity import UPDATES, elementwise, pure, total
+from dynalyze.fix.rewriting.syntax import called, number
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, is_first_of, torch_name
+from dynalyze.fix.rewriting.conditions import import_of_torch, is_first_of, torch_name
 from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, changed_by, is_boolean, masked_of, times
-from dynalyze.fix.rewriting.purity import names_of, number
-from dynalyze.fix.rewriting.reads import takes_a_tensor
+from dynalyze.fix.rewriting.purity import names_of
+from dynalyze.fix.rewriting.reads import counts_alike
+from dynalyze.fix.rewriting.syntax import called, number
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _REDUCED = ("sum", "mean", "any", "all")
@@ -42,7 +43,7 @@ def count_mask(site: Site) -> Iterator[Proposal]:
     for node in walk(asked, lambda each: isinstance(each, cst.Call | cst.Subscript)):
         assert isinstance(node, cst.Call | cst.Subscript)
         text = _counted(site, node)
-        if text is not None and takes_a_tensor(site, node):
+        if text is not None and counts_alike(site, node, "int64"):
             changes[node] = cst.parse_expression(text)
     if changes:
         yield Proposal("", "Count where the mask holds", site.with_nodes({**changes}))
@@ -65,7 +66,8 @@ def reduce_variable(site: Site) -> Iterator[Proposal]:
                 chosen = node.visit(_ReplaceName(name, only.value))
                 assert isinstance(chosen, cst.Call | cst.Subscript)
                 text = _reduced(site, chosen) if isinstance(chosen, cst.Call) else None
-                text = text or _counted(site, chosen)
+                if text is None and counts_alike(site, node, "int64"):
+                    text = _counted(site, chosen)
                 if text is not None:
                     changes[node] = cst.parse_expression(text)
     if changes and len(changes) + 1 == times(site.function, name):
@@ -142,8 +144,8 @@ def _over_all(site: Site, masked: Masked, name: str, dims: str) -> str | None:
     filled = masked.filled(site)
     if name == "sum":
         return f"{filled}.sum({dims})"
-    if known is not None and known.dtype == "float16":
-        return None  # The sum may be infinite where the mean is not.
+    if known is not None and known.dtype in ("float16", "bfloat16"):
+        return None  # The sum may be infinite where the mean is not, and the count is no such number.
     count = f"{bracketed(site, masked.mask)}.sum()"
     if masked.dims != masked.mask_dims and not dims:
         count = f"{mask}.expand_as({code}).sum()"

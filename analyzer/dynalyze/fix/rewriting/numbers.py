@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _BREAKING = ("Data-dependent", "Data dependent operator", "Unsupported Tensor.item()", "Failed to trace builtin",
@@ -18,7 +18,7 @@ _WITHIN_INT = {"ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", 
 _NUMBERS = ("int", "float", "bool", "Size")
 
 
-@rewriter("python-for-numpy", *_BREAKING, rank=11, outer=True)
+@rewriter("python-for-numpy", *_BREAKING, rank=11)
 def compute_in_python(site: Site) -> Iterator[Proposal]:
     """`np.lcm(a, b)` and `int(np.ceil(a / b))` of numbers: `math.lcm(a, b)`, `int(math.ceil(a / b))`."""
     changes: dict[cst.CSTNode, cst.CSTNode] = {}

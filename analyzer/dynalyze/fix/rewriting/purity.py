@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import called, looks_like_tensor
+from dynalyze.fix.rewriting.conditions import looks_like_tensor
+from dynalyze.fix.rewriting.syntax import called, number
 from dynalyze.fix.sites import Site, walk
 
 # Operations that have a value, and a finite gradient, for every input: computed for a side that is not taken, they do
@@ -41,27 +41,10 @@ _MAKING = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultipl
 
 def total(node: cst.CSTNode) -> bool:
     """Whether an expression has a value and a finite gradient for all inputs, does nothing else and costs little."""
-    return _total(node, lambda each: called(each) in _TOTAL, _SAFE)
-
-
-def total_of_rows(site: Site, node: cst.CSTNode) -> bool:
-    """The same with modules, methods of the model and matrix products in it, whatever they cost."""
-
-    def allowed(call: cst.Call) -> bool:
-        # What a list or a dictionary of modules holds is one.
-        found = site.value(call.func.value if isinstance(call.func, cst.Subscript) else call.func)
-        module = found is not None and found.kind == "nn.Module"
-        of_model = found is not None and found.kind == "function" and not found.name.startswith("torch")
-        return called(call) in _TOTAL or called(call) == "linear" or module or of_model
-
-    return _total(node, allowed, (*_SAFE, cst.MatrixMultiply))
-
-
-def _total(node: cst.CSTNode, allowed: Callable[[cst.Call], bool], safe: tuple[type[cst.CSTNode], ...]) -> bool:
     for each in walk(node):
-        if isinstance(each, cst.Call) and not allowed(each):
+        if isinstance(each, cst.Call) and called(each) not in _TOTAL:
             return False
-        if isinstance(each, cst.BinaryOperation) and not _safe(each, safe):
+        if isinstance(each, cst.BinaryOperation) and not _safe(each):
             return False
         if isinstance(each, cst.Subscript) and not _is_there(each):
             return False
@@ -78,8 +61,8 @@ def _is_there(node: cst.Subscript) -> bool:
     return all(isinstance(each, cst.Name | cst.Ellipsis) for each in indices)
 
 
-def _safe(node: cst.BinaryOperation, safe: tuple[type[cst.CSTNode], ...]) -> bool:
-    if isinstance(node.operator, safe):
+def _safe(node: cst.BinaryOperation) -> bool:
+    if isinstance(node.operator, _SAFE):
         return True
     right = number(node.right)
     return right is not None and right > 0 and isinstance(node.operator, cst.Divide | cst.Power)
@@ -138,17 +121,6 @@ def exact(site: Site, node: cst.BaseExpression) -> bool:
         found = site.value(node)
         return found is None or found.kind != "float"
     return isinstance(value, int) or struct.unpack("f", struct.pack("f", value))[0] == value
-
-
-def number(node: cst.BaseExpression) -> int | float | None:
-    """A number that is written out."""
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = number(node.expression)
-        return None if inner is None else -inner
-    if isinstance(node, cst.Integer | cst.Float):
-        found = node.evaluated_value
-        return found if isinstance(found, int | float) else None
-    return None
 
 
 def is_new(node: cst.BaseExpression) -> bool:

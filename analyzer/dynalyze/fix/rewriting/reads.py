@@ -1,4 +1,8 @@
-"""Values read out of tensors that are only computed with: left in the tensor."""
+"""Numbers read out of tensors that one operation is done with: left in the tensor, where that computes the same.
+
+Python computes with whole numbers of any size and in double precision: what is computed from a read number in Python
+(`n * 3`, `total += loss.item()`) is something else in a tensor, and stays.
+"""
 
 from __future__ import annotations
 
@@ -7,80 +11,60 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import called, import_of_torch, looks_like_tensor, torch_name, without_read
-from dynalyze.fix.sites import Proposal, Site, walk
+from dynalyze.fix.rewriting.conditions import looks_like_tensor, without_read
+from dynalyze.fix.rewriting.dtypes import dtype_of, holds, is_exact
+from dynalyze.fix.rewriting.syntax import assigned_values, called, number
+from dynalyze.fix.sites import Proposal, Site, Value, walk
 
 _READS = ("Unsupported Tensor.item()", "Data dependent operator", "Data-dependent", "Unsupported function call",
           "Dynamic shape operator", "Failed to trace builtin operator")  # fmt: skip
-# Functions of Python's math that have a value for every number: the others raise where a tensor has NaN.
-_ALIKE = ("sin", "cos", "tanh", "isnan", "isinf", "isfinite")
-_MATHS = {"fabs": "abs", **{name: name for name in _ALIKE}}
-_NUMPYS = ("max", "min", "sum", "mean")
-_UP_TO_NUMPY = ("detach", "cpu", "numpy", "clone", "contiguous")
-_SIZES = ("arange", "range", "zeros", "ones", "empty", "full", "rand", "randn", "new_zeros", "new_ones", "new_empty",
-          "new_full", "view", "reshape", "expand", "repeat", "narrow", "split", "chunk", "topk", "one_hot", "linspace",
-          "pad", "interpolate", "str", "repr", "format", "round", "print", "append", "get", "tile", "unflatten",
-          "bincount", "repeat_interleave", "triu", "tril", "_check", "isinstance", "divmod")  # fmt: skip
-_DIVIDING = cst.Divide | cst.FloorDivide | cst.Modulo
+_BESIDE = (cst.Add, cst.Subtract, cst.Multiply)
+_CASTS = {"int": ".long()", "bool": ".bool()", "float": ""}
+_GIVEN = {"int": "int64", "bool": "bool"}
+_BOUND = (cst.AssignTarget, cst.AugAssign, cst.NamedExpr, cst.Param, cst.CompFor, cst.For, cst.AsName)
 
 
 @rewriter("keep-in-tensor", *_READS, rank=15)
 def keep_in_tensor(site: Site) -> Iterator[Proposal]:
-    """`x.max().item()`, `float(x.max())`, `int(x.sum())`: without the read, where a tensor does as well."""
+    """`x / x.max().item()`, `scale = float(x.max())`: without the read, where one operation with a tensor of the same
+    dtype, a comparison or an index is all that is done with it.
+    """
     if not isinstance(site.statement, cst.SimpleStatementLine):
         return
     changes: dict[cst.CSTNode, cst.CSTNode] = {}
+    inside: set[int] = set()
     for node in walk(site.statement, lambda each: isinstance(each, cst.Call | cst.Subscript)):
         assert isinstance(node, cst.Call | cst.Subscript)
-        if any(parent in changes for parent in _above(site, node)):
+        found = None if id(node) in inside else _without_read(site, node)
+        if found is None:
             continue
-        new = _without_read(site, node)
-        if new is not None:
-            if not takes_a_tensor(site, node):
-                return
-            changes[node] = new
-    if changes and not _may_divide_by_zero(site, changes):
-        yield Proposal(
-            "", "Compute with the tensor, without reading its value out",
-            site.with_nodes(dict(changes), import_of_torch(site)),
-        )  # fmt: skip
+        new, dtype = found
+        if not counts_alike(site, node, dtype):
+            return
+        changes[node] = new
+        inside |= set(map(id, walk(node)))
+    if changes:
+        yield Proposal("", "Compute with the tensor, without reading its value out", site.with_nodes(dict(changes)))
 
 
-def _without_read(site: Site, node: cst.Call | cst.Subscript) -> cst.BaseExpression | None:
-    """The tensor in the place of what is read from it; None where the expression is no read."""
+def _without_read(site: Site, node: cst.Call | cst.Subscript) -> tuple[cst.BaseExpression, str] | None:
+    """The tensor in the place of what is read from it, and its dtype; None where the expression is no read."""
     bare = without_read(node)
     if bare is not node and not (isinstance(node, cst.Call) and called(node) == "tolist"):
-        return _detached(site, _from_numpy(bare))
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name | cst.Attribute):
+        counted = not isinstance(node, cst.Call) or called(node) != "item"
+        return _detached(site, bare), "int64" if counted else dtype_of(site, bare)
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name) or called(node) not in _CASTS:
         return None
     if len(node.args) != 1 or node.args[0].keyword is not None:
         return None
     argument, name = node.args[0].value, called(node)
-    inner = _from_numpy(without_read(argument))
+    inner = without_read(argument)
+    dtype = dtype_of(site, inner)
     if inner is argument and not looks_like_tensor(site, argument):
         return None
-    if isinstance(node.func, cst.Name) and name == "float":
-        return _detached(site, inner)
-    if isinstance(node.func, cst.Name) and name == "int":
-        return cst.parse_expression(f"{_text(site, inner)}.long()")
-    if isinstance(node.func, cst.Name) and name == "bool":
-        return cst.parse_expression(f"{_text(site, inner)}.bool()")
-    if isinstance(node.func, cst.Attribute) and site.code(node.func.value) == "math" and name in _MATHS:
-        return cst.parse_expression(f"{torch_name(site)}.{_MATHS[name]}({site.code(inner)})")
-    return None
-
-
-def _from_numpy(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x.max()` of `x.cpu().numpy().max()`."""
-    if not isinstance(node, cst.Call) or node.args or called(node) not in _NUMPYS:
-        return node
-    array = node.func.value if isinstance(node.func, cst.Attribute) else None
-    if not isinstance(array, cst.Call) or called(array) != "numpy" or not isinstance(array.func, cst.Attribute):
-        return node
-    tensor: cst.BaseExpression = array.func.value
-    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and called(tensor) in _UP_TO_NUMPY:
-        tensor = tensor.func.value
-    return node.with_changes(func=cst.ensure_type(node.func, cst.Attribute).with_changes(value=tensor))
+    if name == "float":
+        return _detached(site, inner), dtype if "float" in dtype else ""
+    return cst.parse_expression(f"{_text(site, inner)}{_CASTS[name]}"), _GIVEN[name]
 
 
 def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -95,43 +79,69 @@ def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return cst.parse_expression(f"{_text(site, node)}.detach(){own}")
 
 
-def takes_a_tensor(site: Site, node: cst.CSTNode) -> bool:
-    """Whether what a read value is for takes a tensor too: no size, no index of a list, no text."""
-    while (parent := site.parents.get(node)) is not None and not isinstance(parent, cst.SimpleStatementLine):
-        if isinstance(parent, cst.Call) and parent.func is not node and called(parent) in _SIZES:
-            return False
-        if isinstance(parent, cst.Slice | cst.FormattedString | cst.DictElement | cst.Raise | cst.IfExp | cst.Assert):
-            return False
-        node = parent
-    return True
+def counts_alike(site: Site, node: cst.CSTNode, dtype: str, *, named: bool = False) -> bool:
+    """Whether what is done with a read number of this dtype gives the same with the tensor itself. `named` is a
+    variable that holds it.
+    """
+    parent = site.parents.get(node)
+    if isinstance(parent, cst.UnaryOperation):
+        if isinstance(parent.operator, cst.Not):
+            return _is_asked(site, parent)
+        return isinstance(parent.operator, cst.Minus) and "float" in dtype and counts_alike(site, parent, dtype)
+    if isinstance(parent, cst.BinaryOperation):
+        beside = parent.right if parent.left is node else parent.left
+        fits = isinstance(parent.operator, _BESIDE) or (
+            isinstance(parent.operator, cst.Divide) and parent.right is node
+        )
+        return fits and holds(dtype, dtype_of(site, beside))
+    if isinstance(parent, cst.ComparisonTarget):
+        parent = site.parents[parent]
+    if isinstance(parent, cst.Comparison):
+        sides = [parent.left, *(each.comparator for each in parent.comparisons)]
+        others = [each for each in sides if each is not node]
+        return len(others) == 1 and _compares(site, others[0], dtype) and counts_alike(site, parent, "bool")
+    if isinstance(parent, cst.Index):
+        subscript = site.parents[site.parents[parent]]
+        whole = dtype.startswith(("int", "uint")) and isinstance(subscript, cst.Subscript)
+        return whole and isinstance(subscript, cst.Subscript) and bool(dtype_of(site, subscript.value))
+    if not named and isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
+        return _held_alike(site, parent.targets[0].target, dtype)
+    return _is_asked(site, node)
 
 
-def _may_divide_by_zero(site: Site, changes: dict[cst.CSTNode, cst.CSTNode]) -> bool:
-    """Whether Python divides one of its numbers by a read one: it raises for 0, where a tensor is infinite."""
-    names = {
-        target.target.value
-        for each in walk(site.statement) if isinstance(each, cst.Assign)
-        for target in each.targets if isinstance(target.target, cst.Name)
-    }  # fmt: skip
-    for statement in [site.statement, *site.following]:
-        for node in walk(statement, lambda each: isinstance(each, cst.BinaryOperation)):
-            assert isinstance(node, cst.BinaryOperation)
-            if not isinstance(node.operator, _DIVIDING) or looks_like_tensor(site, node.left):
-                continue
-            below = walk(node.right)
-            if any(each in changes or (isinstance(each, cst.Name) and each.value in names) for each in below):
-                return True
-    return False
+def _compares(site: Site, other: cst.BaseExpression, dtype: str) -> bool:
+    value, known = number(other), site.value(other)
+    if value is not None:
+        return is_exact(value, dtype)
+    return bool(dtype) and (dtype_of(site, other) == dtype or ("int" in dtype and known == Value("int")))
+
+
+def _held_alike(site: Site, target: cst.BaseExpression, dtype: str) -> bool:
+    """Whether all that is done with a variable, which is assigned once, gives the same where it holds the tensor."""
+    if not isinstance(target, cst.Name) or len(assigned_values(site, target.value)) != 1:
+        return False
+    uses = [each for each in walk(site.function) if isinstance(each, cst.Name) and each.value == target.value]
+    for use in uses:
+        parent = site.parents[use]
+        if use is target or (isinstance(parent, cst.Attribute) and parent.attr is use):
+            continue
+        if isinstance(parent, cst.Arg) and parent.keyword is use:
+            continue
+        if isinstance(parent, _BOUND) or not counts_alike(site, use, dtype, named=True):
+            return False
+    return not any(isinstance(each, cst.Lambda | cst.Global | cst.Nonlocal) for each in walk(site.function))
+
+
+def _is_asked(site: Site, node: cst.CSTNode) -> bool:
+    """Whether it is a condition, or a part of one: only whether it is 0 counts then."""
+    parent = site.parents.get(node)
+    while isinstance(parent, cst.BooleanOperation) or (
+        isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+    ):
+        node, parent = parent, site.parents.get(parent)
+    return isinstance(parent, cst.If | cst.While | cst.IfExp) and parent.test is node
 
 
 def _text(site: Site, node: cst.BaseExpression) -> str:
     text = site.code(node)
     return text if node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({text})"
-
-
-def _above(site: Site, node: cst.CSTNode) -> list[cst.CSTNode]:
-    found = []
-    while (parent := site.parents.get(node)) is not None:
-        found.append(parent)
-        node = parent
-    return found

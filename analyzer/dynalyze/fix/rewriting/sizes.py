@@ -7,15 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import (
-    assigned_values,
-    called,
-    import_of_torch,
-    looks_like_tensor,
-    torch_name,
-    without_read,
-)
-from dynalyze.fix.rewriting.purity import names_of, number
+from dynalyze.fix.rewriting.conditions import import_of_torch, looks_like_tensor, torch_name, without_read
+from dynalyze.fix.rewriting.syntax import assigned_values, called
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _READ = ("Unsupported Tensor.item()", "Data dependent operator", "Data-dependent", "Dynamic shape operator",
@@ -45,14 +38,6 @@ def index_as_tensor(site: Site) -> Iterator[Proposal]:
         )
 
 
-@rewriter("tensor-sort", *_READ, rank=14)
-def sort_as_tensor(site: Site) -> Iterator[Proposal]:
-    """`sorted(x)`: the tensor's own sort, as a list of its elements."""
-    changes = _changes(site, _sorted)
-    if changes:
-        yield Proposal("", "Sort with the tensor's own sort", site.with_nodes({**changes}))
-
-
 @rewriter("elements-of-tensor", *_READ, rank=13)
 def iterate_over_tensor(site: Site) -> Iterator[Proposal]:
     """`for row, n in zip(x, lengths.tolist())`: over the tensor itself, whose length is known."""
@@ -68,58 +53,6 @@ def iterate_over_tensor(site: Site) -> Iterator[Proposal]:
                 changes[node] = node.func.value
     if changes:
         yield Proposal("", "Go through the tensor, without reading its values out", site.with_nodes({**changes}))
-
-
-@rewriter("distinct-count", *_READ, rank=14)
-def count_distinct(site: Site) -> Iterator[Proposal]:
-    """`torch.unique(x).numel()`: of the sorted elements, those that differ from the one before."""
-    changes = _changes(site, _distinct)
-    if changes:
-        yield Proposal(
-            "", "Count the sorted elements that differ from the one before", site.with_nodes({**changes})
-        )  # fmt: skip
-
-
-@rewriter("known-number", *_READ, rank=11, outer=True)
-def number_of_constant(site: Site) -> Iterator[Proposal]:
-    """`sizes[0]` of `sizes = torch.IntTensor([width])`: `width`, which was a number before."""
-    changes = _changes(site, _known_number)
-    if changes:
-        yield Proposal("", "Take the number itself, in the place of a tensor made of it", site.with_nodes({**changes}))
-
-
-def _known_number(site: Site, node: cst.BaseExpression) -> str | None:
-    bare = without_read(node)
-    if not isinstance(bare, cst.Subscript) or not isinstance(bare.value, cst.Name) or len(bare.slice) != 1:
-        return None
-    index = bare.slice[0].slice
-    place = number(index.value) if isinstance(index, cst.Index) else None
-    made = assigned_values(site, bare.value.value)
-    if not isinstance(place, int) or len(made) != 1 or not isinstance(made[0], cst.Call) or len(made[0].args) != 1:
-        return None
-    given = made[0].args[0].value
-    if called(made[0]) not in ("IntTensor", "LongTensor", "tensor") or not isinstance(given, cst.List | cst.Tuple):
-        return None
-    if not _only_indexed(site, bare.value.value) or not 0 <= place < len(given.elements):
-        return None
-    value = given.elements[place].value
-    found = site.value(value)
-    whole = called(made[0]) != "tensor" or isinstance(value, cst.Integer) or (found is not None and found.kind == "int")
-    if not whole or not isinstance(value, cst.Name | cst.Attribute | cst.Integer):
-        return None
-    names = names_of(value)
-    bound = {each for node in walk(site.function) if isinstance(node, cst.AssignTarget) for each in names_of(node)}
-    return site.code(value) if not names & bound else None
-
-
-def _only_indexed(site: Site, name: str) -> bool:
-    """Whether a variable is only made once and asked for its elements."""
-    places = [each for each in walk(site.function) if isinstance(each, cst.Name) and each.value == name]
-    above = [site.parents[each] for each in places]
-    reads = [each for each in above if isinstance(each, cst.Subscript)]
-    targets = [each for each in above if isinstance(each, cst.AssignTarget)]
-    stores = [each for each in reads if isinstance(site.parents[each], cst.AssignTarget | cst.AugAssign)]
-    return len(targets) == 1 and len(reads) + 1 == len(places) and not stores
 
 
 def _changes(site: Site, rewritten: object) -> dict[cst.CSTNode, cst.CSTNode]:
@@ -229,31 +162,3 @@ def _element(site: Site, node: cst.Subscript, index: cst.BaseExpression) -> str 
     if not whole and not (found is None and made and all(each in ("argmax", "argmin", "long") for each in made)):
         return None
     return f"{site.code(node.value)}[{index.value}.reshape(1)].squeeze(0)"
-
-
-def _sorted(site: Site, node: cst.BaseExpression) -> str | None:
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name) or called(node) != "sorted":
-        return None
-    if len(node.args) != 1 or node.args[0].keyword is not None:
-        return None
-    tensor = node.args[0].value
-    found = site.value(tensor)
-    if found is None or found.kind != "tensor" or found.dims != 1 or not isinstance(tensor, cst.Name | cst.Attribute):
-        return None
-    return f"list({site.code(tensor)}.sort(stable=True).values.unbind())"
-
-
-def _distinct(site: Site, node: cst.BaseExpression) -> str | None:
-    counted: cst.BaseExpression | None = None
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-        counted = node.func.value if called(node) == "numel" else None
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and called(node) == "len":
-        counted = node.args[0].value
-    if not isinstance(counted, cst.Call) or called(counted) != "unique" or not isinstance(counted.func, cst.Attribute):
-        return None
-    of_torch = isinstance(counted.func.value, cst.Name) and counted.func.value.value == torch_name(site)
-    tensor = counted.args[0].value if of_torch and len(counted.args) == 1 else counted.func.value
-    if (counted.args and not of_torch) or not looks_like_tensor(site, tensor):
-        return None
-    x = site.code(tensor)
-    return f"(({x}.flatten().sort().values.diff() != 0).sum() + min({x}.numel(), 1))"
