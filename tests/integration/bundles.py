@@ -95,7 +95,9 @@ def record(source: str, work: Path, **request: Any) -> Recorded:
     folder.mkdir(mode=0o700)
     asked = {
         "mode": "script", "spec": "program.py", "path": "program.py", "module": None, "name": None, "arguments": [],
-        "inputs": [], "compile": {}, "bundle": True, "in_place": False, **request,
+        "inputs": [], "compile": {}, "bundle": True, "in_place": False,
+        "allow_effects": True,  # The preamble's own file.
+        **request,
     }  # fmt: skip
     (folder / "request.json").write_text(json.dumps(asked))
     ended = _python(str(START), "explain", str(folder), work=work)

@@ -28,6 +28,7 @@ from dynalyze.facts.attention_matrix import RAN, is_own
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, judge_run
 from dynalyze.launch.observe import Observation, Observed, observed
+from dynalyze.launch.sandbox import Isolation
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
@@ -80,7 +81,7 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
     if target.asked is not None:
         return
     streams = Streams(Path(target.path or target.stem).name, quiet=True)
-    with WorkerPool(streams, plan.timeout, python=plan.python) as pool:
+    with WorkerPool(streams, plan.timeout, python=plan.python, sandboxed=plan.sandboxed) as pool:
         try:
             Trials(target, plan, pool).describe(AttentionMatrix(), (), DTYPES)
         except WorkerFailed:
@@ -106,7 +107,7 @@ def attention_matrix(
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
     streams = Streams(Path(target.path or target.stem).name, quiet=plan.quiet, once=True)
-    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python) as pool:
+    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python, sandboxed=plan.sandboxed) as pool:
         trials = Trials(target, plan, pool)
         try:
             refused = trials.describe(matrix, attentions, dtypes)
@@ -334,7 +335,10 @@ class Trials:
             given=("--attention-matrix",),
         )  # fmt: skip
         timeout = min(plan.timeout, self._left() or plan.timeout)
-        return Observation(target, options, timeout, python=plan.python, quiet=plan.quiet)
+        # What transformers reads and keeps to build a model is not the program's doing.
+        contained: Isolation = "sandbox" if plan.sandboxed else "refuse"
+        isolation = "open" if target.asked is not None or plan.allow_effects else contained
+        return Observation(target, options, timeout, python=plan.python, quiet=plan.quiet, isolation=isolation)
 
     def _verdict(self, observation: Observation, seen: Observed) -> Verdict:
         """The same judgement as that of an item of a sweep."""

@@ -64,7 +64,9 @@ def bisect_suspicious(
         return found
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show = progress or progress_line(streams)[0]
-    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python, untimed=True) as pool:
+    with WorkerPool(
+        streams, plan.timeout, plan.total, python=plan.python, untimed=True, sandboxed=plan.sandboxed
+    ) as pool:
         asked = [(*case, False) for case in searched]
         right = [case for case in searched if case[0].verdict != "suspicious"]
         asked += [(*case, True) for case in right if bits and case[0].same_bits is False]

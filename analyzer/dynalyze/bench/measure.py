@@ -137,7 +137,7 @@ def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks
     options = CompileOptions(train=plan.train)
     recording = Observation(
         target, options, timeout=plan.timeout, python=plan.python, quiet=plan.quiet, bundle=True, in_place=False,
-        written=not plan.rerun, allow_effects=plan.allow_effects,
+        written=not plan.rerun, allow_effects=plan.allow_effects or plan.sandboxed,
     )  # fmt: skip
     with observed(recording) as seen:
         report = _new_report(target, seen.report.environment)

@@ -36,7 +36,8 @@ class Plan(CommonSettings):
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
     has each process run the program again. `vary_inputs` are seconds for the answers to variants of the inputs.
-    `prices` asks where the time of a compiled call goes.
+    `prices` asks where the time of a compiled call goes. With `sandboxed` every process stands in a sandbox, in which
+    calls do what they like.
     """
 
     source: dict[str, Any]
@@ -62,6 +63,7 @@ class Plan(CommonSettings):
     more_time: str = ""
     cold_seconds: float | None = None
     as_called: bool = False
+    sandboxed: bool = False
 
     def configurations_on(self, device: str) -> tuple[Configuration, ...]:
         """The configurations to compare with eager on this device."""
@@ -154,7 +156,10 @@ def worker_request(plan: Plan, work: Work, configuration: Configuration) -> Work
         configuration=configuration,
         cloudpickle=folder_of("cloudpickle"),
         **settings_of(work, Work),
-        **settings_of(replace(plan, train=True) if work.phase == "train" else plan, CommonSettings),
+        **{
+            **settings_of(replace(plan, train=True) if work.phase == "train" else plan, CommonSettings),
+            "allow_effects": plan.allow_effects or plan.sandboxed,
+        },
     )
 
 

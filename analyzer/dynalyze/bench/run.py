@@ -71,7 +71,9 @@ def run_bench(
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show, every = progress_line(streams)
     line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
-    with WorkerPool(streams, plan.timeout, plan.total, python=plan.python, waiting=line.tick) as pool:
+    with WorkerPool(
+        streams, plan.timeout, plan.total, python=plan.python, waiting=line.tick, sandboxed=plan.sandboxed
+    ) as pool:
         return run_in(pool, plan, line, of_a_work)
 
 

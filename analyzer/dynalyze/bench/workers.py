@@ -26,6 +26,7 @@ from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_impo
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.question import START, exit_status
 from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
+from dynalyze.launch.sandbox import command_in_sandbox
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 from dynalyze.text.errors import UsageError
@@ -68,9 +69,11 @@ class WorkerPool:
     def __init__(
         self, streams: Streams, seconds: float, total: float | None = None, *, python: str | None = None,
         start: Path = START, waiting: Callable[[], None] = lambda: None, untimed: bool = False,
+        sandboxed: bool = False,
     ) -> None:  # fmt: skip
         self.streams = streams
         self._waiting = waiting
+        self._sandboxed = sandboxed
         self._seconds = seconds
         self._python = python or sys.executable
         self._start = start
@@ -84,7 +87,7 @@ class WorkerPool:
 
     def __enter__(self) -> WorkerPool:
         with ExitStack() as stack:
-            self._folder = stack.enter_context(TemporaryFolder(longest=FOR_SOCKETS))
+            self.folder = stack.enter_context(TemporaryFolder(longest=FOR_SOCKETS))
             stack.callback(self.streams.close)
             self._pump = stack.enter_context(Pump(self.streams))
             self._interrupts = stack.enter_context(Interrupts())
@@ -116,10 +119,12 @@ class WorkerPool:
 
         def start() -> Supervised | Forked:
             forked = None if new else forks.child(request, folder, self._seconds, own)
-            return forked or Supervised(
-                [interpreter, str(self._start), "measure", str(folder)],
-                {**self._environment, **own}, self._pump.stdout, self._pump.stderr,
-            )  # fmt: skip
+            if forked is not None:
+                return forked
+            command = [interpreter, str(self._start), "measure", str(folder)]
+            if self._sandboxed:
+                command = command_in_sandbox(command, folder, [str(self.folder)], None)
+            return Supervised(command, {**self._environment, **own}, self._pump.stdout, self._pump.stderr)
 
         learn = None if forks.refused else forks.learn
         return Worker(request.configuration.name, folder, self, start, self._seconds, learn)
@@ -129,6 +134,8 @@ class WorkerPool:
             forks = Forks(python, self._environment, (self._pump.stdout, self._pump.stderr), self.attend)
             if self._start != START:
                 forks.refused = "another program measures"
+            elif self._sandboxed:
+                forks.refused = "each process has a sandbox of its own"
             self._stack.callback(forks.close)
             self._forks[python] = forks
         return self._forks[python]
@@ -163,7 +170,7 @@ class WorkerPool:
 
     def _fresh(self, name: str) -> Path:
         self._made += 1
-        folder = self._folder / f"{name}{self._made}"
+        folder = self.folder / f"{name}{self._made}"
         folder.mkdir(mode=0o700)
         return folder
 

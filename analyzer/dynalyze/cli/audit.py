@@ -15,6 +15,7 @@ from dynalyze.cli.options import (
     is_given,
     observation_of,
     output_options,
+    sandbox_option,
     seconds_option,
     shape_options,
     target_of,
@@ -37,6 +38,7 @@ _MATRIX_SECONDS = 3600.0
 
 @click.command()
 @target_options
+@sandbox_option
 @compile_options
 @transformers_options
 @output_options

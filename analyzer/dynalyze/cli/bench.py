@@ -18,6 +18,7 @@ from dynalyze.cli.options import (
     given_compile_options,
     model_options,
     report_options,
+    sandbox_option,
     seconds_option,
     shape_options,
     target_of,
@@ -36,6 +37,7 @@ _AS_THEY_ARE = (
 
 @click.command()
 @target_options
+@sandbox_option
 @compile_options
 @model_options
 @report_options
@@ -134,5 +136,6 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         memory=not options["no_memory"],
         prices=options["prices"],
         autocast=options["autocast"] or "",
+        sandboxed=options["sandbox"] == "on",
         **{key: options[key] for key in _AS_THEY_ARE},
     )

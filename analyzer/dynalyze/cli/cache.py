@@ -13,6 +13,7 @@ from dynalyze.cli.files import check_outputs, print_summary, read_report, write_
 from dynalyze.cli.options import (
     compile_options,
     observation_of,
+    sandbox_option,
     shown_options,
     target_options,
     transformers_options,
@@ -31,6 +32,7 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
 
 @click.command()
 @target_options
+@sandbox_option
 @compile_options
 @transformers_options
 @click.option(

@@ -136,5 +136,6 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         memory=False,
         prices=True,
         as_called=options["train"] is None,
+        sandboxed=options.get("sandbox") == "on",
         **{key: options[key] for key in same},
     )

@@ -18,6 +18,7 @@ from dynalyze.cli.options import (
     compile_options,
     observation_of,
     report_options,
+    sandbox_option,
     seconds_option,
     target_of,
     target_options,
@@ -31,6 +32,7 @@ _UNFIXED = "unfixed"
 
 @click.command()
 @target_options
+@sandbox_option
 @compile_options
 @transformers_options
 @report_options

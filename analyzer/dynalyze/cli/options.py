@@ -67,6 +67,12 @@ vary_inputs_option = seconds_option(
 
 redact_option = click.option("--redact", is_flag=True, help="Leave home folder, user and host names out.")
 
+sandbox_option = click.option(
+    "--sandbox", type=click.Choice(("auto", "on", "off")), default="auto", show_default=True,
+    help="Where the program is run again: in a sandbox that nothing leaves; on: its calls too, effects and all.",
+)  # fmt: skip
+"""For commands that run a program, or its calls, more than once."""
+
 target_options = _all(
     click.argument("target", required=False),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
@@ -208,7 +214,8 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
     options = CompileOptions(**compiling, given=given_compile_options(context))
     return Observation(
         target, options, timeout=given["timeout"], python=given["python"], quiet=given["quiet_target"],
-        command=tuple(sys.argv[1:]), allow_effects=given["allow_effects"], **more,
+        command=tuple(sys.argv[1:]), allow_effects=given["allow_effects"] or given.get("sandbox") == "on",
+        sandbox=given.get("sandbox", "auto"), **more,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from dynalyze.cli.options import (
     compile_options,
     count_option,
     observation_of,
+    sandbox_option,
     seconds_option,
     shown_options,
     target_options,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
+@sandbox_option
 @compile_options
 @transformers_options
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")

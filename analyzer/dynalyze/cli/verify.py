@@ -14,6 +14,7 @@ from dynalyze.cli.options import (
     compile_options,
     observation_of,
     report_options,
+    sandbox_option,
     seconds_option,
     target_of,
     target_options,
@@ -29,6 +30,7 @@ _PATCHES = (".patch", ".diff")
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @target_options
+@sandbox_option
 @compile_options
 @transformers_options
 @report_options

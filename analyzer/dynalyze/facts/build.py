@@ -33,7 +33,7 @@ from dynalyze.facts.why_not_compiled import (
     target_model,
     why_never_compiled,
 )
-from dynalyze.report import Candidate, Capture, Outcome, Process, Report, Target
+from dynalyze.report import Candidate, Capture, Location, Outcome, OutsideEffect, Process, Report, Target
 
 EndReason = Literal["ended", "timed_out", "interrupted", "stopped_early"]
 _MOST_ERRORS = 20
@@ -202,6 +202,11 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
     started, built = run.last(events.ObjectStarted), run.last(events.ModelBuilt)
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
     capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, events.Lost)][:_MOST_ERRORS]
+    capture.outside_effects = [
+        OutsideEffect(e.what, e.target, Location(e.file, e.line, function=e.function) if e.file else None)
+        for _, e in run.all()
+        if isinstance(e, events.OutsideEffect)
+    ]
     if compiled_in_place(run):
         capture.mode = "in_place"
         capture.recorded_calls = sum(row.calls or 0 for row in called if row.compiled)

@@ -140,7 +140,9 @@ class Road:
 
     def _pool(self, *, untimed: bool = False) -> WorkerPool:
         streams = Streams(self._plan.label, quiet=self._plan.quiet, once=True)
-        return WorkerPool(streams, self._plan.timeout, python=self._plan.python, untimed=untimed)
+        return WorkerPool(
+            streams, self._plan.timeout, python=self._plan.python, untimed=untimed, sandboxed=self._plan.sandboxed
+        )
 
     def _within(self, pool: WorkerPool, then: Callable[[Prover, Baseline], Fixing]) -> Fixing:
         report, fixed = self._report, self._report.fixed

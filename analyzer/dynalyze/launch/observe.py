@@ -26,7 +26,7 @@ from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.question import START
 from dynalyze.launch.run import run
-from dynalyze.launch.sandbox import Isolation, command_in_sandbox
+from dynalyze.launch.sandbox import Again, Isolation, Wanted, command_in_sandbox, how_to_run_again
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable
@@ -45,9 +45,10 @@ class Observation:
     which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None. `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls that do something to the outside may
-    be made again. `isolation` says whether anything that it does gets there, and `keep` are folders of ours that it
-    writes to in a sandbox as well.
+    where it is None. `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
+    that do something to the outside may be made again. `isolation` says whether anything that the program does gets
+    there, `sandbox` what is asked for of further runs, and `keep` are folders of ours that it writes to in a sandbox as
+    well.
     """
 
     target: TargetSpec
@@ -67,8 +68,17 @@ class Observation:
     folder: str | None = None
     regions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     allow_effects: bool = False
+    sandbox: Wanted = "auto"
     isolation: Isolation = "open"
     keep: Sequence[str] = ()
+
+    def again(self, first: Report) -> Again:
+        """How the target may be run once more, after this first run of it. Raises UsageError where that is not as asked
+        for.
+        """
+        if self.target.asked is not None:  # What transformers reads and keeps to build a model is no program's doing.
+            return Again()
+        return how_to_run_again(first.capture.outside_effects, self.sandbox, allow_effects=self.allow_effects)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.capture.events import OutsideEffect
-from dynalyze.capture.side_effects import HINT, SideEffect
+from dynalyze.capture.side_effects import HINT
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch import sandbox_init
+from dynalyze.report import OutsideEffect
 from dynalyze.text.errors import UsageError
 
 Isolation = Literal["open", "refuse", "sandbox"]
@@ -48,8 +48,7 @@ def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_
     if wanted != "off" and not why_no_sandbox():
         return Again("sandbox")
     if effects:
-        effect = SideEffect(**{each.name: getattr(effects[0], each.name) for each in fields(SideEffect)})
-        return Again(reason=f"it is not run again, since {effect}; {HINT}")
+        return Again(reason=f"it is not run again: {effects[0]}; {HINT}")
     return Again("refuse")
 
 

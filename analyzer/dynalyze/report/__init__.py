@@ -6,6 +6,7 @@ which it first happened. Unknown fields are ignored on reading, so a newer repor
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -427,6 +428,26 @@ class Finding(msgspec.Struct):
     fingerprint: Word = ""
 
 
+class OutsideEffect(msgspec.Struct):
+    """What a line of the program did to the world outside of its process: `action` ("opens", "connects to", ...) and to
+    what. Each is listed once, however often it happened.
+    """
+
+    action: Word
+    target: Argument
+    location: Location | None = None
+
+    def __str__(self) -> str:
+        """In one line: `note` (m.py:6) opens rows.db."""
+        place = self.location
+        if place is None:
+            return f"its code {self.action} {self.target}"
+        line = f"{Path(place.file).name}:{place.line}"
+        return (
+            f"{f'`{place.function}` ({line})' if place.function.isidentifier() else line} {self.action} {self.target}"
+        )
+
+
 class Capture(msgspec.Struct):
     """How far the recording can be trusted: what was lost, and how the calls came about.
 
@@ -443,6 +464,7 @@ class Capture(msgspec.Struct):
     )
     recorded_calls: int = 0
     replayed_calls: int = 0
+    outside_effects: list[OutsideEffect] = []
     notes: list[Message] = []
 
 

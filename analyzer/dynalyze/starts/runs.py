@@ -16,6 +16,7 @@ from dynalyze.launch.observe import Observation, observed
 from dynalyze.launch.run import NOTHING_REMOTE, cache_variables
 from dynalyze.report import Report
 from dynalyze.report.caches import CacheComparison, Caches, CacheUse, Move, Start, UsedCache, Way
+from dynalyze.text.errors import UsageError
 from dynalyze.words import caches as words
 
 Progress = Callable[[str], None]
@@ -66,6 +67,7 @@ def run_twice(observation: Observation, say: Progress) -> CacheComparison:
         cold = _run(observation, folder / "cache")
         if (why_not := _not_to_compare(cold)) is not None:
             return why_not
+        observation = _again(observation, cold, folder)
         say("second start, with the caches of the first")
         return _compared(cold, _run(observation, folder / "cache"), shared=True)
 
@@ -80,6 +82,7 @@ def run_elsewhere(observation: Observation, say: Progress) -> CacheComparison:
         cold = _run(replace(observation, settings=_SAVE.format(file=str(place.artifacts))), place.cache)
         if (why_not := _not_to_compare(cold)) is not None:
             return why_not
+        observation = _again(observation, cold, folder)
         place.cache.rename(place.kept)
         second: Report | None = None
         moves = []
@@ -197,6 +200,14 @@ def _files(folder: Path, most: int) -> Iterator[Path]:
                 return
             if (path := Path(root, name)).is_file():
                 yield path
+
+
+def _again(observation: Observation, first: Report, folder: Path) -> Observation:
+    """For the starts after the first. Raises UsageError where there may be none."""
+    again = observation.again(first)
+    if again.reason:
+        raise UsageError(f"a second start would repeat what the first one did: {again.reason}")
+    return replace(observation, isolation=again.isolation, keep=[str(folder)])
 
 
 def _run(observation: Observation, cache: Path) -> Report:

@@ -22,6 +22,7 @@ from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.interrupts import first_signal
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.run import cache_variables
+from dynalyze.launch.sandbox import Again
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.measurements import Pair
@@ -65,8 +66,12 @@ def upgrade(
         def start(side: _Side, number: int) -> None:
             say(f"run {number} under {side.torch or side.python}")
             switches = {**observation.switches, **cache_variables(folder / f"caches{number}")}
+            again = Again() if number == 1 else observation.again(sides[0].reports[0])
+            if again.reason:
+                raise UsageError(f"{observation.target.spec} cannot be compared: {again.reason}")
             asked = replace(
                 observation, python=side.python, switches=switches, bundle=plan is not None and not side.reports,
+                isolation=again.isolation, keep=[str(folder)],
             )  # fmt: skip
             try:
                 seen = stack.enter_context(observed(asked))
@@ -87,7 +92,7 @@ def upgrade(
         measured = Measured()
         notes: list[str] = []
         if both and plan is not None and first_signal() is None:
-            measured, notes = _measured(sides, observation, plan, folder, say)
+            measured, notes = _measured(sides, observation, plan, say)
         return _told(sides, measured, show, notes), [side.reports[0] for side in sides]
 
 
@@ -133,7 +138,7 @@ def _told(sides: Sequence[_Side], measured: Measured, show: Show, notes: list[st
 
 
 def _measured(
-    sides: Sequence[_Side], observation: Observation, plan: Plan, folder: Path, say: Progress
+    sides: Sequence[_Side], observation: Observation, plan: Plan, say: Progress
 ) -> tuple[Measured, list[str]]:
     """Speed, memory and outputs of what both compiled, and notes on what could not be measured."""
     plans = []
@@ -145,8 +150,8 @@ def _measured(
         plans.append(ready)
     streams = Streams(plans[0].label, quiet=plan.quiet, once=True)
     found, notes = Measured(), []
-    with WorkerPool(streams, plan.timeout, plans[0].total, python=sides[0].python) as pool:
-        turns = _Turns(pool, plans, [side.python for side in sides], folder)
+    with WorkerPool(streams, plan.timeout, plans[0].total, python=sides[0].python, sandboxed=plan.sandboxed) as pool:
+        turns = _Turns(pool, plans, [side.python for side in sides])
         steps: tuple[tuple[str, Callable[[Measured], None]], ...] = (
             ("memory", turns.memory), ("speed", turns.speed), ("outputs", turns.outputs),
         )  # fmt: skip
@@ -165,10 +170,10 @@ def _measured(
 class _Turns:
     """The processes of both interpreters, which make the calls that each has recorded, or build the model anew."""
 
-    def __init__(self, pool: WorkerPool, plans: Sequence[Plan], pythons: Sequence[str], folder: Path) -> None:
+    def __init__(self, pool: WorkerPool, plans: Sequence[Plan], pythons: Sequence[str]) -> None:
         self._pool = pool
         self._plan = plans[0]
-        self._file = str(folder / "values.pt")
+        self._file = str(pool.folder / "values.pt")
         self._random = random.Random(plans[0].seed)
         self._arms = [
             Arm(worker_request(each, each.works[0], _configuration(each)), pool.empty_caches(), python)

@@ -1,0 +1,124 @@
+"""What a program does to the outside happens once: whatever makes calls again refuses it before it happens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from effects import EFFECTS, HARMLESS
+
+_CONTAINED = Path(__file__).with_name("contained.py")
+_NATIVE = {"torch.jit.save", "a tensor in a shared file"}
+"""No event of Python's tells of these: the kernel refuses them, and what they raise says so."""
+
+_SILENT = {"libc"}
+"""The kernel refuses it, and the program does not look at what came of it."""
+
+
+class Server:
+    """Counts what reaches a port of this machine, by TCP and by UDP."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._tcp = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._tcp.getsockname()[1]
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.bind(("127.0.0.1", self.port))
+        for serve in (self._serve_tcp, self._serve_udp):
+            threading.Thread(target=serve, daemon=True).start()
+
+    def _serve_tcp(self) -> None:
+        while True:
+            try:
+                connection, _ = self._tcp.accept()
+            except OSError:
+                return
+            self.count += 1
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    def _serve_udp(self) -> None:
+        while True:
+            try:
+                self._udp.recv(4096)
+            except OSError:
+                return
+            self.count += 1
+
+    def close(self) -> None:
+        for each in (self._tcp, self._udp):
+            each.close()
+
+
+@contextmanager
+def counting() -> Iterator[Server]:
+    server = Server()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def tree_of(folder: Path) -> dict[str, str]:
+    """Everything below a folder that can be seen to change: modes, owners, times, contents and links."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        known = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
+        when = known.st_mtime_ns if path.is_file() else 0
+        found[str(path.relative_to(folder))] = f"{known.st_mode:o} {known.st_uid} {when} {content}"
+    return found
+
+
+def tried(tmp_path: Path, sources: dict[str, str], port: int) -> dict[str, tuple[str | None, str]]:
+    """What became of each in a contained process: the effect that was refused, and what was raised else."""
+    work, run = tmp_path / "work", tmp_path / "run"
+    for folder in (work / "empty", work / "full"):
+        folder.mkdir(parents=True)
+    run.mkdir()
+    (work / "full" / "a").write_text("a")
+    (work / "kept.txt").write_text("kept")
+    (work / "this_is_imported.py").write_text("VALUE = 1\n")
+    (run / "asked.json").write_text(json.dumps({"port": port, "sources": sources}))
+    environment = {**os.environ, "PYTHONPATH": str(work)}
+    before = tree_of(work)
+    ended = subprocess.run(
+        [sys.executable, str(_CONTAINED), str(run)], cwd=work, env=environment, capture_output=True, text=True
+    )
+    assert tree_of(work) == before
+    lines = (run / "out.json").read_text().splitlines()
+    assert len(lines) == len(sources), ended.stderr
+    return {name: (effect, said) for name, effect, said in map(json.loads, lines)}
+
+
+def test_fifty_ways_to_the_outside_are_refused_before_they_happen(tmp_path: Path) -> None:
+    signals: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: signals.append(number))
+    try:
+        with counting() as server:
+            found = tried(tmp_path, EFFECTS, server.port)
+            assert server.count == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not signals
+    by_kernel = {name for name, (effect, said) in found.items() if effect is None and said.startswith("native: ")}
+    assert by_kernel == _NATIVE
+    assert {name for name, (effect, said) in found.items() if effect is None} == _NATIVE | _SILENT
+    told = {name: effect for name, (effect, _) in found.items() if effect is not None}
+    assert told["open to write"] == "program.py:1 opens new.txt"
+    assert "127.0.0.1" in str(told["a connection"])
+
+
+def test_what_leaves_no_mark_is_let_through(tmp_path: Path) -> None:
+    found = tried(tmp_path, HARMLESS, 9)
+    assert {name: each for name, each in found.items() if each != (None, "")} == {}
