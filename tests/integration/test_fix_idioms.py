@@ -74,7 +74,7 @@ DROPPED = """
             if self.training and {draw} < self.p:
                 continue
             x = torch.relu(layer(x))
-        return x
+        return self.fc(x)
 """
 SIZES = {"capture_dynamic_output_shape_ops": True}
 LEAF = f"{HEAD}\n\ndef f(x):\n    loss = torch.tensor(0., requires_grad=True)\n    return loss + x.square().mean()\n"
@@ -85,7 +85,7 @@ HOLD: dict[str, tuple[str, str, bool, dict[str, object], list[str]]] = {
     "experts-by-rows": (experts(ROWS), BATCH, False, SIZES, ["-continue"]),
     "experts-added": (experts(ADDED), BATCH, True, SIZES, ["-continue"]),
     "experts-by-mask": (experts(MASK), BATCH, False, SIZES, ["-continue", "-any()"]),
-    "dropped-by-torch": (net(DROPPED.format(draw="torch.rand(())")), BATCH, True, {}, ["torch.cond("]),
+    "dropped-by-torch": (net(DROPPED.format(draw="torch.rand(())")), GRADIENT, True, {}, ["torch.cond("]),
     "leaf": (LEAF, GRADIENT, True, {}, ["loss = torch.tensor(0.)"]),
     "new-name-in-while": (HEAD + LOOP.format(returned="x + 0"), "(torch.randn(6, 4) * 5,)", False, {}, ["while_loop"]),
     "int-overflow": (
