@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import types
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -70,6 +71,7 @@ def _imported(path: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # torch.cond in eager imports what it calls.
     spec.loader.exec_module(module)
     return module
 

@@ -26,9 +26,8 @@ torch = pytest.importorskip("torch")
 
 MENDED = (
     "boolean-mask-sum", "boolean-mask", "conditional-update", "data-dependent-if", "data-dependent-raise",
-    "data-dependent-result", "data-dependent-slice", "data-dependent-while", "masked-copy", "masked-update",
+    "data-dependent-result", "data-dependent-while", "masked-copy", "masked-update",
     "overflow-clamp", "tensor-assert", "tensor-index-of-list", "tensor-item", "tensor-range",
-    "tensor-through-numpy", "tensor-tolist",
 )  # fmt: skip
 
 

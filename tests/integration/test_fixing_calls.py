@@ -17,13 +17,13 @@ pytestmark = pytest.mark.skipif(
 # Without those whose cause is another one's too.
 ENDED = {
     "autograd-grad": "setting", "backward-hook": "setting", "break-in-context": "eager-only",
-    "break-in-generator": "eager-only", "c-extension": "constant-result", "clock": "eager-only",
+    "break-in-generator": "eager-only", "clock": "eager-only",
     "context-manager": "eager-only-context", "data-dependent-size": "setting", "debugger": "eager-only",
-    "deepcopy": "clone", "disabled-function": "not-disabled", "disabling-call": "not-disabled-here",
-    "explicit-break": "no-asked-break", "hash-digest": "constant-result", "logger": "eager-only",
-    "logger-once": "eager-only", "operating-system": "constant-result", "print": "eager-only",
+    "disabled-function": "not-disabled", "disabling-call": "not-disabled-here",
+    "explicit-break": "no-asked-break", "logger": "eager-only",
+    "logger-once": "eager-only", "print": "eager-only",
     "progress-bar": "no-progress-bar", "reconstruction": "eager-only-context", "recurrent-layer": "setting",
-    "serialization": "constant-result", "unique": "setting", "warning": "eager-only",
+    "unique": "setting", "warning": "eager-only",
 }  # fmt: skip
 # The change of these recipes does something else: it draws other numbers, leaves a lock to the caller, copies an input.
 NOT_EQUAL = ("lock", "numpy-random", "python-random", "random-seed", "requires-grad", "sort-key", "tensor-text",

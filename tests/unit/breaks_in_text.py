@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+from rewriting_cases import private_names_in
+
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.sites import Proposal, Site, Value
 from dynalyze.report import GraphBreak, Location
@@ -23,7 +25,9 @@ def proposed(source: str, gb_type: str = "", **values: Value) -> list[Proposal]:
     line = next(number for number, each in enumerate(text.splitlines(), 1) if "# here" in each)
     place = Location(FILE, line)
     broken = GraphBreak(id="b1", gb_id=None, gb_type=gb_type, effect="split", location=place, stack=[place])
-    return list(proposals(Site(broken, text, line, {name.replace("__", "."): each for name, each in values.items()})))
+    found = list(proposals(Site(broken, text, line, {name.replace("__", "."): each for name, each in values.items()})))
+    assert not [each for proposal in found for each in private_names_in(text, proposal)]
+    return found
 
 
 def rewritten(source: str, rewrite: str, gb_type: str = "", **values: Value) -> str:

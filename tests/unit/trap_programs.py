@@ -206,7 +206,7 @@ WRONG: dict[str, Change] = {
         "return torch.cond(x.sum() == 12345, lambda x: x + 2, lambda x: x * 2, (x,))", sides=("return x + 1",)),
     "check-of-the-contrary": change(
         "if x.sum() == 12345:\n    raise ValueError('odd')",
-        "if torch.compiler.is_compiling():\n    torch._assert_async(x.abs().sum() >= 0, 'odd')\n"
+        "if torch.compiler.is_compiling():\n    assert x.abs().sum() >= 0, 'odd'\n"
         "elif x.sum() == 12345:\n    raise ValueError('odd')", around="{}\nreturn x * 2", loses=("raises",),
         sides=("raise ValueError",)),
     "check-dropped": change("if x.abs().max() > 1000:\n    raise ValueError('large')", "pass",
@@ -259,7 +259,7 @@ RIGHT: dict[str, Change] = {
         around="{}\nreturn y", sides=("y = x + 1",)),
     "check": change(
         "if x.sum() == 12345:\n    raise ValueError('odd')",
-        "if torch.compiler.is_compiling():\n    torch._assert_async(torch.logical_not(x.sum() == 12345), 'odd')\n"
+        "if torch.compiler.is_compiling():\n    assert torch.logical_not(x.sum() == 12345), 'odd'\n"
         "elif x.sum() == 12345:\n    raise ValueError('odd')", around="{}\nreturn x * 2", loses=("raises",),
         sides=("raise ValueError",)),
     "cond": change(_IF, "return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))"),

@@ -17,6 +17,7 @@ from dynalyze.fix.attempts import Attempt, State, read_text
 from dynalyze.fix.lines import line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import proposals
+from dynalyze.fix.rewriting.kept import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.report import GraphBreak, Location
@@ -38,6 +39,7 @@ _RAISES = "traced, the program's own calls: raises"
 _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
+_KEPT = "Nothing: the number that is read is kept in Python"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
 """Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
@@ -74,17 +76,23 @@ class Search:
         self._kinds: tuple[FixKind, ...] = _ALL
         self._refused: set[tuple[int, str, str]] = set()
         self._open: dict[int, State] = {}
+        self._kept: dict[int, str] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
         """Try to end each of these breaks; what is proved is kept for the next ones, and what a later one may have made
         possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
         program pays for it everywhere.
         """
+        for broken in wanted:
+            sites = [self._site(self.state, broken, place) for place in _places(broken)]
+            if reason := next(filter(None, (kept_in_python(each) for each in sites if each is not None)), ""):
+                self._kept[id(broken)] = reason
+                yield Attempt(broken, self.state, title=_KEPT, reason=reason)
         for kinds, what in ((_SOURCE, ""), (_SOURCE, _AGAIN), (_ALL, ", with settings")):
             self._kinds = kinds
             for number, broken in enumerate(wanted, 1):
                 there = self._find(self.state, broken)
-                if there is None or self._out_of_time:
+                if there is None or self._out_of_time or id(broken) in self._kept:
                     continue  # An earlier fix ended it too, or nobody can tell any more.
                 if what == _AGAIN and self._open.get(id(broken), self.state) is self.state:
                     continue
@@ -213,6 +221,9 @@ class Search:
         new = _with(state, proposal)
         attempt.proposed = new
         tried = self._prover.prove(new.texts, new.settings)
+        if proposal.uncompared:
+            attempt.status, attempt.reason = "suggested", proposal.uncompared
+            return None
         if tried.after is None:
             attempt.status = "suggested" if not tried.proof or tried.proof.get("problem") else "rejected"
             attempt.reason = tried.problem
@@ -251,7 +262,8 @@ class Search:
     def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
         for proposal in self._all_proposals(state, broken):
             kind: FixKind = "setting" if proposal.settings else "source"
-            if kind in self._kinds:
+            # A setting is one for the whole program: what is kept in Python would be read in compiled code with it.
+            if kind in self._kinds and not (self._kept and READS_VALUES.keys() & proposal.settings.keys()):
                 yield kind, proposal
 
     def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:

@@ -48,7 +48,8 @@ class Proposal:
     """A change that might end a break: `source`, the whole new text of `file`, with those of `others`, or `settings`.
     `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
     "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
-    `fault` is the error by which a rewriter ended; then there is no change.
+    `uncompared` says why what it does cannot be compared: then it is suggested at most. `fault` is the error by which a
+    rewriter ended; then there is no change.
     """
 
     rewrite: str
@@ -59,6 +60,7 @@ class Proposal:
     settings: dict[str, object] = field(default_factory=dict)
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
+    uncompared: str = ""
     fault: str = ""
 
 
@@ -271,11 +273,20 @@ class Replacer(cst.CSTTransformer):
 
 
 def with_top(text: str, top: str) -> str:
-    """A file with these lines below its imports at the top, where they are not there yet."""
+    """A file with these lines below its imports at the top, where they are not there yet; an import stands above those
+    from the same package.
+    """
     if f"\n{top}" in f"\n{text}":
         return text
-    last = 0
-    for each in ast.parse(text).body:
+    imported, _, rest = top.partition("\n")
+    last, body = 0, ast.parse(text).body
+    for each in body:
+        from_same = isinstance(each, ast.ImportFrom) and not each.level and each.module is not None
+        if from_same and imported == f"import {each.module.partition('.')[0]}":  # type: ignore[attr-defined]
+            lines = text.splitlines(keepends=True)
+            text = "".join([*lines[: each.lineno - 1], f"{imported}\n", *lines[each.lineno - 1 :]])
+            return with_top(text, rest) if rest else text
+    for each in body:
         is_text = isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
         if isinstance(each, ast.Import | ast.ImportFrom) or (is_text and not last):
             last = each.end_lineno or each.lineno

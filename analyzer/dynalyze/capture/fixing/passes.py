@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import types
 from collections.abc import Callable, Mapping
@@ -160,13 +161,22 @@ class _Capture(OutputCapture):
 
     def _differentiate(self, prefix: str, outputs: Any, inputs: dict[str, torch.Tensor]) -> None:
         self._own_names = {**self._own_names, **getattr(self._drawn, "names", {})}
-        if self._train:
-            super()._differentiate(prefix, outputs, inputs)
-            return
         try:
             super()._differentiate(prefix, outputs, inputs)
-        except Exception as error:  # The program does not go backward itself.
+        except Exception as error:
+            if self._train:
+                raise
             self._found.values[f"call {self._made}: backward"] = f"raises {type(error).__name__}"
+        for name in list(self._unowned):
+            if not self._is_reached(self._unowned[name]):
+                self._run.tensors.pop((self._step, "gradient", prefix + name), None)
+
+    def _is_reached(self, leaf: torch.Tensor) -> bool:
+        """Whether anything of the program still holds a leaf, so that its gradient can be asked for: not where a
+        function made it for itself, as `torch.tensor(0.0, requires_grad=True)` that a loss is added to.
+        """
+        holders = (each for each in gc.get_referrers(leaf) if each is not self._unowned)
+        return any(not isinstance(each, types.FrameType) for each in holders)
 
 
 def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from dynalyze.capture.fixing.swap import SourceChange
 
-_CHOOSING = ("where", "cond", "_assert_async")
+_CHOOSING = ("where", "cond")
 _Edit = tuple[ast.expr, str, str]
 """An expression, and what to write before and after it."""
 
@@ -24,14 +24,14 @@ def turned(change: SourceChange, lines: set[int]) -> Iterator[tuple[str, str]]:
     old, new = ast.parse(change.old), ast.parse(change.new)
     branches = list(dict.fromkeys(each for each in _branches(old) if lines & {*_sides(old, each)}))
     before = Counter(ast.dump(each) for each in _choices(old))
-    choices = [each for each in _choices(new) if ast.dump(each) not in before]
-    conditions = {ast.dump(each.args[0]) for each in choices}
+    choices = {each: asked for each, asked in _choices(new).items() if ast.dump(each) not in before}
+    conditions = {ast.dump(each) for each in choices.values()}
     if len(branches) != 1 or len(conditions) != 1:
         return
     test = branches[0].test
     kept = [each.test for each in _branches(new) if ast.dump(each.test) == ast.dump(test)]
     for part, same in _parts(test, kept):
-        edits: list[_Edit] = [(each.args[0], f"{_root(each)}.logical_not(", ")") for each in choices]
+        edits: list[_Edit] = [(each, "(~(", "))") for each in choices.values()]
         edits += [(each, "(not (", "))") for each in same]
         yield _written(change.old, [(part, "(not (", "))")]), _written(change.new, edits)
 
@@ -54,18 +54,14 @@ def _sides(tree: ast.AST, branch: ast.If | ast.IfExp) -> Iterator[int]:
                 yield block[block.index(branch) + 1].lineno
 
 
-def _choices(tree: ast.AST) -> list[ast.Call]:
-    """Calls of torch that choose by their first argument."""
-    return [
-        each for each in ast.walk(tree)
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _CHOOSING
-        and isinstance(each.func.value, ast.Name) and each.args
-    ]  # fmt: skip
-
-
-def _root(call: ast.Call) -> str:
-    assert isinstance(call.func, ast.Attribute)
-    return ast.unparse(call.func.value)
+def _choices(tree: ast.AST) -> dict[ast.AST, ast.expr]:
+    """Calls of torch that choose by their first argument, and assertions, each with its condition."""
+    found: dict[ast.AST, ast.expr] = {each: each.test for each in ast.walk(tree) if isinstance(each, ast.Assert)}
+    for each in ast.walk(tree):
+        function = each.func if isinstance(each, ast.Call) and each.args else None
+        if isinstance(function, ast.Attribute) and function.attr in _CHOOSING and isinstance(function.value, ast.Name):
+            found[each] = each.args[0]  # type: ignore[attr-defined]
+    return found
 
 
 def _parts(test: ast.expr, kept: list[ast.expr]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:

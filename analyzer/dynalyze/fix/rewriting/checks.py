@@ -17,15 +17,17 @@ _CHECKS = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operat
            "Failed to trace builtin operator", "Attempted to call function marked as skipped")  # fmt: skip
 
 
-@rewriter("assert-async", *_CHECKS, rank=12)
-def raise_asynchronously(site: Site) -> Iterator[Proposal]:
-    """`if bad: raise E(...)`, `assert good`: `torch._assert_async(good)` in compiled code."""
+@rewriter("assert-in-graph", *_CHECKS, rank=12)
+def raise_in_graph(site: Site) -> Iterator[Proposal]:
+    """`if bad: raise E(...)`, `assert good`: in compiled code an `assert` of a tensor, with a constant message, which
+    torch checks in the graph.
+    """
     found = _check(site)
     if found is None:
         return
     holds, static, message = found
     torch = torch_name(site)
-    check = f"{torch}._assert_async({holds}, {message!r})"
+    check = f"assert {holds}, {message!r}"
     if static is not None:
         check = f"if {static}:\n        {check}"
     (new,) = statements_of(f"if {torch}.compiler.is_compiling():\n    {check}\nelse:\n    pass\n")

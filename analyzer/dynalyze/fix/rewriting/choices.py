@@ -246,5 +246,35 @@ def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:
     )
 
 
+def bound_before(site: Site, statement: cst.BaseStatement, name: str) -> bool:
+    """Whether a variable has a value before a statement, whichever way leads there: it is an argument, or one of the
+    statements above assigns it, in this block or one around it. What a loop assigns further down does not count.
+    """
+    if name in _parameters(site):
+        return True
+    inner: cst.CSTNode = statement
+    while (outer := site.parents.get(inner)) is not None:
+        if isinstance(outer, cst.For) and name in names_of(outer.target):
+            return True
+        if isinstance(outer, cst.IndentedBlock):
+            before = list(outer.body)[: next(n for n, each in enumerate(outer.body) if each is inner)]
+            if any(_assigns(each, name) for each in before):
+                return True
+        inner = outer
+    return False
+
+
+def _assigns(statement: cst.CSTNode, name: str) -> bool:
+    """Whether a statement gives a variable a value, whatever way it takes."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return any(name in (targets_of(small) or ()) for small in statement.body)
+    if isinstance(statement, cst.If) and statement.orelse is not None:
+        sides = [statement.body, statement.orelse if isinstance(statement.orelse, cst.If) else statement.orelse.body]
+        return all(_assigns(each, name) for each in sides)
+    if isinstance(statement, cst.With):
+        return _assigns(statement.body, name)
+    return isinstance(statement, cst.IndentedBlock) and any(_assigns(each, name) for each in statement.body)
+
+
 def _is_target(site: Site, node: cst.Name) -> bool:
     return isinstance(site.parents[node], cst.AssignTarget | cst.Param)

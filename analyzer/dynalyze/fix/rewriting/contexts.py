@@ -8,10 +8,9 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.rewriting.constants import top_names
 from dynalyze.fix.rewriting.effects import Told, guards
 from dynalyze.fix.rewriting.harmless import function_name, is_progress
-from dynalyze.fix.rewriting.syntax import called
+from dynalyze.fix.rewriting.syntax import called, top_names
 from dynalyze.fix.sites import Changes, Proposal, Site, walk, with_top
 
 _FOR_PEOPLE = ("warnings.catch_warnings", "contextlib.redirect_stdout", "contextlib.redirect_stderr",

@@ -9,6 +9,7 @@ from dynalyze.fix.rewriting.choices import (
     Statements,
     assigned_by,
     block_of,
+    bound_before,
     choice_of,
     otherwise_of,
     returns_in,
@@ -132,5 +133,9 @@ class Conds:
         known = self._site.values
         return [
             name for name in dict.fromkeys([*read, *choice.names])
-            if (name in known and known[name].kind == "tensor") or (name in made and name in assigned)
+            if (name in known and known[name].kind == "tensor" and (name not in assigned or self._is_bound(name)))
+            or (name in made and name in assigned)
         ]  # fmt: skip
+
+    def _is_bound(self, name: str) -> bool:
+        return bound_before(self._site, self._site.statement, name)

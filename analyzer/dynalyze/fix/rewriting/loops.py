@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.choices import Statements, assigned_by, block_of, out_of_place, used_after
+from dynalyze.fix.rewriting.choices import Statements, assigned_by, block_of, bound_before, out_of_place, used_after
 from dynalyze.fix.rewriting.conditions import (
     import_of_torch,
     looks_like_tensor,
@@ -90,9 +90,9 @@ def _carried(site: Site, loop: cst.While | cst.For) -> list[str] | None:
     if body is None or not names or not all(map(pure, body)):
         return None
     known = site.values
-    carried = [each for each in names if each in known and known[each].kind in ("tensor", "int")]
-    own = [each for each in names if each not in carried]
-    if any(each in known or used_after(site, each, loop) for each in own):
+    bound = [each for each in names if bound_before(site, loop, each)]
+    carried = [each for each in bound if each in known and known[each].kind in ("tensor", "int")]
+    if carried != bound or any(used_after(site, each, loop) for each in names if each not in bound):
         return None
     return carried
 

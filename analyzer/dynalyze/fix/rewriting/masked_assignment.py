@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.choices import block_of
-from dynalyze.fix.rewriting.conditions import import_of_torch, looks_like_tensor, torch_name, without_read
+from dynalyze.fix.rewriting.conditions import import_of_torch, looks_like_tensor, torch_name
 from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of, replaced
-from dynalyze.fix.rewriting.purity import UPDATES, elementwise, pure, total
-from dynalyze.fix.rewriting.syntax import called, number
+from dynalyze.fix.rewriting.purity import UPDATES, elementwise, total
+from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 
@@ -67,53 +66,6 @@ def index_with_mask(site: Site) -> Iterator[Proposal]:
             changes[call] = asked if boolean else cst.parse_expression(f"({site.code(asked)}) != 0")
     if changes:
         yield Proposal("", "Index with the condition itself", site.with_nodes({**changes}))
-
-
-@rewriter("unguarded-mask", *MASKED, rank=19)
-def without_guard(site: Site) -> Iterator[Proposal]:
-    """`if mask.any(): x[mask] = ...`: without the condition, since nothing happens where the mask never holds."""
-    statement = site.statement
-    if not isinstance(statement, cst.If) or statement.orelse is not None:
-        return
-    body = block_of(statement.body)
-    mask = _asked_for_any(site, statement.test)
-    if body is None or mask is None or not all(_only_where(site, each, mask) for each in body):
-        return
-    yield Proposal(
-        "", "Assign through the mask always: nothing happens where it holds nowhere", site.with_statement(*body)
-    )
-
-
-def _asked_for_any(site: Site, test: cst.BaseExpression) -> str | None:
-    """`mask` of `mask.any()`, `torch.any(mask)` and `mask.sum() > 0`, as source."""
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        above = isinstance(test.comparisons[0].operator, cst.GreaterThan | cst.NotEqual)
-        if not above or number(test.comparisons[0].comparator) != 0:
-            return None
-        call, wanted = without_read(test.left), "sum"
-    else:
-        call, wanted = without_read(test), "any"
-    if not isinstance(call, cst.Call) or called(call) != wanted or not isinstance(call.func, cst.Attribute):
-        return None
-    mask = call.args[0].value if len(call.args) == 1 else call.func.value
-    return site.code(mask) if len(call.args) < 2 and is_boolean(site, mask) else None
-
-
-def _only_where(site: Site, statement: cst.BaseStatement, mask: str) -> bool:
-    """Whether a statement assigns through the mask and does nothing else, where it holds nowhere."""
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1 or not pure(statement):
-        return False
-    only = statement.body[0]
-    if not isinstance(only, cst.Assign | cst.AugAssign):
-        return False
-    target = only.targets[0].target if isinstance(only, cst.Assign) and len(only.targets) == 1 else None
-    target = only.target if isinstance(only, cst.AugAssign) else target
-    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
-        return False
-    index = target.slice[0].slice
-    calls = [called(each) for each in walk(only.value) if isinstance(each, cst.Call)]
-    raising = {"max", "min", "argmax", "argmin", "item", "median", "amax", "amin", "stack", "cat", "quantile"}
-    return isinstance(index, cst.Index) and site.code(index.value) == mask and not raising & set(calls)
 
 
 def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
