@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from dynalyze.capture.numbers_of_python import SETTING
 from dynalyze.capture.regions import Instead
@@ -12,6 +11,7 @@ from dynalyze.fix.callers import CallingLines
 from dynalyze.fix.patches import is_library
 from dynalyze.fix.proof import Compiled
 from dynalyze.fix.settings import numbers_of
+from dynalyze.fix.source_files import Originals
 from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import Evidence, FixKind, FixStatus
 
@@ -52,16 +52,8 @@ class Attempt:
     ends: list[GraphBreak] = field(default_factory=list)
 
 
-def read_text(file: str) -> str | None:
-    """A file of Python; None where it cannot be read."""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
 def giving_numbers(
-    attempts: Sequence[Attempt], state: State, calling: CallingLines, originals: dict[str, str]
+    attempts: Sequence[Attempt], state: State, calling: CallingLines, originals: Originals
 ) -> tuple[list[Attempt], State] | None:
     """The same where the program's own lines give numbers of Python to its model, in the place of a setting of ours;
     None where nothing needs them, or the lines do not show how. Their files are added to `originals`.
@@ -69,10 +61,8 @@ def giving_numbers(
     if not numbers_of(state.settings):
         return None
     for file, _ in calling.places:
-        text = originals.get(file) or read_text(file)
-        if text is None or is_library(file):
+        if is_library(file) or originals.read(file) is None:
             return None
-        originals[file] = text
     whole = _in_calls(state, calling, originals)
     return None if whole is None else ([_attempt_in_calls(each, calling, originals) for each in attempts], whole)
 

@@ -19,8 +19,8 @@ from dynalyze.capture.regions import Instead
 from dynalyze.files.paths import working_folder
 from dynalyze.fix.attempts import Attempt, State, giving_numbers
 from dynalyze.fix.callers import CallingLines
-from dynalyze.fix.lines import line_before, unified
-from dynalyze.fix.patches import changed, is_library, name_of, patch_of
+from dynalyze.fix.lines import line_before
+from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
 from dynalyze.fix.proof import DRAWS, Baseline, Prover
 from dynalyze.fix.search import RAISES, Search, evidence_of, reason_against
 from dynalyze.fix.settings import as_python, numbers_of
@@ -274,7 +274,9 @@ class Road:
         last = {(id(each.broken), each.title): each for each in attempts}  # What was tried again counts as it was then.
         for number, each in enumerate(last.values(), 1):
             known = {**search.originals, **each.before.texts}  # With files that only a later change led to.
-            report.fixes.append(fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at))
+            report.fixes.append(
+                fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at, search.originals)
+            )
         fixed.kept = [each.id for each in report.fixes if each.status == "proved"]
         fixed.patch = patch_of(search.originals, search.state.texts, Path(root))
         fixed.setting = _lines_of(search.state, self._compiled_at)
@@ -342,9 +344,9 @@ class Road:
 
 def fix_of(
     name: str, attempt: Attempt, texts: Mapping[str, str], names: Mapping[int, str], root: Path,
-    compiled_at: Mapping[str, str],
+    compiled_at: Mapping[str, str], originals: Mapping[str, str],
 ) -> Fix:  # fmt: skip
-    """The record of what was tried for a break. `texts` are the files as they were before."""
+    """The record of what was tried for a break. `texts` are the files as they were before, `originals` as they are."""
     before, after = attempt.before, attempt.proposed
     less = after is not None and after.instead != before.instead
     files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
@@ -359,7 +361,7 @@ def fix_of(
         reason=attempt.reason,
         files=files,
         patch="" if after is None else "".join(
-            unified(texts[file], after.texts[file], name_of(file, root)) for file in files
+            patch_of_file(originals, file, texts[file], after.texts[file], root) for file in files
         ),
         setting="" if after is None else _lines_of(replace(
             after, settings={key: value for key, value in after.settings.items() if before.settings.get(key) != value},

@@ -15,13 +15,14 @@ import msgspec
 
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
-from dynalyze.fix.attempts import Attempt, State, read_text
+from dynalyze.fix.attempts import Attempt, State
 from dynalyze.fix.lines import line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
 from dynalyze.fix.settings import READS_VALUES, merged, numbers_for, numbers_of, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
+from dynalyze.fix.source_files import Originals
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
 
@@ -77,8 +78,7 @@ class Search:
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
-        prover.originals = {file: text for file in files if (text := read_text(file)) is not None}
-        self.originals = prover.originals
+        self.originals = prover.originals = Originals(files)
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
@@ -309,11 +309,8 @@ class Search:
 
     def _text(self, state: State, file: str) -> str | None:
         """A file as it is in a state; one that only a change has led to is read when it comes up."""
-        if file not in self.originals:
-            text = read_text(file)
-            if text is None:
-                return None
-            self.originals[file] = text
+        if self.originals.read(file) is None:
+            return None
         for each in (self.start, self.state, state):
             each.texts.setdefault(file, self.originals[file])
         return state.texts[file]

@@ -143,6 +143,16 @@ def fix_command(report: Report, about: Collection[str] | None = None) -> str:
     return command_line([*words[:at], *only, *words[at:]])
 
 
+def write_command(report: Report, fixed: Fixed) -> str:
+    """The command line that writes what was proved; "" where there is nothing to write, or it may not be written."""
+    words = report.command
+    at = words.index("--") if "--" in words else len(words)
+    of_source = any(each.kind == "source" or each.files for each in report.fixes if each.id in fixed.kept)
+    if fixed.given or not of_source or fixed.libraries or "--write" in words[:at]:
+        return ""
+    return command_line([*words[:at], "--write", *words[at:]])
+
+
 def _can_change(broken: GraphBreak) -> bool:
     """Whether the line is in a file that is not torch's own, and the program's first process came there."""
     file = broken.location.file

@@ -340,7 +340,8 @@ def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_pat
     nothing = Compiled([], Counts())
     proposed = State({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
     attempt = Attempt(broken(Path(one), 1, PRINT), State({one: "x = 1\n"}, {}, nothing), proposed=proposed)
-    told = fix_of("f1", attempt, {one: "x = 1\n", other: "y = 1\n"}, {}, tmp_path, {})
+    originals = {one: "x = 1\n", other: "y = 1\n"}
+    told = fix_of("f1", attempt, originals, {}, tmp_path, {}, originals)
     assert told.files == [one] and "-x = 1\n+x = 2\n" in told.patch
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from dynalyze.capture.source_lines import lines_of
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import called, torch_name
 from dynalyze.fix.rewriting.constants import top_names
@@ -39,7 +40,7 @@ def function_not_disabled(site: Site) -> Iterator[Proposal]:
         if found is None:
             continue
         function, decorator = found
-        lines = site.text.splitlines(keepends=True)
+        lines = lines_of(site.text)
         del lines[decorator.lineno - 1 : decorator.end_lineno]
         said = f", which was done because: {reason}" if (reason := _reason(decorator)) else ""
         yield Proposal("", f"Let `{function.name}` be compiled: no longer disabled{said}", "".join(lines))
@@ -78,7 +79,7 @@ def apply_without_jvp(site: Site) -> Iterator[Proposal]:
         if len(classes) != 1 or name in tops:
             continue
         chosen = cst.parse_expression(f"({name} if {torch}.compiler.is_compiling() else {of.value})")
-        lines = site.with_nodes({of: chosen}).splitlines(keepends=True)
+        lines = lines_of(site.with_nodes({of: chosen}))
         lines.insert(
             classes[0].end_lineno or 0, f"\n\nclass {name}({of.value}):\n    jvp = {torch}.autograd.Function.jvp\n"
         )
