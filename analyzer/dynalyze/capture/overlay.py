@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
 import linecache
 import os
 from collections.abc import Callable, Mapping
@@ -10,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.hooks import Patch
-from dynalyze.capture.source_texts import HELD
+from dynalyze.capture.source_lines import lines_of
+from dynalyze.capture.source_texts import HELD, as_bytes
 
 _texts: dict[str, bytes] = {}
 
 
 def put_over(changes: Mapping[str, str]) -> Callable[[], None]:
     """Let these files, by path, have these texts for whatever is imported or run from here on; returns what ends it."""
-    _texts.update((os.path.realpath(path), text.encode()) for path, text in changes.items())
+    _texts.update((os.path.realpath(path), as_bytes(text)) for path, text in changes.items())
     data, stats = (Patch(importlib.machinery.SourceFileLoader, name) for name in ("get_data", "path_stats"))
 
     def get_data(loader: Any, path: str) -> Any:
@@ -48,7 +50,7 @@ def read(path: str) -> bytes:
     if text is None:
         text = Path(path).read_bytes()
     else:
-        source = text.decode()
-        linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+        source = importlib.util.decode_source(text)
+        linecache.cache[path] = (len(source), None, lines_of(source), path)
     HELD.hold(path, text)
     return text

@@ -7,8 +7,10 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import sys
+import tokenize
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -68,6 +70,14 @@ class SourceTexts:
                 text = write(importlib.util.decode_source(source))
                 return SourceSeen(file=file, stamp=stamp, text=text, sha256=hashlib.sha256(source).hexdigest())
         return SourceSeen(file=file, stamp=stamp)
+
+
+def as_bytes(source: str) -> bytes:
+    """The bytes from which Python reads this text: a line at its top may name their encoding."""
+    with contextlib.suppress(SyntaxError, UnicodeEncodeError):
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source.encode()).readline)
+        return source.encode(encoding)
+    return source.encode()
 
 
 def _codes_of(file: str) -> list[types.CodeType]:

@@ -55,7 +55,7 @@ def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> Non
             raise UsageError(f"{option} and {other} both name {file}")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """As `write_whole_file`; a UsageError where it cannot be written."""
     try:
         write_whole_file(path, text)

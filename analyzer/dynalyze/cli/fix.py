@@ -11,7 +11,7 @@ import click
 
 from dynalyze.capture.notebook import SUFFIX
 from dynalyze.cli.explain import short_bench
-from dynalyze.cli.files import check_outputs, write_whole
+from dynalyze.cli.files import check_outputs, print_summary, write_whole
 from dynalyze.cli.options import (
     brief_option,
     check_fail_on,
@@ -24,6 +24,7 @@ from dynalyze.cli.options import (
     target_options,
     transformers_options,
 )
+from dynalyze.files.paths import working_folder
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
@@ -47,7 +48,12 @@ _UNFIXED = "unfixed"
 @click.option(
     "--override", metavar="FILE", help="Write changes of installed packages as a module that your program can import."
 )
-@click.option("--write", is_flag=True, help="Write what was proved into your files; .orig keeps what git lacks.")
+@click.option(
+    "--write", is_flag=True, help="Write what was proved into your files, all or none; FILE.orig keeps what git lacks."
+)
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="Put suggested changes, which were not proved, into --write and --patch too."
+)
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
 @seconds_option("--search-seconds", "Try no more changes after this long; those that hold are proved and told.", 900.0)
@@ -64,14 +70,15 @@ def fix(context: click.Context, /, **options: Any) -> int:
     """
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.words.fixes import patch_head
+    from dynalyze.words.fixes import patch_head, write_command
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
     from dynalyze.fix.overrides import override_of
-    from dynalyze.fix.patches import check_writable, write
+    from dynalyze.fix.patches import patch_bytes
     from dynalyze.fix.run import Wish
     from dynalyze.fix.run import fix as run_fix
+    from dynalyze.fix.write import write
 
     unfixed_fails = options["fail_on"] == _UNFIXED
     if unfixed_fails:
@@ -95,14 +102,19 @@ def fix(context: click.Context, /, **options: Any) -> int:
         found = run_fix(observation_of(context, target, bundle=True), plan, wish, say)
         report = found.report
         assert report.fixed is not None
-        if options["write"] and report.fixed.kept:
-            check_writable(found.originals, found.texts)
         status = outputs.publish(report)
+        texts = found.suggested if options["unsafe_fixes"] else found.texts
         if options["patch"] is not None:
-            write_whole(Path(options["patch"]), patch_head(report) + report.fixed.patch)
+            suggested = options["unsafe_fixes"] or found.cut_short
+            diff = patch_bytes(found.originals, found.suggested if suggested else texts, Path(working_folder()))
+            head = patch_head(report, suggested=suggested).encode(errors="backslashreplace")
+            write_whole(Path(options["patch"]), head + diff)
         if options["override"] is not None:
             write_whole(Path(options["override"]), override_of(found.originals, found.texts))
         if options["write"]:
-            for file in write(found.originals, found.texts):
-                say(f"{file} is changed")
+            said = [str(each) for each in write(found.originals, texts)]
+        else:
+            said = [command] if (command := write_command(report, report.fixed)) else []
+        for line in said:  # Standard output may carry the JSON alone.
+            say(line) if options["json_file"] == "-" else print_summary(f"{line}\n")
     return status or int(unfixed_fails and bool(report.fixed.unfixed))

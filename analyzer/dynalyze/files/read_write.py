@@ -122,17 +122,19 @@ def _computed(struct: type[msgspec.Struct]) -> tuple[str, ...]:
 _SHOWN = 40
 
 
-def write_whole_file(path: Path, text: str) -> None:
+def write_whole_file(path: Path, text: str | bytes) -> None:
     """Write a file whole or not at all: after an OSError what was there is untouched. A link stays a link, and the
     file's mode stays.
     """
+    if isinstance(text, str):
+        text = text.replace("\n", os.linesep).encode(errors="backslashreplace")
     target = path.resolve()
     if target.exists() and not target.is_file():  # A pipe or a device has no whole to keep.
-        target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        target.write_bytes(text)
         return
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:_SHOWN]}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(text)
         mask = os.umask(0)
         os.umask(mask)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.proof import Compiled
@@ -45,11 +44,3 @@ class Attempt:
     proposed: State | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ends: list[GraphBreak] = field(default_factory=list)
-
-
-def read_text(file: str) -> str | None:
-    """A file of Python; None where it cannot be read."""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from textwrap import dedent, indent
 
+from dynalyze.capture.source_lines import lines_of
 from dynalyze.files.paths import package_path
 from dynalyze.fix.patches import changed, is_library
+from dynalyze.fix.source_files import source_of
 
 _HEAD = '''\
 """Made by `dynalyze fix`: functions of installed packages with changes that end graph breaks.
@@ -57,7 +59,7 @@ def override_of(originals: Mapping[str, str], texts: Mapping[str, str]) -> str:
     for file in changed(originals, texts):
         if not is_library(file):
             continue
-        digest = hashlib.sha256(originals[file].encode()).hexdigest()
+        digest = hashlib.sha256(source_of(originals, file).content).hexdigest()
         added = _added(originals[file], texts[file])
         functions = _changed_functions(originals[file], texts[file])
         listed = "".join(f"    ({names!r}, {source!r}),\n" for names, source in functions)
@@ -77,7 +79,7 @@ def _changed_functions(before: str, after: str) -> Iterator[tuple[tuple[str, ...
     old = {names: ast.dump(node) for names, node in _functions(before)}
     for names, node in _functions(after):
         if names in old and old[names] != ast.dump(node):
-            lines = after.splitlines(keepends=True)[node.lineno - 1 : node.end_lineno]
+            lines = lines_of(after)[node.lineno - 1 : node.end_lineno]
             yield names, indent(dedent("".join(lines)), "    ")
 
 

@@ -12,14 +12,16 @@ from pathlib import Path
 import libcst as cst
 import msgspec
 
+from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.regions import Instead
-from dynalyze.fix.attempts import Attempt, State, read_text
-from dynalyze.fix.lines import line_before, line_instead_of
+from dynalyze.fix.attempts import Attempt, State
+from dynalyze.fix.lines import combined, line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.rewriting.kept import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
+from dynalyze.fix.source_files import Originals
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
 
@@ -40,6 +42,7 @@ _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
 _KEPT = "Nothing: the number that is read is kept in Python"
+_NOT_TOGETHER = "all changes together could not be proved"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
 """Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
@@ -69,8 +72,9 @@ class Search:
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
-        prover.originals = {file: text for file in files if (text := read_text(file)) is not None}
-        self.originals = prover.originals
+        self.originals = prover.originals = Originals(files)
+        self.set_aside_state: State | None = None
+        """All that held by itself, where it could not be proved as a whole."""
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
@@ -124,7 +128,11 @@ class Search:
         whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts)
         kept = [each for each in attempts if each.status == "proved"]
         reason = reason_against(tried, state.loses)
+        if reason and not tried.proof and OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
+            self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
+            if each.status == "suggested":
+                continue
             if reason:
                 each.status, each.reason = "rejected", f"together with the others: {reason}"
             elif not self.thorough:
@@ -132,6 +140,32 @@ class Search:
         if reason:
             self.state = self.start
         return whole, not reason
+
+    def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
+        """Keep nothing of what was proved so far, and suggest it as a whole, since the last proof of it is lacking."""
+        self.set_aside_state, self.state = self.state, self.start
+        for each in attempts:
+            if each.status == "proved":
+                each.status, each.reason = "suggested", reason
+
+    def suggested_texts(self, attempts: Sequence[Attempt]) -> dict[str, str]:
+        """The files with all that is kept and all that is suggested: for each break one change, unless it meets another
+        one on a line.
+        """
+        if self.set_aside_state is not None:
+            return self.set_aside_state.texts
+        texts = dict(self.state.texts)
+        ended = {id(each.broken) for each in attempts if each.status == "proved"}
+        for each in attempts:
+            if each.status != "suggested" or each.proposed is None or id(each.broken) in ended:
+                continue
+            bases = {**self.originals, **each.before.texts}
+            new = {file: combined(bases[file], texts.get(file, bases[file]), text)
+                   for file, text in each.proposed.texts.items() if text != bases[file]}  # fmt: skip
+            if new and None not in new.values():
+                texts |= {file: text for file, text in new.items() if text is not None}
+                ended.add(id(each.broken))
+        return texts
 
     def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
         """Where breaks stay: submodules that have none, compiled in the place of the model."""
@@ -282,11 +316,8 @@ class Search:
 
     def _text(self, state: State, file: str) -> str | None:
         """A file as it is in a state; one that only a change has led to is read when it comes up."""
-        if file not in self.originals:
-            text = read_text(file)
-            if text is None:
-                return None
-            self.originals[file] = text
+        if self.originals.read(file) is None:
+            return None
         for each in (self.start, self.state, state):
             each.texts.setdefault(file, self.originals[file])
         return state.texts[file]

@@ -13,6 +13,7 @@ from functools import cached_property
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from dynalyze.capture.source_lines import lines_of
 from dynalyze.report import GraphBreak
 
 Changes = dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]
@@ -98,11 +99,17 @@ class Site:
     @cached_property
     def _wrapper(self) -> MetadataWrapper:
         first, last = self._span
-        lines = self.text.splitlines(keepends=True)[first - 1 : last]
-        indented = lines[0][:1].isspace()
+        lines = lines_of(self.text)[first - 1 : last]
+        indented = lines[0].lstrip("\f")[:1].isspace()
         body = self._node.body[0]
         step = body.col_offset - self._node.col_offset if body.lineno > self._node.lineno else _STEP
-        module = cst.parse_module((_HOLDER if indented else "") + "".join(lines))
+        source = (_HOLDER if indented else "") + "".join(lines)
+        try:
+            module = cst.parse_module(source)
+        except cst.ParserSyntaxError as error:
+            raise NoSite(f"libcst cannot read the function: {error.message}") from error
+        if module.code != source:  # As where a form feed stands before code.
+            raise NoSite("libcst would change lines of the function that stay")
         if module.default_indent != " " * step:  # What is put in would be indented like the function itself.
             written = module.visit(_Indented(module.default_indent))
             assert isinstance(written, cst.Module)
@@ -215,7 +222,7 @@ class Site:
         assert isinstance(changed, cst.Module)
         code = changed.code.removeprefix(_HOLDER) if self._is_held else changed.code
         first, last = self._span
-        lines = self.text.splitlines(keepends=True)
+        lines = lines_of(self.text)
         if lines[last - 1].endswith("\n") and not code.endswith("\n"):
             code += "\n"
         text = "".join([*lines[: first - 1], code, below, *lines[last:]])
@@ -292,7 +299,7 @@ def with_top(text: str, top: str) -> str:
             last = each.end_lineno or each.lineno
         elif not is_text:
             break
-    lines = text.splitlines(keepends=True)
+    lines = lines_of(text)
     return "".join([*lines[:last], top if top.endswith("\n") else f"{top}\n", *lines[last:]])
 
 

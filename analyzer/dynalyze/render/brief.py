@@ -20,7 +20,7 @@ from dynalyze.report.fixes import Counts, Fix, Unfixed
 from dynalyze.text.json_text import json_text
 from dynalyze.text.visible import clipped
 from dynalyze.words import fixes as words_fixes
-from dynalyze.words.report import command_line, effect_words, impact_words, tried_words, trust_notes, verdict
+from dynalyze.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 
 SCHEMA_VERSION = 1
 READING = (
@@ -282,7 +282,4 @@ def _next(report: Report) -> str:
     fixed = report.fixed
     if fixed is None:
         return words_fixes.fix_command(report)
-    if fixed.given or not fixed.kept or "--write" in report.command or fixed.libraries:
-        return ""
-    at = report.command.index("--") if "--" in report.command else len(report.command)
-    return command_line([*report.command[:at], "--write", *report.command[at:]])
+    return words_fixes.write_command(report, fixed)

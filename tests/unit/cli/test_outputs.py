@@ -146,8 +146,8 @@ def test_a_failing_write_leaves_the_old_file_and_no_trace(
         def __exit__(self, *error: object) -> None:
             os.close(self._descriptor)
 
-        def write(self, text: str) -> None:
-            os.write(self._descriptor, text[:10].encode())
+        def write(self, content: bytes) -> None:
+            os.write(self._descriptor, content[:10])
             raise failure
 
     monkeypatch.setattr(os, "fdopen", Full)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dynalyze.fix.lines import line_before, unified
 from dynalyze.fix.overrides import module_name
-from dynalyze.fix.patches import is_library, name_of, patch_of, write
+from dynalyze.fix.patches import is_library, name_of, patch_of
 from dynalyze.fix.verify import changed_files, patched_files
 from dynalyze.text.errors import UsageError
 
@@ -66,32 +66,6 @@ def test_files_of_libraries_are_known_and_named_from_their_package() -> None:
     assert is_library(other) and module_name(other) == "json.decoder"
     assert module_name(file) == "transformers.models.bert.modeling_bert"
     assert not is_library("/work/model.py") and name_of("/work/model.py", Path("/work")) == "model.py"
-
-
-def test_writing(tmp_path: Path) -> None:
-    file = tmp_path / "m.py"
-    file.write_text("old\n")
-    originals, texts = {str(file): "old\n"}, {str(file): "new\n"}
-    assert write(originals, texts) == [str(file)]
-    assert file.read_text() == "new\n" and (tmp_path / "m.py.orig").read_text() == "old\n"
-    with pytest.raises(UsageError, match="has changed meanwhile"):
-        write(originals, {str(file): "newer\n"})
-    library = tmp_path / "site-packages" / "m.py"
-    library.parent.mkdir()
-    library.write_text("old\n")
-    with pytest.raises(UsageError, match="installed package"):
-        write({str(library): "old\n"}, {str(library): "new\n"})
-    assert library.read_text() == "old\n"
-
-
-def test_what_git_keeps_needs_no_copy(tmp_path: Path) -> None:
-    file = tmp_path / "m.py"
-    file.write_text("old\n")
-    for command in (["init", "-q"], ["add", "."],
-                    ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "c"]):  # fmt: skip
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    write({str(file): "old\n"}, {str(file): "new\n"})
-    assert not (tmp_path / "m.py.orig").exists()
 
 
 def test_the_files_of_two_checkouts(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.source_texts import HELD
+from dynalyze.capture.source_lines import bare_lines, lines_of
+from dynalyze.capture.source_texts import HELD, as_bytes
 
 Key = tuple[tuple[str, int], ...]
 """Where a code object stands: names from the module down, each with how many of that name stood before it."""
@@ -164,8 +165,8 @@ class Swap:
 
 def _show(path: str, source: str) -> None:
     """Let tracebacks, recordings and whoever asks for source lines see this text."""
-    HELD.hold(path, source.encode())
-    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    HELD.hold(path, as_bytes(source))
+    linecache.cache[path] = (len(source), None, lines_of(source), path)
 
 
 def _functions(change: SourceChange) -> list[_Swapped]:
@@ -315,7 +316,7 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
     tree = _parsed(change.old)
     statements = _statements(tree)
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-    old, new = change.old.splitlines(), change.new.splitlines()
+    old, new = bare_lines(change.old), bare_lines(change.new)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     found = []
     for kind, first, last, new_first, new_last in matcher.get_opcodes():

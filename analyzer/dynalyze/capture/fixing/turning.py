@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.source_lines import lines_of
 
 _CHOOSING = ("where", "cond")
 _Edit = tuple[ast.expr, str, str]
@@ -74,7 +75,7 @@ def _parts(test: ast.expr, kept: list[ast.expr]) -> Iterator[tuple[ast.expr, lis
 
 def _written(source: str, edits: list[_Edit]) -> str:
     """The source with something around some expressions; all lines keep their numbers."""
-    lines = [line.encode() for line in source.splitlines(keepends=True)]
+    lines = [line.encode() for line in lines_of(source)]
     places = [(each.lineno, each.col_offset, before) for each, before, _ in edits]
     places += [(each.end_lineno or 0, each.end_col_offset or 0, after) for each, _, after in edits]
     for line, column, text in sorted(places, reverse=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from dynalyze.capture.source_lines import lines_of
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.harmless import function_name
 from dynalyze.fix.rewriting.syntax import called
@@ -26,7 +27,7 @@ def function_not_disabled(site: Site) -> Iterator[Proposal]:
         if found is None:
             continue
         function, decorator = found
-        lines = site.text.splitlines(keepends=True)
+        lines = lines_of(site.text)
         del lines[decorator.lineno - 1 : decorator.end_lineno]
         said = f", which was done because: {reason}" if (reason := _reason(decorator)) else ""
         yield Proposal("", f"Let `{function.name}` be compiled: no longer disabled{said}", "".join(lines))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from dynalyze.capture.source_lines import bare_lines
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import Statements, assigned_by, block_of, bound_before, out_of_place, used_after
 from dynalyze.fix.rewriting.conditions import (
@@ -111,7 +112,7 @@ def _written(
     takes = ", ".join(names)
     body = _body(site, loop)
     assert body is not None
-    lines = [line for each in body for line in site.code(each).strip("\n").splitlines()]
+    lines = [line for each in body for line in bare_lines(site.code(each).strip("\n"))]
     inside = "".join(f"    {line}\n" for line in [*lines, *more])
     handed = ", ".join(f"{name}.clone()" for name in names)
     comma = "," if len(names) == 1 else ""
