@@ -46,6 +46,7 @@ _UNFIXED = "unfixed"
     "--override", metavar="FILE", help="Write changes of installed packages as a module that your program can import."
 )
 @click.option("--write", is_flag=True, help="Write what was proved into your files; .orig keeps what git lacks.")
+@click.option("--write-below", metavar="DIR", hidden=True, help="Refuse --write where a file lies elsewhere.")
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
 @seconds_option("--search-seconds", "Try no more changes after this long; those that hold are proved and told.", 900.0)
@@ -67,7 +68,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
     from dynalyze.fix.overrides import override_of
-    from dynalyze.fix.patches import check_writable, write
+    from dynalyze.fix.patches import changed, check_writable, write
     from dynalyze.fix.run import Wish
     from dynalyze.fix.run import fix as run_fix
 
@@ -95,6 +96,8 @@ def fix(context: click.Context, /, **options: Any) -> int:
         assert report.fixed is not None
         if options["write"] and report.fixed.kept:
             check_writable(found.originals, found.texts)
+            for file in changed(found.originals, found.texts) if options["write_below"] is not None else ():
+                check_below(Path(options["write_below"]).resolve(), file)
         status = outputs.publish(report)
         if options["patch"] is not None:
             write_whole(Path(options["patch"]), patch_head(report) + report.fixed.patch)
@@ -104,3 +107,10 @@ def fix(context: click.Context, /, **options: Any) -> int:
             for file in write(found.originals, found.texts):
                 say(f"{file} is changed")
     return status or int(unfixed_fails and bool(report.fixed.unfixed))
+
+
+def check_below(folder: Path, file: str) -> None:
+    """Refuse (UsageError) a file that lies elsewhere, or whose .orig would, links followed."""
+    for each in (file, f"{file}.orig"):
+        if not Path(each).resolve().is_relative_to(folder):
+            raise UsageError(f"--write: {each} is not below {folder}; --patch FILE gives the change")
