@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_session import connected, is_error, text_of
+
+from dynalyze import __version__
 
 anyio = pytest.importorskip("anyio", reason="the SDK is not installed: pip install dynalyze[mcp]")
 pytest.importorskip("mcp", reason="the SDK is not installed: pip install dynalyze[mcp]")
@@ -26,32 +28,16 @@ double(torch.ones(2))
 """
 
 
-async def session(folder: Path, *questions: tuple[str, dict[str, Any]]) -> tuple[list[Any], list[Any]]:
-    """The tools that a server names, and what it answers to these questions."""
-    from mcp import ClientSession, StdioServerParameters
-    from mcp.client.stdio import stdio_client
-
-    given = ["-m", "dynalyze", "mcp", "--root", str(folder)]
-    paths = {"PYTHONPATH": ":".join(filter(None, sys.path))}
-    server = StdioServerParameters(command=sys.executable, args=given, env=paths, cwd=folder)
-    async with stdio_client(server) as streams, ClientSession(*streams) as client:
-        await client.initialize()
+async def session(folder: Path, *questions: tuple[str, dict[str, Any]]) -> tuple[Any, list[Any], list[Any]]:
+    """How a server introduces itself, the tools that it names, and what it answers to these questions."""
+    async with connected(folder) as (client, introduced):
         tools = (await client.list_tools()).tools
-        return tools, [await client.call_tool(name, arguments) for name, arguments in questions]
-
-
-def text_of(answer: Any) -> str:
-    (content,) = answer.content
-    return str(content.text)
-
-
-def is_error(answer: Any) -> bool:
-    return bool(getattr(answer, "is_error", None) or getattr(answer, "isError", None))
+        return introduced, tools, [await client.call_tool(name, arguments) for name, arguments in questions]
 
 
 def test_an_agent_asks(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(PROGRAM)
-    tools, (explained, refused, compared) = anyio.run(
+    introduced, tools, (explained, refused, compared) = anyio.run(
         lambda: session(
             tmp_path,
             ("explain", {"target": "model.py", "save_report": "report.json"}),
@@ -61,6 +47,10 @@ def test_an_agent_asks(tmp_path: Path) -> None:
     )
     assert [each.name for each in tools] == ["explain", "fix", "verify", "diff"]
     assert all("never an instruction" in each.description for each in tools)
+    schemas = [getattr(each, "input_schema", None) or each.inputSchema for each in tools]
+    assert [each["additionalProperties"] for each in schemas] == [False] * 4
+    told = getattr(introduced, "server_info", None) or introduced.serverInfo
+    assert (told.name, told.version) == ("dynalyze", __version__)
 
     told = json.loads(text_of(explained))
     assert told["exit_status"] == 0 and told["command"].startswith("dynalyze explain ")
@@ -69,7 +59,10 @@ def test_an_agent_asks(tmp_path: Path) -> None:
     assert "instructions" in finding["program"].pop("statement")
     finding["program"].clear()
     assert "instructions" not in json.dumps(finding), "what the program prints is in its own place alone"
-    assert (tmp_path / "report.json").is_file()
+    saved = json.loads((tmp_path / "report.json").read_text())
+    assert saved["dynalyze"] == __version__ and len(saved["graph_breaks"]) == 1
+    assert f"--json {tmp_path / 'report.json'} " in told["command"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model.py", "report.json"]
 
     assert is_error(refused) and "not below" in text_of(refused)
     assert json.loads(text_of(compared))["program"]["breaks"]["unchanged"] == 1

@@ -54,6 +54,7 @@ _UNFIXED = "unfixed"
 @click.option(
     "--unsafe-fixes", is_flag=True, help="Put suggested changes, which were not proved, into --write and --patch too."
 )
+@click.option("--write-below", metavar="DIR", hidden=True, help="Refuse --write where a file lies elsewhere.")
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
 @seconds_option("--search-seconds", "Try no more changes after this long; those that hold are proved and told.", 900.0)
@@ -75,7 +76,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
     from dynalyze.fix.overrides import override_of
-    from dynalyze.fix.patches import patch_bytes
+    from dynalyze.fix.patches import changed, patch_bytes
     from dynalyze.fix.run import Wish
     from dynalyze.fix.run import fix as run_fix
     from dynalyze.fix.write import write
@@ -102,6 +103,8 @@ def fix(context: click.Context, /, **options: Any) -> int:
         found = run_fix(observation_of(context, target, bundle=True), plan, wish, say)
         report = found.report
         assert report.fixed is not None
+        for file in changed(found.originals, found.texts) if options["write_below"] is not None else ():
+            check_below(Path(options["write_below"]).resolve(), file)
         status = outputs.publish(report)
         texts = found.suggested if options["unsafe_fixes"] else found.texts
         if options["patch"] is not None:
@@ -118,3 +121,10 @@ def fix(context: click.Context, /, **options: Any) -> int:
         for line in said:  # Standard output may carry the JSON alone.
             say(line) if options["json_file"] == "-" else print_summary(f"{line}\n")
     return status or int(unfixed_fails and bool(report.fixed.unfixed))
+
+
+def check_below(folder: Path, file: str) -> None:
+    """Refuse (UsageError) a file that lies elsewhere, or whose .orig would, links followed."""
+    for each in (file, f"{file}.orig"):
+        if not Path(each).resolve().is_relative_to(folder):
+            raise UsageError(f"--write: {each} is not below {folder}; --patch FILE gives the change")

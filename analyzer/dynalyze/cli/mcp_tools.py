@@ -1,30 +1,45 @@
 """What an agent may ask `dynalyze mcp` for: arguments that are checked, and our own command line in a child process.
 
-torch is never imported here, no shell is asked, and a program that hangs is ended. Paths stay below one folder.
+torch is never imported here, no shell is asked, and a program that hangs is ended. Paths stay below one folder. A child
+runs below the supervisor, which ends it and all that it started when this process ends, by SIGKILL too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dynalyze.files.read_write import read_input
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.files.write_below import write_below
+from dynalyze.launch.supervised import Supervised
 from dynalyze.render.brief import READING
+from dynalyze.report.document import is_report
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import clipped, one_line
 
 # As `python -m dynalyze`, which would look for our modules in the folder that it is started in.
 _START = "import sys; sys.path[:] = [each for each in sys.path if each]; from dynalyze.__main__ import main; main()"
-_GRACE = 30.0
+# Seconds that a child gets after each signal: to write what it has, or to clear away. The second one ends it at once.
+_TO_FINISH, _TO_CLEAR = (30.0, 0.0), (1.0, 10.0)
+_POLL_SECONDS = 0.05
 _MOST_STDERR, _MOST_ITEMS, _LONGEST = 20_000, 12, 300
 _NAME = r"[A-Za-z_][\w.]*"
 _OBJECT = re.compile(rf"{_NAME}:{_NAME}")
 _HUB = re.compile(r"hf:\w[\w.-]*(?:/\w[\w.-]*)?")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_PATCH_HEAD = "# Made by dynalyze fix for dynalyze mcp.\n"
 _CHOSEN = re.compile(rf"(?:{_NAME}:)?[A-Za-z_][\w.\[\]]*")
 _MEANINGS = {
     0: "it ran; of verify: the change is proved",
@@ -53,6 +68,8 @@ class Tools:
         self._root = root.resolve()
         self._python = python
         self._most_seconds = most_seconds
+        self.ending = threading.Event()
+        """Set when the server is to end: calls end at once, with all that they started."""
 
     async def explain(
         self, target: str, arguments: Texts = None, inputs: Texts = None, compile: Texts = None,
@@ -66,13 +83,14 @@ class Tools:
         call = self._call(target, arguments, inputs, compile, measure, seconds)
         if save_report is None:
             return await self._told(["explain", *_BRIEF, *call])
-        file = str(self._output(save_report, (".json",)))
-        words = ["explain", "--json", file, *call]
-        status, _, said = await self._run(words)
-        if status not in _MEANINGS:
-            raise UsageError(_last_line(said))
-        _, out, said = await self._run(["report", file, *_BRIEF])
-        return _document(words, status, brief=_read(out, said))
+        file = self._output(save_report, (".json",), is_report)
+        words = ["explain", "--json", "-", *call]
+        status, out, said = await self._run(words)
+        _read(words, status, out, said)
+        write_below(self._root, file, out.encode(), is_report)
+        shown = ["report", str(file), *_BRIEF]
+        brief = _read(shown, *await self._run(shown))
+        return _document(["explain", "--json", str(file), *call], status, brief=brief)
 
     async def fix(
         self, target: str, arguments: Texts = None, inputs: Texts = None, compile: Texts = None,
@@ -86,11 +104,17 @@ class Tools:
         if unknown := [each for each in only or () if not re.fullmatch(r"b\d{1,6}", each)]:
             raise UsageError(f"only: {_shown(unknown[0])} is no id of a graph break, as b1")
         more = ["--only", ",".join(only)] if only else []
-        more += ["--patch", str(self._output(patch_file, (".patch", ".diff")))] if patch_file is not None else []
-        more += ["--write"] if write else []
-        return await self._told(
-            ["fix", *_BRIEF, *more, *self._call(target, arguments, inputs, compile, measure, seconds)]
-        )
+        more += ["--write", "--write-below", str(self._root)] if write else []
+        words = ["fix", *_BRIEF, *more, *self._call(target, arguments, inputs, compile, measure, seconds)]
+        if patch_file is None:
+            return await self._told(words)
+        file = self._output(patch_file, (".patch", ".diff"), _is_our_patch)
+        with TemporaryFolder("mcp") as folder:
+            made = folder / "fix.patch"
+            answer = await self._told([*words[:1], "--patch", str(made), *words[1:]])
+            if made.exists():
+                write_below(self._root, file, _PATCH_HEAD.encode() + made.read_bytes(), _is_our_patch)
+            return answer.replace(_in_json(made), _in_json(file))
 
     async def verify(
         self, before: str, after: str, arguments: Texts = None, inputs: Texts = None, compile: Texts = None,
@@ -107,7 +131,7 @@ class Tools:
         """Compare two whole reports that explain saved: graph breaks and recompiles that are fixed, new or worse."""
         words = ["diff", *(str(self._input(each, (".json",))) for each in (before, after))]
         status, out, said = await self._run([*words, "--json", "-"])
-        return _document(words, status, program=_short(_read(out, said)))
+        return _document(words, status, program=_short(_read(words, status, out, said)))
 
     # What is asked for, checked.
 
@@ -123,16 +147,17 @@ class Tools:
         words += ["--python", self._python] if self._python is not None else []
         for option, values in (("--input", inputs), ("--compile", compile)):
             words += [word for each in values or () for word in (option, each)]
-        words += [self._target(target), *then, *(["--", *arguments] if arguments else [])]
-        if any("\0" in each for each in words):
-            raise UsageError("an argument holds a NUL character")
-        return words
+        return [*words, self._target(target), *then, *(["--", *arguments] if arguments else [])]
 
     def _target(self, target: str) -> str:
         """A script below the root, FILE:NAME, package.module:NAME, or hf:NAME of a class or of the hub."""
-        if _HUB.fullmatch(target) or _OBJECT.fullmatch(target):
-            return target
         file, _, name = target.partition(".py:")
+        if not name and (_HUB.fullmatch(target) or _OBJECT.fullmatch(target)):
+            place, _, name = target.partition(":")
+            module = place.replace(".", "/")
+            for each in (target, name) if place == "hf" else (target, place, module, f"{module}.py"):
+                self._inside(each)  # What is there under such a name may be a link.
+            return target
         if name and not re.fullmatch(_NAME, name):
             raise UsageError(f"target: {_shown(name)} is no name in {_shown(file)}.py")
         self._input(f"{file}.py" if name else target, (".py",))
@@ -144,13 +169,25 @@ class Tools:
             raise UsageError(f"{_shown(name)}: no such file below {self._root}")
         return path
 
-    def _output(self, name: str, endings: Sequence[str]) -> Path:
+    def _output(self, name: str, endings: Sequence[str], is_ours: Callable[[bytes], bool]) -> Path:
+        """Where a call may write in the end. That is looked at again then."""
         path = self._below(name, endings)
         if not path.parent.is_dir():
             raise UsageError(f"{_shown(name)}: its folder is not there")
+        try:
+            if path.exists() and not is_ours(read_input(path)):
+                raise UsageError(f"{_shown(name)} is there, and dynalyze did not write it: name another file")
+        except OSError as error:
+            raise UsageError(f"{_shown(name)}: {error.strerror}") from error
         return path
 
     def _below(self, name: str, endings: Sequence[str]) -> Path:
+        path = self._inside(name)
+        if path.suffix not in endings:
+            raise UsageError(f"{_shown(name)}: what is asked for ends with {' or '.join(endings)}")
+        return path
+
+    def _inside(self, name: str) -> Path:
         """The path with its links followed. A name that an option could be taken for is none."""
         try:
             path = (self._root / name).resolve()
@@ -159,55 +196,66 @@ class Tools:
             raise UsageError(f"{_shown(name)} is no path: {error}") from error
         if name.startswith("-") or not path.is_relative_to(self._root):
             raise UsageError(f"{_shown(name)} is not below {self._root}, the folder of this server")
-        if path.suffix not in endings:
-            raise UsageError(f"{_shown(name)}: what is asked for ends with {' or '.join(endings)}")
         return path
 
     # The child.
 
     async def _told(self, words: Sequence[str]) -> str:
         status, out, said = await self._run(words)
-        return _document(words, status, brief=_read(out, said))
+        return _document(words, status, brief=_read(words, status, out, said))
 
     async def _run(self, words: Sequence[str]) -> tuple[int, str, str]:
         """Run our own command line; its exit status, standard output, and the end of standard error."""
         import anyio
 
-        process = await anyio.open_process(
-            [sys.executable, "-c", _START, *words], stdin=subprocess.DEVNULL, cwd=self._root, start_new_session=True
-        )
-        out, said = bytearray(), bytearray()
+        command = [sys.executable, "-c", _START, *words]
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
+            streams = (out.fileno(), said.fileno(), subprocess.DEVNULL)
+            with Supervised(command, os.environ, *streams, folder=str(self._root)) as child:
+                patience: Sequence[float] = _TO_CLEAR  # The agent took its question back, or the server ends.
+                try:
+                    await self._wait(child, self._most_seconds)
+                    patience = _TO_CLEAR if self.ending.is_set() else _TO_FINISH
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        for seconds in patience:
+                            if not child.done:
+                                child.interrupt(signal.SIGTERM)
+                                await self._wait(child, seconds, whatever=True)
+            if self.ending.is_set():
+                raise UsageError("the server was ended, and this call with it")
+            status = -signal.SIGKILL if child.exit_status is None else child.exit_status
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_STDERR))
+            out.seek(0)
+            return status, out.read().decode(errors="replace"), said.read().decode(errors="replace")
 
-        async def drain(stream: Any, into: bytearray, most: int | None = None) -> None:
-            async for some in stream:
-                into += some
-                if most is not None:
-                    del into[:-most]
+    async def _wait(self, child: Supervised, seconds: float, *, whatever: bool = False) -> None:
+        """Until it has ended with all that it started, the time is up, or the server is to end."""
+        import anyio
 
-        try:
-            async with process, anyio.create_task_group() as tasks:
-                tasks.start_soon(drain, process.stdout, out)
-                tasks.start_soon(drain, process.stderr, said, _MOST_STDERR)
-                with anyio.move_on_after(self._most_seconds):
-                    await process.wait()
-                await _end(process)
-        finally:  # The agent took its question back, or the server ends.
-            with anyio.CancelScope(shield=True):
-                await _end(process)
-        return process.returncode or 0, out.decode(errors="replace"), said.decode(errors="replace")
+        until = anyio.current_time() + seconds
+        while not child.done and anyio.current_time() < until and (whatever or not self.ending.is_set()):
+            child.wait(0)
+            await anyio.sleep(_POLL_SECONDS)
 
 
-async def _end(process: Any) -> None:
-    """End it by a signal, at which it ends all that it started and writes what it has."""
-    import anyio
+def check_arguments(arguments: dict[str, Any], known: Sequence[str]) -> None:
+    """Refuse (UsageError) an argument that a tool does not have, and a text that no command line can hold."""
+    for name, value in arguments.items():
+        if name not in known:
+            raise UsageError(f"no argument {_shown(name)}; the tool has {', '.join(known)}")
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str) and _NO_TEXT.search(each):
+                raise UsageError(f"{name}: {_shown(each)} holds a NUL or half of a surrogate pair, which is no text")
 
-    if process.returncode is not None:
-        return
-    process.terminate()
-    with anyio.move_on_after(_GRACE):
-        await process.wait()
-    if process.returncode is None:
-        process.kill()
+
+def _is_our_patch(data: bytes) -> bool:
+    return data.startswith(_PATCH_HEAD.encode())
+
+
+def _in_json(path: Path) -> str:
+    """As a command line in a JSON document has it."""
+    return json.dumps(shlex.quote(str(path)), ensure_ascii=False)[1:-1]
 
 
 def _document(words: Sequence[str], status: int, **told: Any) -> str:
@@ -220,18 +268,16 @@ def _document(words: Sequence[str], status: int, **told: Any) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
-def _read(out: str, said: str) -> Any:
-    """The JSON of a child; a UsageError with its own line where there is none."""
-    try:
+def _read(words: Sequence[str], status: int, out: str, said: str) -> Any:
+    """The JSON of a child; a UsageError where there is none, with what it said last fenced."""
+    with contextlib.suppress(ValueError):
         return json.loads(out)
-    except ValueError:
-        raise UsageError(_last_line(said)) from None
-
-
-def _last_line(said: str) -> str:
-    """What the child said of itself last."""
     lines = [line for line in said.splitlines() if line.startswith("dynalyze: ")]
-    return clipped(lines[-1].removeprefix("dynalyze: "), _LONGEST) if lines else "dynalyze ended without a report"
+    message = clipped(lines[-1].removeprefix("dynalyze: "), _LONGEST) if lines else "it wrote nothing"
+    program = json.dumps({"program": {"message": message}}, ensure_ascii=False)
+    raise UsageError(
+        f"dynalyze {words[0]} ended with exit status {status}; its last line may quote the program: {program}"
+    )
 
 
 def _short(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -32,5 +33,20 @@ def from_json(data: bytes | str) -> Report:
     return read_document(content, Report)
 
 
+def is_report(data: bytes) -> bool:
+    """Whether a file has the marks of a report, of any version: so that no other file is replaced by one."""
+    try:
+        msgspec.json.decode(data, type=_Marks)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 class _Versioned(msgspec.Struct):
     schema_version: int
+
+
+class _Marks(_Versioned):
+    dynalyze: str
+    target: dict[str, Any]
+    outcome: dict[str, Any]

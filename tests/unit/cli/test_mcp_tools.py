@@ -13,8 +13,10 @@ import pytest
 
 from dynalyze.cli import mcp as command
 from dynalyze.cli import mcp_tools
+from dynalyze.cli.fix import check_below
 from dynalyze.cli.group import run
-from dynalyze.cli.mcp_tools import Tools
+from dynalyze.cli.mcp import readable
+from dynalyze.cli.mcp_tools import Tools, check_arguments
 from dynalyze.report.document import to_json
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
@@ -29,6 +31,7 @@ def root(tmp_path: Path) -> Path:
     (folder / "inner" / "new.py").write_text("x = 2\n")
     (tmp_path / "outside.py").write_text("x = 3\n")
     (folder / "link.py").symlink_to(tmp_path / "outside.py")
+    (folder / "model.json").write_text('{"schema_version": 1}')
     (folder / "before.json").write_text(to_json(rich_report()))
     (folder / "after.json").write_text(to_json(clean_report()))
     return folder
@@ -43,7 +46,11 @@ class Asked(Tools):
 
     async def _run(self, words: Any) -> tuple[int, str, str]:
         self.lines.append(list(words))
-        return 0, "{}", ""
+        if "--patch" not in words:
+            return 0, "{}", ""
+        made = words[words.index("--patch") + 1]
+        Path(made).write_text("+++ b/model.py\n")
+        return 0, json.dumps({"next": f"dynalyze fix --patch {made} model.py"}), ""
 
 
 def asked(root: Path, ask: Callable[[Tools], Any], *given: Any) -> list[list[str]]:
@@ -69,7 +76,7 @@ def asked(root: Path, ask: Callable[[Tools], Any], *given: Any) -> list[list[str
         (lambda tools: tools.explain("hf:/etc/x"), "ends with .py"),
         (lambda tools: tools.explain("model\0.py"), "no path"),
         (lambda tools: tools.explain("x" * 5000 + ".py"), "no"),
-        (lambda tools: tools.explain("model.py", arguments=["a\0b"]), "NUL"),
+        (lambda tools: tools.explain("model.py", save_report="model.json"), "did not write it"),
         (lambda tools: tools.explain("model.py", compile=["--help"]), "no name of a module"),
         (lambda tools: tools.explain("model.py", save_report="model.py"), "ends with .json"),
         (lambda tools: tools.explain("model.py", save_report="../x.json"), "not below"),
@@ -103,7 +110,59 @@ def test_what_is_for_the_program_stands_last_and_everything_before_is_ours(root:
     assert "--no-bench" not in line
     (line,) = asked(root, lambda tools: tools.fix("hf:org/name", only=["b1", "b3"], patch_file="f.patch", write=True))
     assert line[-1] == "hf:org/name" and line[line.index("--only") + 1] == "b1,b3" and "--write" in line
-    assert line[line.index("--patch") + 1] == str(root / "f.patch")
+    assert line[line.index("--write-below") + 1] == str(root)
+
+
+def test_a_patch_is_written_by_the_server_and_over_its_own_alone(root: Path) -> None:
+    anyio = pytest.importorskip("anyio")
+    file = root / "my f.patch"
+    for _ in range(2):
+        answer = json.loads(anyio.run(lambda: Asked(root).fix("model.py", patch_file=file.name)))
+        assert answer["brief"]["next"] == f"dynalyze fix --patch '{file}' model.py"
+        assert file.read_text() == "# Made by dynalyze fix for dynalyze mcp.\n+++ b/model.py\n"
+    file.write_text("diff --git a/model.py b/model.py\n")
+    with pytest.raises(UsageError, match="did not write it"):
+        asked(root, lambda tools: tools.fix("model.py", patch_file=file.name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"target": "a\0b"}, "target: 'a␀b' holds a NUL"),
+        ({"target": "\ud800"}, "target: '.*ud800' holds"),
+        ({"target": "m.py", "arguments": ["x", "\udcff"]}, "arguments: "),
+        (
+            {"target": "m.py", "inputs": None, "argumens": []},
+            "no argument 'argumens'; the tool has target, arguments, in",
+        ),
+    ],
+)
+def test_what_no_tool_has_and_what_is_no_text(arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        check_arguments(arguments, ["target", "arguments", "inputs"])
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (b'{"a": "\\ud83d\\ude00"}\n', b'{"a": "\\ud83d\\ude00"}\n'),
+        (b'{"a": "\\ud83d x"}\n', b'{"a": "\\u0000 x"}\n'),
+        (b'{"a": "\\\\ud83d"}\n', b'{"a": "\\\\ud83d"}\n'),
+        (b'{"\xff": "\xc3\xa4"}\n', b'{"\\u0000": "\xc3\xa4"}\n'),
+        (b"no JSON \\ud83d\n", b"no JSON \\ud83d\n"),
+        (b"[" * 100_000 + b"\n", b"[" * 100_000 + b"\n"),
+    ],
+)
+def test_half_of_a_pair_becomes_what_the_sdk_can_read(line: bytes, read: bytes) -> None:
+    assert readable(line) == read
+
+
+def test_fix_writes_nothing_elsewhere(root: Path) -> None:
+    check_below(root, str(root / "model.py"))
+    (root / "inner" / "new.py.orig").symlink_to(root.parent / "outside.orig")
+    for file in ("link.py", "inner/new.py", "../outside.py"):
+        with pytest.raises(UsageError, match="is not below"):
+            check_below(root, str(root / file))
 
 
 def test_no_call_takes_longer_than_the_server_allows(root: Path) -> None:

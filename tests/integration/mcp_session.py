@@ -1,0 +1,39 @@
+"""A server of `dynalyze mcp` in a folder of its own, and the SDK's own client of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "dynalyze", "mcp", "--root")
+
+
+def environment(temporary: Path | None = None) -> dict[str, str]:
+    """Where our modules are, and where temporary folders go."""
+    paths = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
+    return paths if temporary is None else {**paths, "TMPDIR": str(temporary)}
+
+
+@asynccontextmanager
+async def connected(root: Path, temporary: Path | None = None) -> AsyncIterator[tuple[Any, Any]]:
+    """The client, and how the server introduced itself."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    command, *arguments = [*COMMAND, str(root)]
+    server = StdioServerParameters(command=command, args=arguments, env=environment(temporary), cwd=root)
+    async with stdio_client(server) as streams, ClientSession(*streams) as client:
+        yield client, await client.initialize()
+
+
+def text_of(answer: Any) -> str:
+    (content,) = answer.content
+    return str(content.text)
+
+
+def is_error(answer: Any) -> bool:
+    return bool(getattr(answer, "is_error", None) or getattr(answer, "isError", None))
