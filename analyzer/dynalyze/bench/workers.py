@@ -26,7 +26,7 @@ from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_impo
 from dynalyze.launch.interrupts import Interrupts
 from dynalyze.launch.question import START, exit_status
 from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
-from dynalyze.launch.sandbox import command_in_sandbox
+from dynalyze.launch.sandbox import Sandbox
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 from dynalyze.text.errors import UsageError
@@ -126,7 +126,7 @@ class WorkerPool:
                 return forked
             command = [interpreter, str(self._start), "measure", str(folder)]
             if self._sandboxed:
-                command = command_in_sandbox(command, folder, [str(self.folder)], None)
+                command = Sandbox([str(self.folder)]).command(command, folder)
             return Supervised(command, {**self._environment, **own}, self._pump.stdout, self._pump.stderr)
 
         learn = None if forks.refused else forks.learn

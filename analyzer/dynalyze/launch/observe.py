@@ -26,7 +26,7 @@ from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.question import START
 from dynalyze.launch.run import run
-from dynalyze.launch.sandbox import Again, Isolation, Wanted, command_in_sandbox, how_to_run_again
+from dynalyze.launch.sandbox import Again, Isolation, Sandbox, Wanted, how_to_run_again
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report import Report, printable
@@ -48,7 +48,7 @@ class Observation:
     where it is None. `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
     that do something to the outside may be made again. `isolation` says whether anything that the program does gets
     there, `sandbox` what is asked for of further runs, and `keep` are folders of ours that it writes to in a sandbox as
-    well.
+    well. `put` are files whose contents stand in a sandbox in the place of others, by their path there; "" for none.
     """
 
     target: TargetSpec
@@ -71,6 +71,7 @@ class Observation:
     sandbox: Wanted = "auto"
     isolation: Isolation = "open"
     keep: Sequence[str] = ()
+    put: Mapping[str, str] = field(default_factory=dict)
 
     def again(self, first: Report) -> Again:
         """How the target may be run once more, after this first run of it. Raises UsageError where that is not as asked
@@ -91,14 +92,17 @@ class Observed:
 
 
 @contextmanager
-def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | None = None) -> Iterator[Observed]:
+def observed(
+    observation: Observation, keep: Callable[[RunLog], list[str]] | None = None, streams: Streams | None = None
+) -> Iterator[Observed]:
     """Run the target to its end, or to its limit: the facts without findings. What it wrote is there inside the block.
 
     `keep` is called with its events, and returns notes for the report. With it the bytecode that Dynamo makes is
-    recorded too. Raises UsageError where what was asked for cannot be run; nothing is written then.
+    recorded too. `streams` get its output. Raises UsageError where what was asked for cannot be run; nothing is written
+    then.
     """
     target = observation.target
-    streams = Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
+    streams = streams or Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
     with TemporaryFolder() as folder:
         if keep is not None:
             (folder / BYTECODE_FILE).touch()
@@ -106,7 +110,7 @@ def observed(observation: Observation, keep: Callable[[RunLog], list[str]] | Non
             "explain", request_of(observation), folder, _environment(observation), python=observation.python,
             streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
             working_folder=observation.folder,
-            keep=observation.keep if observation.isolation == "sandbox" else None,
+            sandbox=Sandbox(observation.keep, observation.put) if observation.isolation == "sandbox" else None,
         )  # fmt: skip
         report = report_of(log, ended, observation)
         if observation.provenance:
@@ -133,18 +137,18 @@ def run_child(
     timeout: float,
     stop_after: float | None = None,
     working_folder: str | None = None,
-    keep: Sequence[str] | None = None,
+    sandbox: Sandbox | None = None,
 ) -> tuple[RunLog, Ended]:
     """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. It runs in a
-    sandbox where `keep` names the folders that it writes to all the same. Raises UsageError where the interpreter does
+    sandbox where one is given. Raises UsageError where the interpreter does
     not start, or the child tells of the user's mistake.
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
     watch = Watch(folder, stop_after, *progress_line(streams))
     command = [python, str(START), what, str(folder)]
-    if keep is not None:
-        command = command_in_sandbox(command, folder, keep, working_folder)
+    if sandbox is not None:
+        command = sandbox.command(command, folder, working_folder)
     ended = run(command, environment, timeout=timeout, streams=streams, watch=watch.poll, folder=working_folder)
     log = read_log(folder)
     if not log.processes and ended.reason == "ended":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -52,19 +52,28 @@ def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_
     return Again("refuse")
 
 
-def command_in_sandbox(argv: Sequence[str], run: Path, keep: Sequence[str], folder: str | None) -> list[str]:
-    """The command line that runs another one in a sandbox, in this working directory; ours where it is None. `run` is
-    a folder of ours, which it really writes to, as to those of `keep`.
+@dataclass(frozen=True)
+class Sandbox:
+    """What is not as outside: `keep` are folders that are really written to, and `put` the files whose contents stand
+    in the place of others, by their path there ("" where there is to be none).
     """
-    scratch, spec = run / "sandbox", run / "sandbox.json"
-    scratch.mkdir(mode=0o700)
-    kept = [str(Path(each).resolve()) for each in (str(run), *keep)]
-    wanted = {
-        "argv": list(argv), "folder": folder or working_folder(), "keep": kept, "scratch": str(scratch.resolve()),
-        "left": str(run.resolve() / _LEFT),
-    }  # fmt: skip
-    spec.write_text(json.dumps(wanted), encoding="utf-8")
-    return [sys.executable, "-I", "-S", _INIT, str(spec)]
+
+    keep: Sequence[str] = ()
+    put: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self, argv: Sequence[str], run: Path, folder: str | None = None) -> list[str]:
+        """The command line that runs another one in a sandbox, in this working directory; ours where it is None. `run`
+        is a folder of ours, which it really writes to.
+        """
+        scratch, spec = run / "sandbox", run / "sandbox.json"
+        scratch.mkdir(mode=0o700)
+        wanted = {
+            "argv": list(argv), "folder": folder or working_folder(), "scratch": str(scratch.resolve()),
+            "keep": [str(Path(each).resolve()) for each in (str(run), *self.keep)], "put": dict(self.put),
+            "left": str(run.resolve() / _LEFT),
+        }  # fmt: skip
+        spec.write_text(json.dumps(wanted), encoding="utf-8")
+        return [sys.executable, "-I", "-S", _INIT, str(spec)]
 
 
 def left_behind(run: Path) -> dict[str, str]:
@@ -82,7 +91,7 @@ def why_no_sandbox() -> str:
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has none"
     with TemporaryFolder() as run:
-        command = command_in_sandbox(["true"], run, [], None)
+        command = Sandbox().command(["true"], run)
         try:
             tried = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LONGEST_START

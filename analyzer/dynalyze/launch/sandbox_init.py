@@ -2,9 +2,10 @@
 
 Linux namespaces for one process tree: every folder stands under an overlay in memory, there is no network but loopback,
 and no other process can be seen. It needs no rights where user namespaces may be made (Linux 5.11 and later). SPEC is a
-JSON file: `argv`, `folder` (the working directory), `keep` (folders that are really written to), `scratch` (an empty
-folder, where the overlays are mounted) and `left` (the file that gets what the command left behind). Standard library
-only. The exit status is the command's, 128 and a signal's number where one ended it, or UNAVAILABLE.
+JSON file: `argv`, `folder` (the working directory), `keep` (folders that are really written to), `put` (files, by path,
+that get the contents of others), `scratch` (an empty folder, where the overlays are mounted) and `left` (the file that
+gets what the command left behind). Standard library only. The exit status is the command's, 128 and a signal's number
+where one ended it, or UNAVAILABLE.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def _first_process(spec: dict[str, Any]) -> int:
     try:
         layers = _mount_all(spec["scratch"], spec["keep"])
         _loopback_up()
+        _put(spec["put"])
     except OSError as error:
         return _unavailable(error)
     scratch = os.open(".", os.O_RDONLY)
@@ -172,6 +174,16 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{os.strerror(number)} (mount {kind or 'bind'} {target})")
+
+
+def _put(files: dict[str, str]) -> None:
+    """Other contents for some files; where there is no source, none."""
+    for path, source in files.items():
+        if source:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _copy(source, path)
+        elif os.path.lexists(path):
+            os.remove(path)
 
 
 def _loopback_up() -> None:

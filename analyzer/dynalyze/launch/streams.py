@@ -197,11 +197,14 @@ class Streams:
     """Passes on what the target writes: with a label before each line on a terminal, byte for byte elsewhere.
 
     `quiet` drops it; the last lines of its standard error are kept all the same. With `once` a line that comes again is
-    counted instead, and `close` tells how often. `stream` is our own standard error unless the caller has another.
+    counted instead, and `close` tells how often. `stream` is our own standard error unless the caller has another. Of
+    each stream the first `kept` bytes can be had with `lines`.
     Everything here may be called from any thread.
     """
 
-    def __init__(self, label: str, *, quiet: bool = False, once: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, label: str, *, quiet: bool = False, once: bool = False, stream: TextIO | None = None, kept: int = 0
+    ) -> None:
         self._sink = Sink(sys.stderr if stream is None else stream)
         self._lock = threading.Lock()
         self._quiet = quiet
@@ -212,10 +215,13 @@ class Streams:
         self._status = b""
         self._status_shown = False
         self._tail = bytearray()
+        self._kept: dict[Source, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        self._most_kept = kept
 
     def feed(self, source: Source, data: bytes) -> None:
         """Takes the next piece of one stream of the target."""
         with self._lock:
+            self._kept[source] += data[: self._most_kept - len(self._kept[source])]
             if source == "stderr":
                 self._tail += data[-_TAIL_BYTES:]
                 del self._tail[:-_TAIL_BYTES]
@@ -245,6 +251,12 @@ class Streams:
                 self._sink.write(self._prefixer.close())
             for line in repeats.summary() if repeats is not None else ():
                 self._sink.write(f"{notice(line)}\n".encode(errors="replace"))
+
+    def lines(self, source: Source) -> list[str]:
+        """What was kept of a stream, as a person would have seen it, without colours."""
+        with self._lock:
+            text = _ESCAPE_SEQUENCE.sub("", bytes(self._kept[source]).decode(errors="replace"))
+        return [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
 
     def last_lines(self) -> list[str]:
         """The last lines of the target's standard error as a person would have seen them, without colours."""

@@ -1,4 +1,4 @@
-"""What `dynalyze fix` adds to the typed report: changes that end graph breaks, and what was proved of them."""
+"""What `dynalyze fix` adds to the typed report: changes that end graph breaks, and how each was verified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dynalyze.report.held import BreakType, CommandLine, FilePath, Message, Name
 from dynalyze.report.measurements import Speedup
 
 FixKind = Literal["source", "setting"]
-FixStatus = Literal["proved", "suggested", "rejected"]
+FixStatus = Literal["verified", "suggested", "rejected", "proved"]
+"""`proved` is what reports of version 0.1 say for verified; it is read as that."""
+
 Equality = Literal["bitwise", "tolerance", "different", ""]
 """How the changed code's results compare; "" where nothing was compared."""
 
@@ -41,6 +43,26 @@ class Instead(msgspec.Struct):
     time: float = 0.0
 
 
+class CompiledOperators(msgspec.Struct):
+    """Of the `operators` that the program's own calls run in eager or in graphs (views are none), those in graphs."""
+
+    compiled: int = 0
+    operators: int = 0
+
+
+class WholeProgram(msgspec.Struct):
+    """Runs of the whole program: `runs` as it is, and one with the changes, in a sandbox or with effects refused.
+    `different` is what the changed program does otherwise, first of all; `compared` is what was the same: exit status,
+    printed lines, files. `unchecked` says what could not be compared, or why nothing was.
+    """
+
+    runs: int = 0
+    sandboxed: bool = False
+    compared: list[Message] = []
+    different: Message = ""
+    unchecked: list[Message] = []
+
+
 class Evidence(msgspec.Struct):
     """What was run for a fix. `calls` are the program's own, `draws` were made of fresh inputs, `raised` of them raised
     the same exception before and after; `searched` are the kinds of draws that looked for sides nobody had taken, and
@@ -48,7 +70,9 @@ class Evidence(msgspec.Struct):
 
     `outputs` is the worst of all that was compared; with `as_compiled` some were held to what the code as it was gives
     compiled, which is something else than in eager. `effects` are side effects that the compiled code does not have in
-    common with the code as it was, for people to judge. `speedup` is the time of compiled calls before by that after.
+    common with the code as it was, for people to judge. `backend` is the one of the program that answers were held to
+    eager's and to fp64 with, and `accuracy` the verdict. `compiled_before` and `compiled_after` are operators in
+    graphs. `speedup` is the time of compiled calls before by that after.
     """
 
     calls: int = 0
@@ -63,14 +87,20 @@ class Evidence(msgspec.Struct):
     sides: list[Side] = []
     before: Counts | None = None
     after: Counts | None = None
+    backend: Word = ""
+    accuracy: Word = ""
+    compiled_before: CompiledOperators | None = None
+    compiled_after: CompiledOperators | None = None
+    program: WholeProgram | None = None
     speedup: Speedup | None = None
 
 
 class Fix(msgspec.Struct):
     """A change that ends graph breaks. `breaks` are the ids of those that it ends.
 
-    proved: the breaks are gone, none is new, and nothing that was compared differs. suggested: it could not be
-    compared, or compiles little of the program. rejected: `reason` says what went wrong. `patch` is a unified diff,
+    verified: the breaks are gone, none is new, no less is compiled, the calls give the same in eager, traced and under
+    the program's own backend, and the whole program does what it did. suggested: some of that could not be checked, as
+    `reason` says. rejected: `reason` says what went wrong. `patch` is a unified diff,
     `setting` lines of Python that set it. `instead` says how much of the program they still compile, where that is less
     than before: not the whole, submodules of it.
     """
@@ -88,9 +118,13 @@ class Fix(msgspec.Struct):
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     instead: Instead | None = None
 
+    def __post_init__(self) -> None:
+        if self.status == "proved":
+            self.status = "verified"
+
 
 class Unfixed(msgspec.Struct):
-    """A graph break that nothing proved ends, and why: nothing fits it, or what was tried was rejected."""
+    """A graph break that nothing verified ends, and why: nothing fits it, or what was tried was rejected."""
 
     break_id: Word
     gb_type: BreakType
@@ -99,12 +133,12 @@ class Unfixed(msgspec.Struct):
 
 
 class Fixed(msgspec.Struct):
-    """What the fixes come to together: `kept` are the ids of those that were proved as a whole, `patch` is all of their
-    changes to files, `setting` all their settings, and `evidence` is of the whole. Where the run was interrupted, or
-    out of time, before that, none are kept, and both are of the changes that are suggested.
+    """What the fixes come to together: `kept` are the ids of those that were verified as a whole, `patch` is all of
+    their changes to files, `setting` all their settings, and `evidence` is of the whole. Where the run was interrupted,
+    or out of time, before that, none are kept, and both are of the changes that are suggested.
 
     `before` and `after` are of whole runs of the program. `libraries` are files of installed packages among those that
-    the patch changes: they are never written to. `reproduce` is the command that proves it again.
+    the patch changes: they are never written to. `reproduce` is the command that verifies it again.
     `given`: the change is not ours, it was given to `dynalyze verify`.
     """
 

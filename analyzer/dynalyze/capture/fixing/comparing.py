@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from dynalyze.capture.fixing.compiled_share import CompiledShare
 from dynalyze.capture.fixing.draws import Circumstance, Kind
 from dynalyze.capture.fixing.passes import Difference, Pass, differences
 from dynalyze.capture.fixing.watching import effects_that_differ
@@ -61,7 +62,7 @@ class Draws:
 class Proof:
     """What was found. `own` is of the program's own calls, in eager alone where that differs; `lines` of the changed
     functions ran in them or in draws. `gradients` says that some were compared. `folder` holds the events of what the
-    changed code compiled, None where it compiled nothing.
+    changed code compiled, None where it compiled nothing, and `share` how much of the program's own calls that is.
     """
 
     problem: str = ""
@@ -70,6 +71,7 @@ class Proof:
     lines: list[tuple[str, int]] = field(default_factory=list)
     gradients: bool = False
     folder: str | None = None
+    share: CompiledShare | None = None
 
 
 def unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[Difference], list[str]]:

@@ -13,7 +13,7 @@ import contextlib
 import time
 import types
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from dynalyze.capture.fixing.comparing import (
     tolerance_of,
     unlike,
 )
+from dynalyze.capture.fixing.compiled_share import BACKEND, CompiledShare, share_of, total
 from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
 from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
@@ -44,7 +45,7 @@ from dynalyze.capture.fixing.regions import find, members_of
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
-from dynalyze.capture.fixing.watching import Effect, in_addition, lines_run, without_numbers
+from dynalyze.capture.fixing.watching import Effect, effects, in_addition, lines_run, without_numbers
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -107,7 +108,7 @@ class Prover:
         with self._recorded() as folder:
             self._compile(self._workload)
         dynamo.forget_compiled()
-        return {**answer, "folder": folder}
+        return {**answer, "folder": folder, "share": asdict(self._share())}
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> list[dict[str, Any]]:
         """What expressions of some lines were in a pass in eager."""
@@ -137,6 +138,8 @@ class Prover:
             if draws and self._arms and not any(each.equality == "different" for each in proof.own.values()):
                 with settings_of_dynamo(_NO_LIMIT):
                     self._draw(proof, change, draws, seconds)
+                with self._with(change):
+                    proof.share = self._share()
         except (CannotSwap, UnknownSetting) as error:
             proof.problem = str(error)
         finally:
@@ -371,6 +374,24 @@ class Prover:
         how = replace(how, regions=self._regions)
         target = configured(workload.model, how, self._device or "cpu")
         return self._passes.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
+
+    def _share(self) -> CompiledShare:
+        """How much of the program's own calls runs in compiled graphs, as things are."""
+        dynamo.forget_compiled()
+        self._passes.restore()
+        how = replace(self._traced, backend=BACKEND, regions=self._regions)
+        steps = self._workload.steps(configured(self._workload.model, how, self._device or "cpu"))
+        found: list[CompiledShare] = []
+        with effects([]):
+            for step in [*steps, *steps]:  # Until nothing is compiled any more.
+                step.prepare()
+                step.run()
+            for step in steps:
+                step.prepare()
+                found.append(share_of(step.run))
+        self._passes.restore()
+        dynamo.forget_compiled()
+        return total(found)
 
     def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
         """The passes against each other; what the code as it is does not do alike itself is no difference: twice in

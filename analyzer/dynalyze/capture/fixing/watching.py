@@ -1,5 +1,5 @@
-"""What a call does beside the tensors that it returns: the structure of its outputs, what it prints, logs and opens,
-the attributes and inputs that it changes; and which lines of some functions ran.
+"""What a call does beside the tensors that it returns: the structure of its outputs, what it prints and logs, the
+attributes and inputs that it changes; and which lines of some functions ran.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ import contextlib
 import hashlib
 import io
 import logging
-import os
 import re
 import sys
-import tempfile
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -25,44 +23,21 @@ import torch
 
 from dynalyze.capture.bench.contracts import sharing
 from dynalyze.capture.nested_values import children, container_base, is_plain_object
-from dynalyze.capture.torch_private import runtime
 
 Effect = tuple[str, str]
-"""What was done ("printed", "logged", "warned", "opened", ...) and with what."""
+"""What was done ("printed", "logged", "warned", ...) and with what."""
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _LONGEST, _LONGEST_TOLD, _MOST = 500, 40, 20_000
-_AUDITED = {"os.system": "ran", "subprocess.Popen": "ran", "socket.connect": "connected to", "os.remove": "removed",
-            "os.rename": "renamed", "os.mkdir": "made", "os.putenv": "set", "os.unsetenv": "unset"}  # fmt: skip
-_OF_TORCH = ("b'TORCH", "b'TRITON", os.devnull, str(Path(tempfile.gettempdir()) / "torchinductor_"))
-"""Variables that torch sets while it compiles, and where it writes."""
 _TORCH = (str(Path(torch.__file__).parent), "<eval_with_key>")  # Its files, and its graphs as code.
-_WRITES = frozenset("wax+")
-_LARGEST_FILE = 1 << 20
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
-
-
-class _Audit:
-    """Python keeps a hook for ever: one for the process, which listens only where somebody asks."""
-
-    listener: Callable[[str, tuple[Any, ...]], None] | None = None
-    installed = False
-
-    @classmethod
-    def hook(cls, event: str, given: tuple[Any, ...]) -> None:
-        if cls.listener is not None:
-            cls.listener(event, given)
 
 
 @contextlib.contextmanager
 def effects(seen: list[Effect]) -> Iterator[None]:
-    """Note in `seen`, in order, what is printed, logged, warned of, written to and started inside. Small files that are
-    written to have their contents compared, and put back.
+    """Note in `seen`, in order, what is printed, logged and warned of inside. What would reach further is refused
+    before it happens (capture/containment.py).
     """
-    if not _Audit.installed:
-        sys.addaudithook(_Audit.hook)
-        _Audit.installed = True
-    written = _Written(seen)
 
     def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
         if not record.name.startswith("torch."):
@@ -75,7 +50,6 @@ def effects(seen: list[Effect]) -> Iterator[None]:
 
     original = logging.Logger.handle
     with contextlib.ExitStack() as stack:
-        stack.callback(written.put_back)
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("always")
         warnings.showwarning = warn  # type: ignore[assignment]
@@ -83,8 +57,6 @@ def effects(seen: list[Effect]) -> Iterator[None]:
         stack.enter_context(contextlib.redirect_stderr(_Note(seen, "printed as an error")))
         logging.Logger.handle = handle  # type: ignore[method-assign, assignment]
         stack.callback(setattr, logging.Logger, "handle", original)
-        _Audit.listener = written.audit
-        stack.callback(setattr, _Audit, "listener", None)
         yield
 
 
@@ -103,44 +75,6 @@ class _Note(io.TextIOBase):
             else:
                 self._seen.append((self._what, line))
         return len(text)
-
-
-class _Written:
-    """The files that are opened to be written to, with what was in them before."""
-
-    def __init__(self, seen: list[Effect]) -> None:
-        self._seen = seen
-        self._caches = tuple(runtime.cache_folders().values())
-        self._before: dict[str, bytes | None] = {}
-
-    def audit(self, event: str, given: tuple[Any, ...]) -> None:
-        path = str(given[0]) if given else ""
-        if path.startswith((*self._caches, *_OF_TORCH)):
-            return
-        if event == "open" and isinstance(given[1], str) and _WRITES & set(given[1]):
-            self._seen.append(("opened", path))
-            if path not in self._before:
-                self._before[path] = _bytes_of(path)
-        elif event in _AUDITED:
-            self._seen.append((_AUDITED[event], " ".join(map(str, given))[:_LONGEST]))
-
-    def put_back(self) -> None:
-        for name, before in self._before.items():
-            now, path = _bytes_of(name), Path(name)
-            if now is None or now == before:
-                continue
-            new = now.removeprefix(before or b"")
-            self._seen.append(("wrote", f"{name}: {new[:_LONGEST]!r} {hashlib.sha256(new).hexdigest()[:16]}"))
-            with contextlib.suppress(OSError):
-                path.unlink() if before is None else path.write_bytes(before)
-
-
-def _bytes_of(path: str) -> bytes | None:
-    """What is in a file that is not too large to be put back; None for one that is not there."""
-    with contextlib.suppress(OSError):
-        if Path(path).is_file() and Path(path).stat().st_size <= _LARGEST_FILE:
-            return Path(path).read_bytes()
-    return None
 
 
 def effects_that_differ(one: list[Effect], other: list[Effect]) -> list[str]:

@@ -1,0 +1,187 @@
+"""The second gate of a change: the whole program, as it is and with the change, has to do the same.
+
+It runs twice as it is, which tells what is stable: how it ends, what it prints, which files it leaves. Then it runs with
+the change, from its own folder. What was stable has to be the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dynalyze.launch.observe import Observation, observed
+from dynalyze.launch.sandbox import Again, left_behind
+from dynalyze.launch.streams import Streams
+from dynalyze.report import Report
+from dynalyze.report.fixes import WholeProgram
+
+_MOST_OUTPUT = 16 << 20
+_LONGEST = 80
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?", re.IGNORECASE)
+_OF_TORCH = re.compile(r"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.|^.*[/\\]torch[/\\].*\.py:\d+: \w*Warning: ")
+"""Of torch's own log and warnings: what is compiled otherwise is told otherwise."""
+
+_CACHES = re.compile(r"/(__pycache__|torchinductor_[^/]*|\.triton|\.nv|torch_compile_debug|dynalyze-reports)(/|$)")
+_DIRECTORY = re.compile(r"4\d{4}$")
+_ENDED = ("complete", "incomplete", "failed")
+
+
+@dataclass
+class ProgramRun:
+    """What one run of the program did: how it ended, its output line by line, and the files that it left, by path."""
+
+    report: Report
+    printed: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ending(self) -> str:
+        """How it ended, for people."""
+        outcome = self.report.outcome
+        if outcome.status == "failed":
+            return outcome.message.rstrip(".")
+        return f"ends with exit status {outcome.exit_status or 0}"
+
+
+class Gate:
+    """Holds changes of one program to what it does without them. `progress` gets a line before each run.
+
+    The runs of the program as it is are made once, with the first change.
+    """
+
+    def __init__(self, observation: Observation, again: Again, progress: Callable[[str], None]) -> None:
+        self._observation = replace(observation, bundle=False, isolation=again.isolation)
+        self._again = again
+        self._progress = progress
+        self._before: list[ProgramRun] = []
+
+    def check(
+        self, changed: Observation, put: Mapping[str, str], uncovered: str = ""
+    ) -> tuple[WholeProgram, Report | None]:  # fmt: skip
+        """What the program does with a change, and the report of its run then; None where it was not run. `put` are all
+        files of the change, and `uncovered` says what of it needs a sandbox.
+        """
+        if self._again.reason:
+            return WholeProgram(unchecked=[self._again.reason]), None
+        sandboxed = self._again.isolation == "sandbox"
+        found = WholeProgram(runs=2, sandboxed=sandboxed)
+        if uncovered and not sandboxed:
+            found.unchecked.append(uncovered)
+        while len(self._before) < found.runs:
+            self._progress(f"running the program as it is, {len(self._before) + 1} of {found.runs}")
+            self._before.append(self._run(self._observation))
+        self._progress("running the program with the changes")
+        after = self._run(replace(changed, bundle=False, isolation=self._again.isolation, put=put if sandboxed else {}))
+        one, other = self._before
+        if problem := _unusable(one, other):
+            found.unchecked.append(problem)
+            return found, after.report
+        _compare(found, one, other, after)
+        return found, after.report
+
+    def _run(self, observation: Observation) -> ProgramRun:
+        target = observation.target
+        streams = Streams(Path(target.path or target.stem).name, quiet=True, kept=_MOST_OUTPUT)
+        with observed(observation, streams=streams) as seen:
+            files = left_behind(seen.folder) if observation.isolation == "sandbox" else {}
+            own = str(seen.folder.resolve())
+            kept = {path: state for path, state in files.items()
+                    if not (path.startswith(own) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))}  # fmt: skip
+        return ProgramRun(seen.report, streams.lines("stdout"), list(_of_program(streams.lines("stderr"))), kept)
+
+
+def _unusable(one: ProgramRun, other: ProgramRun) -> str:
+    """Why nothing can be learned from two runs of the program as it is; "" where something can."""
+    for run in (one, other):
+        if run.report.outcome.status not in _ENDED:
+            return f"run again, the program was not left to its end: {run.report.outcome.message}"
+    if _masked(one.ending) != _masked(other.ending):
+        return f"run twice, the program ends in two ways: {one.ending}; {other.ending}"
+    if one.report.outcome.status == "failed":
+        return f"the program cannot be run again: it {one.ending}"
+    return ""
+
+
+def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> None:
+    """Note what the changed program does otherwise, what was the same, and what nobody can tell."""
+    if _masked(one.ending) != _masked(after.ending):
+        found.different = f"the program {_ending_of(after)}"
+        return
+    found.compared.append("exit status")
+    for what, lines in (("printed lines", [run.printed for run in (one, other, after)]),
+                        ("lines of standard error", [run.errors for run in (one, other, after)])):  # fmt: skip
+        if (different := _other_lines(*lines)) is None:
+            found.unchecked.append(f"{what} are not the same in two runs of the program as it is")
+        elif different:
+            found.different = f"the program {different}"
+            return
+        elif any(lines[0]):
+            found.compared.append(what)
+    if found.sandboxed:
+        if different := _other_files(one.files, other.files, after.files):
+            found.different = f"the program {different}"
+        elif one.files:
+            found.compared.append("files")
+
+
+def _ending_of(run: ProgramRun) -> str:
+    text = run.ending
+    return f"fails: {text}" if run.report.outcome.status == "failed" else text
+
+
+def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str]) -> str | None:
+    """What is printed otherwise; "" for nothing, None where two runs of the same code do not agree on the lines.
+
+    A line that holds other numbers in the two runs may hold others again.
+    """
+    if len(one) != len(other) or any(_masked(a) != _masked(b) for a, b in zip(one, other, strict=True)):
+        return None
+    expected = [a if a == b else _masked(a) for a, b in zip(one, other, strict=True)]
+    exact = [a == b for a, b in zip(one, other, strict=True)]
+    got = [line if index < len(exact) and exact[index] else _masked(line) for index, line in enumerate(after)]
+    if got == expected:
+        return ""
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, expected, got, autojunk=False).get_opcodes():
+        if kind != "equal":
+            was, now = one[first:last], after[start:end]
+            if was and now:
+                return f"prints {_quoted(now[0])} in the place of {_quoted(was[0])}"
+            return f"prints {_quoted(now[0])} in addition" if now else f"no longer prints {_quoted(was[0])}"
+    return "prints other numbers"
+
+
+def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Which file is left otherwise; "" for none. One whose contents two runs do not agree on has only to be there."""
+    known = one.keys() | other.keys()
+    for path in sorted(one.keys() & other.keys()):
+        if path not in after:
+            return f"no longer leaves {path}"
+        if one[path] == other[path] != after[path]:
+            return f"leaves {path} with other contents"
+    new = next((path for path in sorted(after) if path not in known), None)
+    return "" if new is None or one.keys() != other.keys() else f"leaves {new} in addition"
+
+
+def _of_program(lines: Sequence[str]) -> Iterator[str]:
+    """Lines of standard error that are not torch's: a warning goes on to the line of source below it."""
+    warning = False
+    for line in lines:
+        if _OF_TORCH.match(line):
+            warning = "Warning: " in line
+        elif warning:
+            warning = not line.startswith("  ")
+        else:
+            yield line
+
+
+def _masked(text: str) -> str:
+    return _NUMBERS.sub("#", text)
+
+
+def _quoted(text: str) -> str:
+    text = text.strip()
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
