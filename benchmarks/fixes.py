@@ -47,7 +47,7 @@ def fixed(target: str, keep: Path, seconds: float) -> dict[str, Any]:
         try:
             _, told = done.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            done.send_signal(signal.SIGTERM)  # What was proved until then is told.
+            done.send_signal(signal.SIGTERM)  # What was verified until then is told.
             _, told = done.communicate()
         if not report.exists():
             said = told.strip().splitlines()
@@ -116,8 +116,8 @@ def main() -> int:
             print(f"{target}: {'no graph break' if ended['status'] == 'complete' else ended['message']}", flush=True)
             continue
         broken.append(target)
-        proved = [each for each in report["fixes"] if each["status"] == "proved"]
-        ends = {name: kind_of(each) for each in proved for name in each["breaks"]}
+        verified = [each for each in report["fixes"] if each["status"] == "verified"]
+        ends = {name: kind_of(each) for each in verified for name in each["breaks"]}
         stays = {each["break_id"] for each in report["fixed"]["unfixed"]}
         for each in report["graph_breaks"]:
             if each["id"] not in ends and each["id"] not in stays:

@@ -38,8 +38,8 @@ class Searched:
     instead: Instead = field(default_factory=Instead)
 
     @property
-    def proved(self) -> list[Attempt]:
-        return [each for each in self.attempts if each.status == "proved"]
+    def verified(self) -> list[Attempt]:
+        return [each for each in self.attempts if each.status == "verified"]
 
 
 def search(source: str, inputs: str, folder: Path, *, training: bool = False, draws: int = 4) -> Searched:

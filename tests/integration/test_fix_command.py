@@ -97,21 +97,21 @@ def test_what_is_proved_holds_for_torch(folder: Path, found: dict[str, Any]) -> 
 
 def test_each_break_is_fixed_by_what_leaves_all_else_as_it_was(found: dict[str, Any]) -> None:
     report = found["report"]
-    proved = [each for each in report["fixes"] if each["status"] == "proved"]
+    verified = [each for each in report["fixes"] if each["status"] == "verified"]
     code = {each["id"]: each["location"]["code"] for each in report["graph_breaks"]}
-    ended = [(code[name].split()[0], each["kind"]) for each in proved for name in each["breaks"]]
+    ended = [(code[name].split()[0], each["kind"]) for each in verified for name in each["breaks"]]
     # A number that is kept has to stay one: only a setting can end that break.
     assert ended == [("if", "source"), ("scale", "source"), ('print("shape",', "source"), ("self.last", "setting")]
     (refused,) = [each for each in report["fixes"] if each["status"] == "rejected"]
     assert "last" in refused["reason"]
-    assert all(3 <= each["evidence"]["draws"] <= 20 and each["evidence"]["outputs"] == "bitwise" for each in proved)
-    assert [bool(each["evidence"]["effects"]) for each in proved] == [False, False, True, False]
-    assert all(side["taken"] for side in proved[0]["evidence"]["sides"]) and proved[0]["evidence"]["sides"]
+    assert all(3 <= each["evidence"]["draws"] <= 20 and each["evidence"]["outputs"] == "bitwise" for each in verified)
+    assert [bool(each["evidence"]["effects"]) for each in verified] == [False, False, True, False]
+    assert all(side["taken"] for side in verified[0]["evidence"]["sides"]) and verified[0]["evidence"]["sides"]
 
 
 def test_it_is_told_on_the_terminal_and_on_the_page(found: dict[str, Any]) -> None:
     for text in (found["said"], found["page"]):
-        assert "4 of 4 graph breaks end, proved" in text
+        assert "4 of 4 graph breaks end, verified" in text
         assert "capture_scalar_outputs" in text and "torch.cond" in text
 
 
@@ -139,7 +139,7 @@ def test_a_change_of_somebody_else(folder: Path, found: dict[str, Any], before: 
     (folder / "model.py").write_text(PROGRAM)
     done = run("verify", "model.py", "model_new.py", *SETTINGS, cwd=folder)
     assert done.status == status, done.stdout + done.stderr
-    assert done.stdout.startswith("Not proved: " if status else "Proved: 3 of 4 graph breaks end")
+    assert done.stdout.startswith("Not verified: " if status else "Verified: 3 of 4 graph breaks end")
 
 
 @pytest.mark.parametrize(

@@ -136,5 +136,5 @@ def test_an_idiom_ends(name: str, tmp_path: Path) -> None:
 def test_what_is_not_the_same_stays_and_that_is_said(name: str, tmp_path: Path) -> None:
     source, inputs, training, said = STAY[name]
     found = searched(source, inputs, tmp_path, training=training)
-    assert found.proved == [] and found.text == source and found.after.breaks == found.before.breaks > 0
+    assert found.verified == [] and found.text == source and found.after.breaks == found.before.breaks > 0
     assert not said or any(said in each.reason for each in found.attempts), [each.reason for each in found.attempts]

@@ -1,4 +1,6 @@
-"""Submodules compiled in the place of a model that breaks, found and proved: what torch compiles, and what it costs."""
+"""Submodules compiled in the place of a model that breaks, found and verified: what torch compiles, and what it
+costs.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def test_what_has_no_break_is_compiled_in_the_place_of_the_whole(case: str, tmp_
 
     program = {"breaks in the top alone": TOP, "with state": STATE}.get(case, PROGRAM)
     found = search(program, "(torch.randn(2, 4),)", tmp_path, training=case == "in training")
-    (fix,) = found.proved
+    (fix,) = found.verified
     assert found.before.breaks > 0 and found.after.breaks == 0
     assert (found.instead.regions, found.instead.lines) == (
         {"Net": ["blocks.0", "blocks.1", "blocks.2", "blocks.3"]}, BLOCKS,
@@ -78,4 +80,4 @@ def test_where_every_submodule_breaks_there_is_nothing_to_compile_instead(tmp_pa
     from fixing_in_process import search
 
     found = search(NOWHERE, "(torch.randn(2, 4),)", tmp_path)
-    assert found.proved == [] and found.instead.regions == {} and found.after.breaks == found.before.breaks > 0
+    assert found.verified == [] and found.instead.regions == {} and found.after.breaks == found.before.breaks > 0

@@ -1,4 +1,4 @@
-"""Programs whose breaks cannot be ended as it looks at first: whatever the search proves of them, the program does
+"""Programs whose breaks cannot be ended as it looks at first: whatever the search verifies of them, the program does
 what it did, as plain calls before and after show.
 """
 

@@ -90,7 +90,7 @@ def test_where_the_second_file_cannot_be_written_the_first_stays(folder: Path) -
     assert done.status == 2 and done.stderr.splitlines()[-1] == "dynalyze: --write: zz_part.py is read-only"
     assert {name: (folder / name).read_bytes() for name in before} == before
     assert sorted(each.name for each in folder.iterdir() if each.is_file()) == ["fix.json", "net.py", "zz_part.py"]
-    assert [each["status"] for each in json.loads((folder / "fix.json").read_text())["fixes"]] == ["proved"] * 2
+    assert [each["status"] for each in json.loads((folder / "fix.json").read_text())["fixes"]] == ["verified"] * 2
 
 
 def test_what_was_found_before_an_interruption_is_in_the_patch(folder: Path) -> None:
@@ -107,6 +107,6 @@ def test_what_was_found_before_an_interruption_is_in_the_patch(folder: Path) -> 
     assert (folder / "net.py").read_bytes() == NET.replace(b"\n", b"\r\n")
     report = json.loads((folder / "fix.json").read_text())
     assert {each["status"] for each in report["fixes"]} == {"suggested"} and not report["fixed"]["kept"]
-    assert report["fixed"]["patch"] and "suggested, not proved" in out and "interrupted" in out
+    assert report["fixed"]["patch"] and "suggested, not verified" in out and "interrupted" in out
     subprocess.run(["git", "apply", "p.diff"], cwd=folder, check=True)
     assert (folder / "zz_part.py").read_bytes() == PART.replace(BREAK, b"")

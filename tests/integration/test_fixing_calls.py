@@ -1,4 +1,6 @@
-"""Recipes about calls and effects: what "before" shows, the search for fixes ends and proves, or says honestly not."""
+"""Recipes about calls and effects: what "before" shows, the search for fixes ends and verifies, or says honestly
+not.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path:
     found = search(recipe.before, recipe.inputs, tmp_path)
     assert found.before.breaks > 0
     assert found.after.breaks == 0
-    assert [each.rewrite for each in found.proved] == [ENDED[recipe_id]]
-    assert found.proved[0].evidence.outputs == "bitwise"
+    assert [each.rewrite for each in found.verified] == [ENDED[recipe_id]]
+    assert found.verified[0].evidence.outputs == "bitwise"
 
 
 @pytest.mark.parametrize("recipe_id", mostly_slow(NOT_EQUAL))
@@ -54,7 +56,7 @@ def test_what_would_do_something_else_is_not_kept(recipe_id: str, tmp_path: Path
     for name in recipe.requires:
         pytest.importorskip(name)
     found = search(recipe.before, recipe.inputs, tmp_path)
-    assert found.proved == []
+    assert found.verified == []
     assert found.after.breaks == found.before.breaks > 0
 
 

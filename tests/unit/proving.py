@@ -59,7 +59,7 @@ def proof_of(
 
 
 def against(proof: Proof, *, loses: tuple[str, ...] = ()) -> str:
-    """What speaks against a change; "" where it was proved."""
+    """What speaks against a change; "" where it was verified."""
     if proof.problem:
         return proof.problem
     for arm, each in proof.own.items():

@@ -414,9 +414,19 @@ def fixed_report() -> Report:
     report.fixes = [
         Fix("f1", ["b1"], "source", "rejected", "Let `torch.cond` choose", "cond", "it returns another dtype"),
         Fix(
-            "f2", ["b1"], "source", "proved", "Keep the number in the tensor", "read", "", ["model.py"], patch, "", told
+            "f2",
+            ["b1"],
+            "source",
+            "verified",
+            "Keep the number in the tensor",
+            "read",
+            "",
+            ["model.py"],
+            patch,
+            "",
+            told,
         ),
-        Fix("f3", ["b2"], "setting", "proved", "Set it", "setting", setting="torch._dynamo.config.a = True"),
+        Fix("f3", ["b2"], "setting", "verified", "Set it", "setting", setting="torch._dynamo.config.a = True"),
     ]
     left = [Unfixed(each.id, each.gb_type, each.location, "nothing fits") for each in report.graph_breaks[2:]]
     report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", told, before, after)

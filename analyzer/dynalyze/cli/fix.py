@@ -1,4 +1,4 @@
-"""`dynalyze fix`: changes that end graph breaks, each proved by running it."""
+"""`dynalyze fix`: changes that end graph breaks, each verified by running it."""
 
 from __future__ import annotations
 
@@ -44,20 +44,24 @@ _UNFIXED = "unfixed"
     multiple=True,
     help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]",
 )
-@click.option("--patch", metavar="FILE", help="Write all that was proved as one diff, for `patch -p1` or `git apply`.")
+@click.option(
+    "--patch", metavar="FILE", help="Write all that was verified as one diff, for `patch -p1` or `git apply`."
+)
 @click.option(
     "--override", metavar="FILE", help="Write changes of installed packages as a module that your program can import."
 )
 @click.option(
-    "--write", is_flag=True, help="Write what was proved into your files, all or none; FILE.orig keeps what git lacks."
+    "--write",
+    is_flag=True,
+    help="Write what was verified into your files, all or none. [backup: FILE.orig]",
 )
 @click.option(
-    "--unsafe-fixes", is_flag=True, help="Put suggested changes, which were not proved, into --write and --patch too."
+    "--unsafe-fixes", is_flag=True, help="Put suggested changes, which were not verified, into --write and --patch too."
 )
 @click.option("--write-below", metavar="DIR", hidden=True, help="Refuse --write where a file lies elsewhere.")
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
-@seconds_option("--search-seconds", "Try no more changes after this long; those that hold are proved and told.", 900.0)
+@seconds_option("--search-seconds", "Try no more changes after this long.", 900.0)
 @click.pass_context
 def fix(context: click.Context, /, **options: Any) -> int:
     """Change what breaks the graph, and prove it: TARGET is run, changes of its source and settings of torch are tried
@@ -65,7 +69,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     exceptions are what they were: on the program's own inputs, and on fresh draws of them. TARGET is what
     `dynalyze explain` takes. Your files stay as they are without --write.
 
-    What could not be proved is not kept. --fail-on unfixed exits with 1 where a break stays.
+    What could not be verified is not kept. --fail-on unfixed exits with 1 where a break stays.
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,17 +60,18 @@ def verify(context: click.Context, /, before: str, after: str, **options: Any) -
     path = Path(after.partition(":")[0] if ".py:" in after else after)
     if not path.is_file():
         raise UsageError(f"no such file: {path}; AFTER is the changed file, or a patch")
+    changing: AbstractContextManager[dict[str, str]]
     if path.suffix in _PATCHES:
-        texts = patched_files(path.read_text(encoding="utf-8", errors="replace"), Path.cwd())
+        changing = patched_files(path, Path.cwd())
     elif target.path is None:
         raise UsageError(f"{before} names no file that {after} could take the place of; give a patch")
     else:
-        texts = changed_files(Path(target.path), path)
+        changing = nullcontext(changed_files(Path(target.path), path))
     outputs = Outputs(options, f"{target.stem}.verify", target.path)
     plan = replace(short_bench(options, target), prices=False)
     seconds = 0.0 if options["no_bench"] else options["bench_seconds"]
-    with Interrupts():
-        found = run_verify(observation_of(context, target, bundle=True), plan, texts, seconds, say)
+    with Interrupts(), changing as change:
+        found = run_verify(observation_of(context, target, bundle=True), plan, change, seconds, say)
         status = outputs.publish(found.report)
     assert found.report.fixed is not None
     return status or int(not found.report.fixed.kept)

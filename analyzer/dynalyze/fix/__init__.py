@@ -1,1 +1,1 @@
-"""Changes that end graph breaks, each proved by running it: `dynalyze fix` and `dynalyze verify`."""
+"""Changes that end graph breaks, each verified by running it: `dynalyze fix` and `dynalyze verify`."""

@@ -31,7 +31,7 @@ class State:
 @dataclass
 class Attempt:
     """What came of a proposal for one break. `proposed` is the state with it, as far as it came; it is the next one
-    where it was proved.
+    where it was verified. `key` tells one proposal for a break from another.
     """
 
     broken: GraphBreak
@@ -44,3 +44,4 @@ class Attempt:
     proposed: State | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ends: list[GraphBreak] = field(default_factory=list)
+    key: tuple[int, str, str] = (0, "", "")

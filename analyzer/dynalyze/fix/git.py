@@ -39,6 +39,12 @@ def restoring(path: Path) -> str:
     return f"git {'' if inside else f'-C {path_word(path.parent)} '}checkout -- {word}"
 
 
+def top_of(folder: Path) -> Path | None:
+    """The top of the checkout that holds a folder; None where there is none."""
+    found = _top(folder)
+    return None if found is None else Path(os.fsdecode(found.rstrip(b"\n"))).resolve()
+
+
 def _top(folder: Path) -> bytes | None:
     return _git(folder, "rev-parse", "--show-toplevel")
 

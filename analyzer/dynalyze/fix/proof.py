@@ -22,7 +22,7 @@ from dynalyze.facts.stacks import Places
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.sites import Value
 from dynalyze.report import GraphBreak
-from dynalyze.report.fixes import Counts
+from dynalyze.report.fixes import CompiledOperators, Counts
 
 DRAWS = 20
 _SECONDS = 10.0
@@ -53,14 +53,21 @@ class Tried:
     after: Compiled | None = None
     problem: str = ""
 
+    @property
+    def share(self) -> CompiledOperators | None:
+        """The operators of the program's own calls with it; None where nobody counted."""
+        found = self.proof.get("share")
+        return None if found is None else CompiledOperators(**found)
+
 
 @dataclass
 class Baseline:
-    """The code as it is. `problem` says why nothing can be proved about it."""
+    """The code as it is. `problem` says why nothing can be verified about it."""
 
     compiled: Compiled
     repeatable: bool = True
     problem: str = ""
+    share: CompiledOperators | None = None
 
     @classmethod
     def failed(cls, problem: str) -> Baseline:
@@ -76,7 +83,7 @@ def difference_in(proof: Mapping[str, Any]) -> str:
 
 
 class Prover:
-    """One process that proves changes of a workload; it is started anew where a change ended it."""
+    """One process that verifies changes of a workload; it is started anew where a change ended it."""
 
     def __init__(self, pool: WorkerPool, plan: Plan, torch_folder: str) -> None:
         configurations = plan.configurations_on(plan.device or "cpu")
@@ -101,7 +108,7 @@ class Prover:
             return Baseline.failed(answer["problem"])
         compiled = self._compiled(answer["folder"])
         self._note_broken(compiled, {})
-        return Baseline(compiled, answer["repeatable"])
+        return Baseline(compiled, answer["repeatable"], share=CompiledOperators(**answer["share"]))
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
         """What expressions were, by file and line."""

@@ -11,37 +11,42 @@ from typing import Any
 
 from dynalyze.bench import schedule, stats
 from dynalyze.bench.measure import planned
-from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.plan import Plan
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.regions import Instead
 from dynalyze.files.paths import working_folder
+from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.attempts import Attempt, State
+from dynalyze.fix.gates import Gates, Verdict
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
-from dynalyze.fix.proof import DRAWS, Baseline, Prover
-from dynalyze.fix.search import RAISES, Search, evidence_of, reason_against
+from dynalyze.fix.proof import DRAWS, Baseline, Prover, Tried
+from dynalyze.fix.search import Search, evidence_of, reason_against, whole_less
 from dynalyze.fix.settings import as_python
+from dynalyze.fix.source_files import source_of
+from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
 from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.report.fixes import Counts, Fix, Fixed, Side, Unfixed
+from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Side, Unfixed
 from dynalyze.report.fixes import Instead as CompiledInstead
 from dynalyze.report.measurements import Pair, Speedup
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 from dynalyze.words.report import line_words
 
-SIDE_EFFECTS = frozenset({"printed", "logged", "warned", RAISES})
-"""What compiled code may lack after a change that somebody made: it is told, for them to judge."""
+_MOST_ROUNDS = 4
+"""How often changes are looked for anew, in the place of some that did not come through the gates."""
 
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
-_NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be proved of it"
+_NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be verified of it"
 _BACKEND = "Backend compiler"
-_NOT_DRAWN = "the run was interrupted before it was proved on other inputs in compiled code"
+_NOT_GATED = "the run was interrupted before it was verified as a whole"
+_TOO_MANY_ROUNDS = "too many changes before it did not hold: it was not verified as a whole"
 _OF_A_BACKEND = "the backend raises there, which has no part in the proof: only Dynamo's graphs are compared"
 _NOT_REPEATABLE = (
     "The program's calls do not do the same twice as they are: what differs by itself could not be compared."
@@ -61,6 +66,25 @@ class Fixing:
     texts: Mapping[str, str] = field(default_factory=dict)
     suggested: Mapping[str, str] = field(default_factory=dict)
     cut_short: bool = False
+
+
+@dataclass(frozen=True)
+class GivenChange:
+    """A change that somebody made. `originals` and `texts` are its files of Python that both sides have, before and
+    after; `put` all files of any kind, by path, each with one that holds its new contents ("" for none). `sides` are
+    lines, one in each side of the branches that it concerns; `uncovered` says what of it only a sandbox can run.
+    """
+
+    originals: Mapping[str, str]
+    texts: Mapping[str, str]
+    put: Mapping[str, str]
+    sides: Sequence[tuple[str, int]] = ()
+    uncovered: str = ""
+
+    @property
+    def changes(self) -> list[dict[str, str]]:
+        """Its files of Python, as a process takes them."""
+        return [{"path": file, "old": self.originals[file], "new": text} for file, text in self.texts.items()]
 
 
 @dataclass(frozen=True)
@@ -98,10 +122,10 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
 
 
 def note_nothing_proved(report: Report, reason: str) -> None:
-    """Say that nothing could be proved, and how the program ended where it did not come to its end."""
+    """Say that nothing could be verified, and how the program ended where it did not come to its end."""
     said = report.outcome.message.rstrip(".") if report.outcome.status == "failed" else ""
     how = f" {said}." if said else ""
-    report.capture.notes.append(f"Nothing could be proved: {reason}.{how}")
+    report.capture.notes.append(f"Nothing could be verified: {reason}.{how}")
 
 
 class Road:
@@ -125,11 +149,11 @@ class Road:
         """Look for changes, prove them, and run the program with those that were kept."""
         return self._with_prover(self._searched)
 
-    def judge(self, originals: Mapping[str, str], texts: Mapping[str, str], sides: Sequence[tuple[str, int]]) -> Fixing:
-        """Prove this change. `sides` are lines, one in each side of the branches that it concerns."""
-        return self._with_prover(lambda prover, baseline: self._judged(
-            prover, baseline, State(dict(originals), {}, baseline.compiled), dict(texts), sides
-        ))  # fmt: skip
+    def judge(self, given: GivenChange, calls: Plan | None, reason: str) -> Fixing:
+        """Verify a change. Without `calls` to make again, for this reason, the whole program alone tells of it."""
+        if calls is None:
+            return self._judged(given, None, Baseline.failed(reason))
+        return self._with_prover(lambda prover, baseline: self._judged(given, prover, baseline))
 
     def _with_prover(self, then: Callable[[Prover, Baseline], Fixing]) -> Fixing:
         with self._pool(untimed=True) as pool:
@@ -157,86 +181,139 @@ class Road:
                 baseline = prover.baseline()
             except WorkerFailed as failure:
                 baseline = Baseline.failed(failure.message)
-            if baseline.problem:
-                report.capture.notes.append(f"Nothing could be proved: {baseline.problem}.")
-                fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
-                return Fixing(report)
-            if not baseline.repeatable:
+            if not baseline.repeatable and not baseline.problem:
                 report.capture.notes.append(_NOT_REPEATABLE)
             return then(prover, baseline)
 
     def _searched(self, prover: Prover, baseline: Baseline) -> Fixing:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
+        if baseline.problem:
+            report.capture.notes.append(f"Nothing could be verified: {baseline.problem}.")
+            fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
+            return Fixing(report)
         wanted = self._wanted(baseline.compiled.breaks)
+        gates = self._gates()
+        attempts: list[Attempt] = []
+        seconds = self._wish.search_seconds
+        search = Search(prover, baseline, self._progress, calls=self._calls, seconds=seconds)
         try:
-            for thorough in (False, True):
-                seconds = self._wish.search_seconds
-                search = Search(prover, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
-                attempts: list[Attempt] = []
+            for _ in range(_MOST_ROUNDS):
                 attempts += search.run(list(wanted.values()))
                 fixed.evidence, holds = search.together(attempts)
-                if holds or thorough or search.set_aside_state is not None:
+                if not holds and not search.thorough and search.set_aside_state is None:
+                    search = Search(prover, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=True)
+                    attempts.clear()
+                elif not holds or not self._taken_back(gates, prover, search, attempts):
                     break
+            else:
+                search.set_aside([each for each in attempts if each.status == "verified"], _TOO_MANY_ROUNDS)
         except Stopped:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            if not search.thorough and search.state.changed:
-                search.set_aside(attempts, _NOT_DRAWN)
+            if search.state.changed and search.set_aside_state is None:
+                search.set_aside(attempts, _NOT_GATED)
         self._told(attempts, wanted, search)
-        if fixed.kept and report.outcome.status != "interrupted":
+        if fixed.kept and report.outcome.status != "interrupted" and self._wish.bench_seconds:
+            assert fixed.evidence is not None
             try:
-                after = self._concluded(prover, search.state)
-            except Stopped:  # What was proved stays.
+                fixed.evidence.speedup = self._speed(gates, prover.changes(search.state.texts), search.state)
+            except Stopped:  # What was verified stays.
                 report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            else:
-                gone, _ = _moved(report.graph_breaks, after, prover.originals, search.state.texts)
-                names = {each.id for each in gone if each.id not in wanted}
-                fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in names]
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
         return Fixing(report, prover.originals, search.state.texts, suggested, cut_short)
 
-    def _judged(
-        self, prover: Prover, baseline: Baseline, before: State, texts: dict[str, str],
-        sides: Sequence[tuple[str, int]],
-    ) -> Fixing:  # fmt: skip
+    def _taken_back(self, gates: Gates, prover: Prover, search: Search, attempts: Sequence[Attempt]) -> bool:
+        """Whether a change that was kept did not come through the gates, and was taken back: the first one with which
+        what is kept until then does not. What only could not be checked is suggested.
+        """
+        fixed = self._report.fixed
+        kept = [each for each in attempts if each.status == "verified"]
+        if not kept or fixed is None or fixed.evidence is None:
+            return False
+        verdict = self._through(gates, prover, search.state, fixed.evidence)
+        if not verdict.different:
+            self._note_after(verdict)
+            for each in kept:
+                each.evidence = gates.noted(each.evidence, fixed.evidence)
+            if verdict.unchecked:
+                search.set_aside(kept, "; ".join(verdict.unchecked))
+            return False
+        low, high = 0, len(kept) - 1  # The first of them with which it fails.
+        while low < high:
+            middle = (low + high) // 2
+            state = kept[middle].proposed
+            assert state is not None
+            found = self._through(gates, prover, state, fixed.evidence)
+            low, high = (low, middle) if found.different else (middle + 1, high)
+            verdict = found if found.different else verdict
+        search.take_back(kept[low], kept[low + 1 :], verdict.different)
+        return True
+
+    def _through(self, gates: Gates, prover: Prover, state: State, evidence: Evidence) -> Verdict:
+        """What the gates say to a state."""
+        changed = {file: text for file, text in state.texts.items() if text != prover.originals[file]}
+        with TemporaryFolder() as folder:
+            put = {}
+            for number, (file, text) in enumerate(changed.items()):
+                source = folder / str(number)
+                source.write_bytes(source_of(prover.originals, file).content_of(text))
+                put[file] = str(source)
+            return gates.judge(state, prover.changes(state.texts), self._with(state), put, evidence)
+
+    def _gates(self) -> Gates:
+        target, program = self._observation.target, None
+        if not target.rebuilt:
+            again = self._observation.again(self._report)
+            program = Gate(self._observation, again, self._progress)
+            self._progress(again.announced("twice as it is, and with each set of changes that holds"))
+        return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
+
+    def _note_after(self, verdict: Verdict) -> None:
+        """What the whole program compiles with the changes."""
+        if self._report.fixed is not None and verdict.after is not None:
+            self._report.fixed.after = counts_of(verdict.after)
+
+    def _judged(self, given: GivenChange, prover: Prover | None, baseline: Baseline) -> Fixing:
         """One change, whoever made it, as the only fix of the report."""
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
-        prover.originals = before.texts
-        self._progress("comparing the calls before and after")
-        tried = prover.prove(texts, {}, draws=DRAWS, sides=sides)
-        evidence = evidence_of(tried, calls=self._calls, before=baseline.compiled.counts)
+        tried = Tried({}, problem=baseline.problem)
+        if prover is not None and not baseline.problem:
+            prover.originals = dict(given.originals)
+            self._progress("comparing the calls before and after")
+            tried = prover.prove(given.texts, {}, draws=DRAWS, sides=given.sides)
+        evidence = evidence_of(tried, calls=self._calls, before=baseline.compiled.counts, share=baseline.share)
         ran = {(file, line) for file, line in tried.proof.get("lines", ())}
-        evidence.sides = [Side(Location(file, line), (file, line) in ran) for file, line in sides]
-        root = Path(working_folder())
-        fixed.patch, fixed.evidence = patch_of(before.texts, texts, root), evidence
-        told = Fix("f1", [], "source", "proved", "The change", files=list(texts), patch=fixed.patch, evidence=evidence)
+        evidence.sides = [Side(Location(file, line), (file, line) in ran) for file, line in given.sides]
+        fixed.evidence, fixed.patch = evidence, patch_of(given.originals, given.texts, Path(working_folder()))
+        files = [*given.put]
+        told = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
         report.fixes = [told]
-        state = State(texts, {}, tried.after or before.compiled, changed=True)
-        if reason := reason_against(tried, SIDE_EFFECTS):
-            uncompared = not tried.proof or bool(tried.proof.get("problem"))
-            told.status, told.reason = "suggested" if uncompared else "rejected", reason
-        after = self._concluded(prover, state, timed=told.status == "proved")
-        gone, new = _moved(report.graph_breaks, after, before.texts, texts)
+        uncompared = not tried.proof or bool(tried.proof.get("problem"))
+        against = reason_against(tried, frozenset()) or whole_less(evidence)
+        state = State(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
+        gates = self._gates()
+        verdict = gates.judge(
+            state, given.changes, self._with(state), given.put, evidence, given.uncovered, calls=not uncompared
+        )
+        self._note_after(verdict)
+        after = verdict.after.graph_breaks if verdict.after is not None else tried.after.breaks if tried.after else []
+        gone, new = _moved(report.graph_breaks, after, given.originals, given.texts)
         told.breaks = [each.id for each in gone]
         fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
-        if told.status == "proved" and (new or not gone):
-            worst = f"the graph breaks at {line_words(new[0].location)} then: {new[0].gb_type}" if new else _NONE_ENDED
-            told.status, told.reason = "rejected", worst
-        fixed.kept = [told.id] if told.status == "proved" else []
-        return Fixing(report, before.texts, texts)
+        worst = f"the graph breaks at {line_words(new[0].location)} then: {new[0].gb_type}" if new else ""
+        rejected = verdict.different or ("" if uncompared else against) or worst or ("" if gone else _NONE_ENDED)
+        unchecked = [*([against] if uncompared else []), *verdict.unchecked]
+        if rejected or unchecked:
+            told.status, told.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
+        fixed.kept = [told.id] if told.status == "verified" else []
+        if fixed.kept and self._wish.bench_seconds and prover is not None:
+            evidence.speedup = self._speed(gates, given.changes, state)
+        return Fixing(report, given.originals, given.texts)
 
     @property
     def _calls(self) -> int:
         return max(1, self._report.capture.recorded_calls)
-
-    def _concluded(self, prover: Prover, state: State, *, timed: bool = True) -> list[GraphBreak]:
-        """What the change gains, and what the whole program compiles with it: its breaks then."""
-        fixed = self._report.fixed
-        assert fixed is not None and fixed.evidence is not None
-        if timed and self._wish.bench_seconds:
-            fixed.evidence.speedup = self._speed(prover, state)
-        return self._run_again(state)
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
         """The breaks of the baseline that are to end, by the ids that they have in the report."""
@@ -261,13 +338,13 @@ class Road:
             report.fixes.append(
                 fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at, search.originals)
             )
-        fixed.kept = [each.id for each in report.fixes if each.status == "proved"]
+        fixed.kept = [each.id for each in report.fixes if each.status == "verified"]
         told = search.set_aside_state or search.state
         fixed.patch = patch_of(search.originals, told.texts, Path(root))
         fixed.setting = _lines_of(told, self._compiled_at)
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
-        ended = {name for each in report.fixes if each.status == "proved" for name in each.breaks}
+        ended = {name for each in report.fixes if each.status == "verified" for name in each.breaks}
         # A list in place of a tensor is what is tried last: that it fits nowhere says little about the break.
         telling = [each for each in report.fixes if each.reason and each.rewrite != "numbers-of-python"]
         reasons = {name: each.reason for each in telling for name in each.breaks}
@@ -281,15 +358,9 @@ class Road:
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
-    def _speed(self, prover: Prover, state: State) -> Speedup | None:
+    def _speed(self, gates: Gates, changes: list[dict[str, str]], state: State) -> Speedup | None:
         """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
-        configuration = self._plan.configurations_on(self._plan.device or "cpu")[0]
-        before = worker_request(self._plan, self._plan.works[0], configuration)
-        settings = "\n".join(filter(None, [configuration.settings, as_python(state.settings)]))
-        after = replace(
-            before, configuration=replace(configuration, settings=settings, regions=state.instead.regions),
-            extra={"changes": prover.changes(state.texts)},
-        )  # fmt: skip
+        before, after = gates.request(), gates.request_with(state, changes)
         generator = random.Random(0)
         pairs: list[Pair] = []
         control: list[Pair] = []
@@ -313,21 +384,6 @@ class Road:
             self._observation, changes=dict(state.texts), settings=as_python(state.settings),
             regions=state.instead.regions, bundle=False,
         )  # fmt: skip
-
-    def _run_again(self, state: State) -> list[GraphBreak]:
-        """The whole program with the changes: what it compiles then."""
-        fixed = self._report.fixed
-        assert fixed is not None
-        self._progress("running the program with the changes")
-        with observed(self._with(state)) as seen:
-            if seen.report.outcome.status == "interrupted":
-                raise Stopped("interrupted")
-            fixed.after = counts_of(seen.report)
-            if seen.report.outcome.status not in ("complete", "incomplete"):
-                self._report.capture.notes.append(
-                    f"With the changes the program ended otherwise: {seen.report.outcome.message}"
-                )
-            return seen.report.graph_breaks
 
 
 def fix_of(

@@ -15,6 +15,7 @@ import msgspec
 from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.attempts import Attempt, State
+from dynalyze.fix.gates import less_compiled
 from dynalyze.fix.lines import combined, line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import proposals
@@ -23,7 +24,7 @@ from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.fix.source_files import Originals
 from dynalyze.report import GraphBreak, Location
-from dynalyze.report.fixes import Counts, Equality, Evidence, FixKind, Side
+from dynalyze.report.fixes import CompiledOperators, Counts, Equality, Evidence, FixKind, Side
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
@@ -42,7 +43,7 @@ _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
 _KEPT = "Nothing: the number that is read is kept in Python"
-_NOT_TOGETHER = "all changes together could not be proved"
+_NOT_TOGETHER = "all changes together could not be verified"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
 """Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
@@ -68,13 +69,13 @@ class Search:
         self._ends = time.monotonic() + seconds
         self.stopped_early = False
         self.thorough = thorough
-        self.baseline = baseline.compiled
+        self.baseline, self.share = baseline.compiled, baseline.share
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
         self.originals = prover.originals = Originals(files)
         self.set_aside_state: State | None = None
-        """All that held by itself, where it could not be proved as a whole."""
+        """All that held by itself, where it could not be verified as a whole."""
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
@@ -83,8 +84,8 @@ class Search:
         self._kept: dict[int, str] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Try to end each of these breaks; what is proved is kept for the next ones, and what a later one may have made
-        possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
+        """Try to end each of these breaks; what is verified is kept for the next ones, and what a later one may have
+        made possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
         program pays for it everywhere.
         """
         for broken in wanted:
@@ -102,7 +103,7 @@ class Search:
                     continue
                 self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}{what}")
                 attempts = list(self._attempts(broken, there))
-                best = next((each for each in attempts if each.status == "proved"), None)
+                best = next((each for each in attempts if each.status == "verified"), None)
                 if best is not None and best.proposed is not None:
                     self.state = best.proposed
                 yield from attempts
@@ -125,9 +126,9 @@ class Search:
         tried = self._prover.prove(
             state.texts, state.settings, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS
         )
-        whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts)
-        kept = [each for each in attempts if each.status == "proved"]
-        reason = reason_against(tried, state.loses)
+        whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts, share=self.share)
+        kept = [each for each in attempts if each.status == "verified"]
+        reason = reason_against(tried, state.loses) or ("" if state.instead.regions else whole_less(whole))
         if reason and not tried.proof and OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
             self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
@@ -141,11 +142,23 @@ class Search:
             self.state = self.start
         return whole, not reason
 
+    def take_back(self, attempt: Attempt, later: Sequence[Attempt], reason: str) -> None:
+        """Reject a change that was kept, and look no further at those that were tried on top of it: they are tried
+        anew.
+        """
+        self.state = attempt.before
+        self._refused.add(attempt.key)
+        attempt.status, attempt.reason = "rejected", reason
+        for each in later:
+            each.status, each.reason = "rejected", f"it was tried on top of another change that does not hold: {reason}"
+
     def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
-        """Keep nothing of what was proved so far, and suggest it as a whole, since the last proof of it is lacking."""
+        """Keep nothing of what was verified so far, and suggest it as a whole, since the last proof of it is
+        lacking.
+        """
         self.set_aside_state, self.state = self.state, self.start
         for each in attempts:
-            if each.status == "proved":
+            if each.status == "verified":
                 each.status, each.reason = "suggested", reason
 
     def suggested_texts(self, attempts: Sequence[Attempt]) -> dict[str, str]:
@@ -155,7 +168,7 @@ class Search:
         if self.set_aside_state is not None:
             return self.set_aside_state.texts
         texts = dict(self.state.texts)
-        ended = {id(each.broken) for each in attempts if each.status == "proved"}
+        ended = {id(each.broken) for each in attempts if each.status == "verified"}
         for each in attempts:
             if each.status != "suggested" or each.proposed is None or id(each.broken) in ended:
                 continue
@@ -182,7 +195,7 @@ class Search:
             attempt = Attempt(left[0], self.state, "setting", ends=left[1:])
             self._try_instead(attempt, replace(self.state, settings=settings, instead=instead, changed=True))
             yield attempt
-            if attempt.status == "proved" and attempt.proposed is not None:
+            if attempt.status == "verified" and attempt.proposed is not None:
                 self.state = attempt.proposed
                 return
 
@@ -192,35 +205,37 @@ class Search:
         attempt.title = _INSTEAD
         tried = self._prover.prove(new.texts, new.settings, draws=DRAWS, regions=instead.regions)
         attempt.proposed = replace(new, compiled=tried.after or new.compiled)
-        attempt.evidence = evidence_of(tried, calls=self.calls, before=before)
+        attempt.evidence = evidence_of(tried, calls=self.calls, before=before, share=self.share)
         attempt.reason = reason_against(tried, new.loses) or _worse(tried, before, instead)
         if not attempt.reason:
             covers = max(instead.operators, instead.seconds) >= _LEAST_COVERED
-            attempt.status = "proved" if covers else "suggested"
-            attempt.reason = "" if covers else f"it was proved, but compiles only {share}"
+            less = whole_less(attempt.evidence) or ("" if covers else f"it compiles only {share}")
+            attempt.status = "suggested" if less else "verified"
+            attempt.reason = less
 
     def _attempts(self, broken: GraphBreak, there: GraphBreak) -> Iterator[Attempt]:
-        """The proposals for a break in turn, until one is proved."""
+        """The proposals for a break in turn, until one is verified."""
         number = 0
         for kind, proposal in self._proposals(self.state, there):
             if number >= _MOST_TRIED or self._out_of_time:
                 return
-            if (id(broken), proposal.source, str(proposal.settings)) in self._refused:
+            key = id(broken), proposal.source, str(proposal.settings)
+            if key in self._refused:
                 continue
             number += 1
-            attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite)
+            attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite, key=key)
             if proposal.fault:
                 attempt.reason = f"a fault of dynalyze: {proposal.fault}"
-                self._refused.add((id(broken), proposal.source, str(proposal.settings)))
+                self._refused.add(key)
                 yield attempt
                 continue
             self._try(attempt, proposal, there)
             if attempt.reason.startswith((_LEADS_ON, _RAISES)):  # Another change may end what is met then.
                 self._open[id(broken)] = self.state
             else:
-                self._refused.add((id(broken), proposal.source, str(proposal.settings)))
+                self._refused.add(key)
             yield attempt
-            if attempt.status == "proved":
+            if attempt.status == "verified":
                 return
 
     def _try(self, attempt: Attempt, proposal: Proposal, there: GraphBreak) -> None:
@@ -231,12 +246,12 @@ class Search:
         sides = self._sides(proposal, there)
         tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=sides, traced=self.thorough)
         attempt.evidence = self._evidence(tried, proposal, there)
-        if reason := reason_against(tried, state.loses) or self._nothing_left(tried):
+        if reason := reason_against(tried, state.loses) or self._nothing_left(tried) or whole_less(attempt.evidence):
             attempt.reason = reason
             if reason == tried.proof.get("draws", {}).get("unproved"):
                 attempt.status = "suggested"
             return
-        attempt.status = "proved"
+        attempt.status = "verified"
         known = set(attempt.evidence.effects)
         attempt.evidence.effects = [each for each in attempt.evidence.effects if each not in self.state.effects]
         attempt.proposed = replace(state, effects=self.state.effects | known)
@@ -378,7 +393,7 @@ class Search:
         return line_before(self._prover.originals[file], self.state.texts[file], line)
 
     def _evidence(self, tried: Tried, proposal: Proposal, there: GraphBreak) -> Evidence:
-        found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts)
+        found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts, share=self.share)
         ran = {(file, line) for file, line in tried.proof.get("lines", ())}
         function = there.location.function
         found.sides = [
@@ -462,8 +477,15 @@ def _place(place: Location) -> str:
     return f"{Path(place.file).name}:{place.line}"
 
 
-def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
-    """What was run for a change, as a record; `calls` is how many the program makes itself."""
+def whole_less(evidence: Evidence) -> str:
+    """Why a change compiles less of the calls than there was compiled; "" where it does not."""
+    return less_compiled(evidence.compiled_before, evidence.compiled_after)
+
+
+def evidence_of(tried: Tried, *, calls: int, before: Counts, share: CompiledOperators | None) -> Evidence:
+    """What was run for a change, as a record; `calls` is how many the program makes itself, and `share` what of them
+    was compiled before.
+    """
     proof = tried.proof
     if not proof or not proof["own"]:
         return Evidence()
@@ -473,7 +495,7 @@ def evidence_of(tried: Tried, *, calls: int, before: Counts) -> Evidence:
         calls=calls, draws=draws["tried"], raised=draws["raised"], varied=draws["varied"], searched=draws["kinds"],
         outputs=_worst(proof), as_compiled=draws["as_compiled"] or any(arm["as_compiled"] for arm in own.values()),
         gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
-        after=tried.after.counts if tried.after else None,
+        after=tried.after.counts if tried.after else None, compiled_before=share, compiled_after=tried.share,
     )  # fmt: skip
 
 

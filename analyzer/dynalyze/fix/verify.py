@@ -1,139 +1,199 @@
-"""`dynalyze verify`: a change that somebody made, proved by the rules of `fix`."""
+"""`dynalyze verify`: a change that somebody made, held to the gates of `fix`."""
 
 from __future__ import annotations
 
 import ast
-import re
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from dynalyze.bench.measure import planned
 from dynalyze.bench.plan import Plan
+from dynalyze.capture.source_lines import bare_lines
+from dynalyze.files.temporary import TemporaryFolder
+from dynalyze.fix.git import top_of
 from dynalyze.fix.lines import line_before
-from dynalyze.fix.run import Fixing, Road, Wish, counts_of, note_nothing_proved
+from dynalyze.fix.run import Fixing, GivenChange, Road, Wish, counts_of
+from dynalyze.fix.source_files import SourceFile
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.errors import UsageError
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
-_MOST_FILES = 500
+_NOT_THE_PROGRAMS = frozenset({
+    ".git", ".hg", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", "node_modules",
+    "dynalyze-reports",
+})  # fmt: skip
+_MOST_FILES = 100_000
+_SECONDS = 60.0
+_NEEDS_SANDBOX = "files that are not Python, or are new or gone, can be checked only in a sandbox (--sandbox)"
+
+Change = Mapping[str, str]
+"""Files of the code as it is, by path, each with one that holds its new contents; "" where it is to be gone."""
 
 
 def verify(
-    observation: Observation,
-    plan: Plan,
-    texts: Mapping[str, str],
-    bench_seconds: float,
-    progress: Callable[[str], None],
+    observation: Observation, plan: Plan, change: Change, bench_seconds: float, progress: Callable[[str], None]
 ) -> Fixing:
-    """Run the target as it is, and prove that it is better with these texts for some of its files.
+    """Run the target as it is, and hold a change of its files to the gates.
 
     Raises:
         UsageError: what was asked for cannot be run.
     """
-    originals = {file: Path(file).read_text(encoding="utf-8") for file in texts}
+    given = _given(change)
     with observed(observation) as seen:
         report = seen.report
         report.fixed = Fixed(given=True, before=counts_of(report), reproduce=list(report.command))
-        ready, source = planned(seen, observation.target, plan)
-        if ready is None:
-            note_nothing_proved(report, source.reason)
+        if report.outcome.status not in ("complete", "incomplete"):
+            how = report.outcome.message.rstrip(".")
+            report.capture.notes.append(f"Nothing could be verified: the program did not run to its end. {how}.")
             return Fixing(report)
-        road = Road(observation, ready, Wish(bench_seconds=bench_seconds), progress, seen)
-        return road.judge(originals, texts, list(_sides(originals, texts)))
+        ready, source = planned(seen, observation.target, plan)
+        road = Road(observation, ready or plan, Wish(bench_seconds=bench_seconds), progress, seen)
+        return road.judge(given, ready, source.reason)
+
+
+def _given(change: Change) -> GivenChange:
+    """The change as the gates take it, with its files of Python read."""
+    originals, texts, uncovered = {}, {}, ""
+    for file, new in change.items():
+        before, after = SourceFile.read(file), SourceFile.read(new) if new else None
+        if file.endswith(".py") and before is not None and after is not None:
+            originals[file], texts[file] = before.text, after.text
+        else:
+            uncovered = _NEEDS_SANDBOX
+    return GivenChange(originals, texts, change, list(_sides(originals, texts)), uncovered)
 
 
 def changed_files(before: Path, after: Path) -> dict[str, str]:
-    """The texts that make `before` what `after` is: of the one file, or, where both have the same name in two folders,
-    of every Python file that is in both and differs.
+    """The change that makes `before` what `after` is: of the one file, or, where both have the same name in two
+    folders, of every file below these, or below the tops of their checkouts, that differs.
 
     Raises:
         UsageError: there is no difference, or a file cannot be read.
     """
-    pairs = [(before, after)]
-    if before.name == after.name and before.resolve().parent != after.resolve().parent:
-        others = sorted(after.parent.rglob("*.py"))[:_MOST_FILES]
-        relative = [path.relative_to(after.parent) for path in others]
-        pairs += [(before.parent / path, after.parent / path) for path in relative if (before.parent / path).is_file()]
-    texts = {}
-    for old, new in dict.fromkeys(pairs):
-        try:
-            one, other = old.read_text(encoding="utf-8"), new.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{new} cannot be read: {error}") from error
-        if one != other:
-            texts[str(old.resolve())] = other
-    if not texts:
+    found = {}
+    try:
+        for old, new in _pairs(before.resolve(), after.resolve()):
+            if not _alike(old, new):
+                found[str(old)] = str(new) if new.is_file() else ""
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from error
+    if not found:
         raise UsageError(f"{before} and {after} do not differ: there is nothing to verify")
-    return texts
+    return found
 
 
-def patched_files(patch: str, root: Path) -> dict[str, str]:
-    """The texts that a unified diff makes of the files below `root`, by path.
+def _pairs(before: Path, after: Path) -> Iterator[tuple[Path, Path]]:
+    if before.name != after.name or before.parent == after.parent:
+        yield before, after
+        return
+    roots = before.parent, after.parent
+    tops = top_of(before.parent), top_of(after.parent)
+    if tops[0] and tops[1] and tops[0] != tops[1] and before.relative_to(tops[0]) == after.relative_to(tops[1]):
+        roots = tops[0], tops[1]
+    names = {name for root in roots for name in _files(root)}
+    if len(names) > _MOST_FILES:
+        raise UsageError(f"{roots[0]} and {roots[1]} have more than {_MOST_FILES:,} files: give a patch")
+    for name in sorted(names):
+        yield roots[0] / name, roots[1] / name
+
+
+def _files(root: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in _NOT_THE_PROGRAMS]
+        for name in files:
+            yield os.path.relpath(Path(folder, name), root)
+
+
+def _alike(one: Path, other: Path) -> bool:
+    if not (one.is_file() and other.is_file()):
+        return one.is_file() == other.is_file()
+    return one.stat().st_size == other.stat().st_size and one.read_bytes() == other.read_bytes()
+
+
+@contextmanager
+def patched_files(patch: Path, root: Path) -> Iterator[dict[str, str]]:
+    """The change that a patch makes to files below `root`. It is applied by git, to copies of the files that it names.
 
     Raises:
-        UsageError: it is no unified diff, a file is missing, or a hunk does not fit.
+        UsageError: git is not there, or does not apply it, or it names a file that is not below `root`.
     """
-    texts: dict[str, str] = {}
-    lines = patch.splitlines(keepends=True)
-    at = 0
-    while at < len(lines):
-        if not lines[at].startswith("+++ "):
-            at += 1
-            continue
-        path = _below(lines[at][4:].split("\t")[0].strip(), root)
-        at += 1
-        hunks = []
-        while at < len(lines) and not lines[at].startswith(("--- ", "diff ")):
-            hunks.append(lines[at])
-            at += 1
-        try:
-            original = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the patch changes {path}, which cannot be read: {error}") from error
-        texts[str(path)] = _applied(original, hunks, path)
-    if not texts:
-        raise UsageError("the patch is no unified diff: no line begins with +++")
-    return texts
+    if shutil.which("git") is None:
+        raise UsageError(f"{patch} is applied by git, which is not installed")
+    with TemporaryFolder() as folder:
+        copy = folder.resolve() / "copy"
+        copy.mkdir()
+        strip = _strip_of(patch, root)
+        names = _named_in(patch, root, strip=strip)
+        for name in names:
+            source = root / name
+            if not source.resolve().is_relative_to(root.resolve()):
+                raise UsageError(f"the patch changes {name}, which is not below {root}")
+            if source.is_file():
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, copy / name)
+        _git(patch, copy, f"-p{strip}")
+        change = {}
+        for name in names:
+            old, new = (root / name).resolve(), copy / name
+            if not _alike(old, new):
+                change[str(old)] = str(new) if new.is_file() else ""
+        if not change:
+            raise UsageError(f"{patch} changes nothing")
+        yield change
 
 
-def _below(name: str, root: Path) -> Path:
-    """A file of a diff: as it is named, or without the first part, a/ or b/."""
-    for candidate in (root / name, root / name.partition("/")[2]):
-        if candidate.is_file() and candidate.resolve().is_relative_to(root.resolve()):
-            return candidate.resolve()
-    raise UsageError(f"the patch changes {name}, which is not below {root}")
+def _strip_of(patch: Path, root: Path) -> int:
+    """How many parts its names have too many: `a/model.py` is the usual one, `model.py` comes of `diff -u`."""
+    for strip in (1, 0):
+        if all((root / name).exists() for name in _named_in(patch, root, strip=strip, quiet=True) or [""]):
+            return strip
+    return 1
 
 
-def _applied(text: str, hunks: list[str], path: Path) -> str:
-    lines = text.splitlines(keepends=True)
-    made: list[str] = []
-    at = 0
-    for line in hunks:
-        if (hunk := _HUNK.match(line)) is not None:
-            start = int(hunk[1]) - (1 if hunk[2] != "0" else 0)
-            if start < at:
-                raise UsageError(f"the patch does not fit {path}: its hunks overlap")
-            made += lines[at:start]
-            at = start
-        elif line[:1] in (" ", "-", "\n"):
-            there = lines[at] if at < len(lines) else ""
-            if there.rstrip("\n") != line[1:].rstrip("\n"):
-                raise UsageError(f"the patch does not fit {path} at line {at + 1}")
-            if line[:1] != "-":
-                made.append(there)
-            at += 1
-        elif line.startswith("+"):
-            made.append(line[1:])
-    return "".join([*made, *lines[at:]])
+def _named_in(patch: Path, root: Path, *, strip: int, quiet: bool = False) -> list[str]:
+    """The files that a patch names, both sides of a rename."""
+    said = _git(patch, root, "--numstat", "-z", f"-p{strip}", quiet=quiet)
+    names: list[str] = []
+    parts = iter(said.split("\0"))
+    for part in parts:
+        counts = part.split("\t", 2)
+        if len(counts) == 3:
+            names += [counts[2]] if counts[2] else [next(parts, ""), next(parts, "")]
+    return [name for name in names if name]
+
+
+def _git(patch: Path, folder: Path, *options: str, quiet: bool = False) -> str:
+    """What `git apply` says. Outside of any checkout, and without the user's settings: the patch alone counts."""
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent),
+                   "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}  # fmt: skip
+    command = ["git", "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
+    try:
+        ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=_SECONDS)
+        if ended.returncode:  # `git diff -U0` makes hunks without context.
+            command.insert(2, "--unidiff-zero")
+            ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{patch} cannot be applied: {error}") from error
+    if ended.returncode and not quiet:
+        said = ended.stderr.decode(errors="replace").strip().splitlines()
+        raise UsageError(f"{patch} does not apply: {said[0].removeprefix('error: ') if said else 'git says nothing'}")
+    return os.fsdecode(ended.stdout) if not ended.returncode else ""
 
 
 def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """The first lines of the sides of each branch in the functions that the change touches."""
     for file, original in originals.items():
-        kept = {line_before(original, texts[file], number + 1) for number in range(len(texts[file].splitlines()))}
-        touched = {number + 1 for number in range(len(original.splitlines()))} - kept
-        for function in ast.walk(ast.parse(original)):
+        kept = {line_before(original, texts[file], number + 1) for number in range(len(bare_lines(texts[file])))}
+        touched = {number + 1 for number in range(len(bare_lines(original)))} - kept
+        try:
+            tree = ast.parse(original)
+        except (SyntaxError, ValueError):
+            continue
+        for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if not touched & set(range(function.lineno, (function.end_lineno or function.lineno) + 1)):

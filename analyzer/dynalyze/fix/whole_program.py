@@ -1,7 +1,7 @@
 """The second gate of a change: the whole program, as it is and with the change, has to do the same.
 
-It runs twice as it is, which tells what is stable: how it ends, what it prints, which files it leaves. Then it runs with
-the change, from its own folder. What was stable has to be the same.
+It runs twice as it is, which tells what is stable: how it ends, what it prints, which files it leaves. Then it runs
+with the change, from its own folder. What was stable has to be the same.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.fixes import WholeProgram
 
+_PRINTED = "printed lines"
 _MOST_OUTPUT = 16 << 20
 _LONGEST = 80
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?", re.IGNORECASE)
@@ -89,8 +90,8 @@ class Gate:
         with observed(observation, streams=streams) as seen:
             files = left_behind(seen.folder) if observation.isolation == "sandbox" else {}
             own = str(seen.folder.resolve())
-            kept = {path: state for path, state in files.items()
-                    if not (path.startswith(own) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))}  # fmt: skip
+            kept = {path: state for path, state in files.items() if path not in observation.put
+                    and not (path.startswith(own) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))}  # fmt: skip
         return ProgramRun(seen.report, streams.lines("stdout"), list(_of_program(streams.lines("stderr"))), kept)
 
 
@@ -112,10 +113,11 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
         found.different = f"the program {_ending_of(after)}"
         return
     found.compared.append("exit status")
-    for what, lines in (("printed lines", [run.printed for run in (one, other, after)]),
+    for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
                         ("lines of standard error", [run.errors for run in (one, other, after)])):  # fmt: skip
         if (different := _other_lines(*lines)) is None:
-            found.unchecked.append(f"{what} are not the same in two runs of the program as it is")
+            where = found.unchecked if what == _PRINTED else found.left_out
+            where.append(f"{what} are not the same in two runs of the program as it is")
         elif different:
             found.different = f"the program {different}"
             return

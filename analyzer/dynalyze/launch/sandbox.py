@@ -34,6 +34,13 @@ class Again:
     isolation: Isolation = "open"
     reason: str = ""
 
+    def announced(self, what: str) -> str:
+        """How often the program is about to be run, and where; `what` says it without the place."""
+        if self.reason:
+            return f"the whole program cannot be compared: {self.reason}"
+        where = {"sandbox": " in a sandbox", "refuse": " with what leaves a mark outside refused", "open": ""}
+        return f"the program will run{where[self.isolation]}: {what}"
+
 
 def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_effects: bool) -> Again:
     """How a program may be run again that had these effects on the outside.

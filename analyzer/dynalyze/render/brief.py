@@ -85,7 +85,7 @@ class BriefFix(msgspec.Struct, omit_defaults=True):
 
 
 class BriefStay(msgspec.Struct, omit_defaults=True):
-    """A graph break that nothing proved ends."""
+    """A graph break that nothing verified ends."""
 
     id: str
     type: str = ""
@@ -102,8 +102,8 @@ class LeftOut(msgspec.Struct, omit_defaults=True):
 
 
 class Brief(msgspec.Struct, omit_defaults=True):
-    """The whole. `exit_status` is the program's own. `proved` is there after `fix` and `verify`: whether anything, of
-    `verify` the change, was proved. `next` is a command line.
+    """The whole. `exit_status` is the program's own. `verified` is there after `fix` and `verify`: whether anything, of
+    `verify` the change, was verified. `next` is a command line.
     """
 
     schema_version: int
@@ -114,7 +114,7 @@ class Brief(msgspec.Struct, omit_defaults=True):
     exit_status: int | None = None
     counts: Counts | None = None
     after: Counts | None = None
-    proved: bool | None = None
+    verified: bool | None = None
     gain: str = ""
     notes: list[str] = []
     findings: list[BriefFinding] = []
@@ -153,7 +153,7 @@ def brief(report: Report) -> Brief:
         exit_status=report.outcome.exit_status,
         counts=Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles)),
         after=fixed.after if fixed is not None else None,
-        proved=bool(fixed.kept) if fixed is not None else None,
+        verified=bool(fixed.kept) if fixed is not None else None,
         gain=words_fixes.gain(fixed.evidence) if fixed is not None else "",
         notes=told,
         findings=findings,
@@ -278,7 +278,7 @@ def _setting(code: str) -> tuple[str, str]:
 
 
 def _next(report: Report) -> str:
-    """The command to go on with: trying changes, or writing those that were proved."""
+    """The command to go on with: trying changes, or writing those that were verified."""
     fixed = report.fixed
     if fixed is None:
         return words_fixes.fix_command(report)

@@ -1,4 +1,4 @@
-"""Fixes on the terminal: each with its change and what was proved of it, then what stays, and before and after."""
+"""Fixes on the terminal: each with its change and what was verified of it, then what stays, and before and after."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dynalyze.report import Report
 from dynalyze.report.fixes import Fix, Fixed
 from dynalyze.words import fixes as words
 
-_MARKS = {"proved": ("✓", "bold green"), "suggested": ("?", "bold yellow"), "rejected": ("✗", "dim")}
+_MARKS = {"verified": ("✓", "bold green"), "suggested": ("?", "bold yellow"), "rejected": ("✗", "dim")}
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _MOST_LINES = 40
 
 
 def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) -> None:
-    """Add what was tried and proved to a summary; `notes` say how far to trust the recording."""
+    """Add what was tried and verified to a summary; `notes` say how far to trust the recording."""
     summary.line(words.verdict(report, fixed), style="bold")
     for note in notes:
         summary.line(note, style="dim")

@@ -12,7 +12,7 @@ from dynalyze.report.measurements import Speedup
 
 FixKind = Literal["source", "setting"]
 FixStatus = Literal["verified", "suggested", "rejected", "proved"]
-"""`proved` is what reports of version 0.1 say for verified; it is read as that."""
+"""`proved` is the word of reports before 0.1; it is read as verified."""
 
 Equality = Literal["bitwise", "tolerance", "different", ""]
 """How the changed code's results compare; "" where nothing was compared."""
@@ -53,7 +53,8 @@ class CompiledOperators(msgspec.Struct):
 class WholeProgram(msgspec.Struct):
     """Runs of the whole program: `runs` as it is, and one with the changes, in a sandbox or with effects refused.
     `different` is what the changed program does otherwise, first of all; `compared` is what was the same: exit status,
-    printed lines, files. `unchecked` says what could not be compared, or why nothing was.
+    printed lines, files. `unchecked` says what could not be compared, or why nothing was; `left_out` is what two runs
+    of the program as it is do not agree on, and nobody relies on.
     """
 
     runs: int = 0
@@ -61,6 +62,7 @@ class WholeProgram(msgspec.Struct):
     compared: list[Message] = []
     different: Message = ""
     unchecked: list[Message] = []
+    left_out: list[Message] = []
 
 
 class Evidence(msgspec.Struct):

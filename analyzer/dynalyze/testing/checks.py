@@ -236,6 +236,6 @@ def compiled_once(report: Report, error: BaseException | None) -> str:
 
 
 def no_recompiles(report: Report, error: BaseException | None) -> str:
-    """Nothing compiled again. Where torch.compile is switched off that proves nothing."""
+    """Nothing compiled again. Where torch.compile is switched off that verifies nothing."""
     failure = fact_failure(report, report.recompiles, "recompile")
     return failure or (nothing_checked(report) if compile_disabled() else "")

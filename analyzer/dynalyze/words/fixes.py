@@ -1,4 +1,4 @@
-"""What is said of fixes: how far each was proved, and what all of them come to."""
+"""What is said of fixes: how far each was verified, and what all of them come to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynalyze.text.visible import visible
 from dynalyze.words.bench import no_difference, ratio_words
 from dynalyze.words.report import command_line
 
-STATUSES: dict[FixStatus, str] = {"proved": "proved", "suggested": "not proved", "rejected": "tried and rejected"}
+STATUSES: dict[FixStatus, str] = {"verified": "verified", "suggested": "not verified", "rejected": "tried and rejected"}
 _OUTPUTS = {"bitwise": "equal to the bit", "tolerance": "equal within rounding, against fp64", "different": "different"}
 _AS_COMPILED = (
     "Compiled, the code as it was gives something else than in eager already: with the change that stays as it is."
@@ -33,32 +33,32 @@ def verdict(report: Report, fixed: Fixed) -> str:
     asked = len(ended) + len(fixed.unfixed)
     suggested = dict.fromkeys(name for each in report.fixes if each.status == "suggested" for name in each.breaks)
     if not ended and suggested:
-        found = f"Changes that end {len(suggested)} of {count_of(asked, 'graph break')} are suggested, not proved."
+        found = f"Changes that end {len(suggested)} of {count_of(asked, 'graph break')} are suggested, not verified."
         return f"{found} {report.outcome.message}".strip() if report.outcome.status == "interrupted" else found
     if not ended:
-        return f"No proved fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
+        return f"No verified fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
     whole = " The model compiles to one graph per call." if fixed.after and not fixed.after.breaks else ""
     for fix in report.fixes:
-        if fix.status == "proved" and fix.instead is not None:
+        if fix.status == "verified" and fix.instead is not None:
             whole = f" {len(fix.breaks)} of them by compiling less: {fix.instead.operators:.0%} of the operators."
-    return f"{len(ended)} of {count_of(asked, 'graph break')} end, proved.{whole}"
+    return f"{len(ended)} of {count_of(asked, 'graph break')} end, verified.{whole}"
 
 
 def _of_given(report: Report, fixed: Fixed) -> str:
     """The first line on a change that somebody else made."""
     if not report.fixes:
-        return "Not proved: the calls of the program could not be compared."
+        return "Not verified: the calls of the program could not be compared."
     fix = report.fixes[0]
-    if fix.status != "proved":
-        return f"Not proved: {fix.reason or 'the calls of the program could not be compared'}."
+    if fix.status != "verified":
+        return f"Not verified: {fix.reason or 'the calls of the program could not be compared'}."
     whole = len(fix.breaks) + len(fixed.unfixed)
     ended = f"{len(fix.breaks)} of {count_of(whole, 'graph break')} end"
-    return f"Proved: {ended}, and nothing else that was compared changes."
+    return f"Verified: {ended}, and nothing else that was compared changes."
 
 
 def ended_breaks(report: Report) -> list[str]:
-    """The ids of the breaks that proved fixes end."""
-    return list(dict.fromkeys(name for each in report.fixes if each.status == "proved" for name in each.breaks))
+    """The ids of the breaks that verified fixes end."""
+    return list(dict.fromkeys(name for each in report.fixes if each.status == "verified" for name in each.breaks))
 
 
 def proof(evidence: Evidence) -> str:
@@ -88,7 +88,7 @@ def caveats(fix: Fix) -> list[str]:
     if missed := [each for each in evidence.sides if not each.taken]:
         lines = listed([str(each.place.line) for each in missed])
         tried = f", nor any of {listed(list(evidence.searched))}" if evidence.searched else ""
-        said.append(f"No call took the side of line {lines}{tried}: what it does is not proved there.")
+        said.append(f"No call took the side of line {lines}{tried}: what it does is not verified there.")
     return said
 
 
@@ -102,15 +102,15 @@ def before_and_after(before: Counts, after: Counts) -> list[tuple[str, int, int]
 
 
 def patch_head(report: Report, *, suggested: bool = False) -> str:
-    """Comments for the head of a patch: what each fix is and was proved by, and the settings, which no diff holds. With
-    `suggested` changes are in it that were not proved.
+    """Comments for the head of a patch: what each fix is and was verified by, and the settings, which no diff holds.
+    With `suggested` changes are in it that were not verified.
     """
     assert report.fixed is not None
     said: list[str] = []
     for fix in report.fixes:
         if fix.status == "suggested" and suggested:
             said += [f"{fix.id} NOT PROVED {fix.title}: {changes(fix)}", f"   {' '.join(fix.reason.split())}"]
-        if fix.status == "proved":
+        if fix.status == "verified":
             said += [f"{fix.id} {fix.title}: {changes(fix)}", f"   {proof(fix.evidence)}"]
             said += [f"   {caveat}" for caveat in caveats(fix)]
     if report.fixed.setting:
@@ -152,7 +152,7 @@ def fix_command(report: Report, about: Collection[str] | None = None) -> str:
 
 
 def write_command(report: Report, fixed: Fixed) -> str:
-    """The command line that writes what was proved; "" where there is nothing to write, or it may not be written."""
+    """The command line that writes what was verified; "" where there is nothing to write, or it may not be written."""
     words = report.command
     at = words.index("--") if "--" in words else len(words)
     of_source = any(each.kind == "source" or each.files for each in report.fixes if each.id in fixed.kept)
@@ -167,5 +167,5 @@ def _can_change(broken: GraphBreak) -> bool:
     return is_file(file) and not Places().is_torch(file) and 0 in (broken.processes or [broken.process])
 
 
-HOW_TO_GO_ON = "tries changes for the graph breaks and proves each"
+HOW_TO_GO_ON = "tries changes for the graph breaks and verifies each"
 """What the command of `fix_command` does."""

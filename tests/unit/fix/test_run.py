@@ -21,5 +21,5 @@ def test_how_a_program_failed_is_said_where_nothing_could_be_proved(outcome: Out
     report = Report("0", "", [], {}, Target("script", "net.py"), outcome)
     note_nothing_proved(report, "the run failed")
     (note,) = report.capture.notes
-    assert note.startswith("Nothing could be proved: the run failed.")
+    assert note.startswith("Nothing could be verified: the run failed.")
     assert ("NameError" in note) is told and not note.endswith("..")

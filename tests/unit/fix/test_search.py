@@ -105,7 +105,7 @@ def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple
 
 def test_fixes_are_kept_one_on_top_of_the_other(file: Path) -> None:
     search, attempts = searched(file, FakeProver(plain_breaks(file)))
-    assert [(each.status, each.kind) for each in attempts] == [("proved", "source")] * 2
+    assert [(each.status, each.kind) for each in attempts] == [("verified", "source")] * 2
     text = search.state.texts[str(file)]
     assert "if not torch.compiler.is_compiling():\n        print(" in text and "max().item()" not in text
     assert search.state.compiled.breaks == [] and search.start.texts[str(file)] == SOURCE
@@ -131,7 +131,7 @@ def unfixable(file: Path) -> FakeProver:
 def test_where_breaks_stay_submodules_are_compiled_instead(file: Path) -> None:
     prover = unfixable(file)
     search, (attempt,) = searched(file, prover)
-    assert (attempt.status, attempt.kind, attempt.reason) == ("proved", "setting", "")
+    assert (attempt.status, attempt.kind, attempt.reason) == ("verified", "setting", "")
     assert [each.location.line for each in (attempt.broken, *attempt.ends)] == [4, 7]
     assert search.state.instead is prover.less and search.state.compiled is prover.with_less
     assert prover.draws == [20] and search.state.texts == search.start.texts
@@ -140,11 +140,11 @@ def test_where_breaks_stay_submodules_are_compiled_instead(file: Path) -> None:
 @pytest.mark.parametrize(
     ("less", "compiled", "status", "reason"),
     [
-        ({"operators": 0.4, "seconds": 0.49}, {}, "suggested", "it was proved, but compiles only 40% of the operators"),
-        ({"operators": 0.1, "seconds": 0.5}, {}, "proved", ""),
+        ({"operators": 0.4, "seconds": 0.49}, {}, "suggested", "it was verified, but compiles only 40% of the operators"),
+        ({"operators": 0.1, "seconds": 0.5}, {}, "verified", ""),
         ({}, {"graphs": 0}, "rejected", "nothing is compiled then"),
         ({}, {"graphs": 3, "recompiles": 1}, "rejected", "the submodules recompile, 1 more than the whole"),
-        ({}, {"graphs": 2, "recompiles": 1}, "proved", ""),
+        ({}, {"graphs": 2, "recompiles": 1}, "verified", ""),
         ({"regions": {}}, {}, None, ""),
     ],
 )  # fmt: skip
@@ -156,7 +156,7 @@ def test_submodules_are_kept_where_they_cover_enough_and_are_no_worse(
     prover.with_less = Compiled([], Counts(**{"graphs": 2, **compiled}))
     search, attempts = searched(file, prover)
     assert [(each.status, each.reason) for each in attempts] == ([(status, reason)] if status else [])
-    assert bool(search.state.instead.regions) == (status == "proved")
+    assert bool(search.state.instead.regions) == (status == "verified")
 
 
 def test_a_break_in_a_submodule_speaks_against_it_and_so_does_what_differs(file: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Pa
     prover.found = found
     _, attempts = searched(file, prover)
     assert [(each.status, each.kind) for each in attempts] == [
-        ("proved", "source"), ("rejected", "source"), ("proved", "setting"),
+        ("verified", "source"), ("rejected", "source"), ("verified", "setting"),
     ]  # fmt: skip
     assert "it returns a tensor" in attempts[1].reason
 
@@ -192,13 +192,16 @@ def test_what_raises_is_tried_again_after_a_later_change(file: Path) -> None:
 
     prover.found = found
     search, attempts = searched(file, prover)
-    proved = [each for each in attempts if each.status == "proved"]
-    assert [each.broken.location.line for each in proved] == [6, 5] and {each.kind for each in proved} == {"source"}
+    verified = [each for each in attempts if each.status == "verified"]
+    assert [each.broken.location.line for each in verified] == [6, 5] and {each.kind for each in verified} == {"source"}
     assert search.state.compiled.breaks == []
 
 
 def test_an_effect_is_lost_only_where_the_change_says_so(file: Path) -> None:
-    for effect, status in [("not printed any more: 'seen'", "proved"), ("not opened any more: 'log.txt'", "rejected")]:
+    for effect, status in [
+        ("not printed any more: 'seen'", "verified"),
+        ("not opened any more: 'log.txt'", "rejected"),
+    ]:
         prover = FakeProver(plain_breaks(file))
         prover.found = lambda text, proof, effect=effect: proof["own"]["traced"]["effects"].append(effect)  # type: ignore[misc]
         _, attempts = searched(file, prover)
@@ -224,7 +227,7 @@ def test_what_a_break_hid_has_to_end_too(file: Path) -> None:
         return found[:1]
 
     search, attempts = searched(file, FakeProver(breaks))
-    assert [each.status for each in attempts] == ["proved"]
+    assert [each.status for each in attempts] == ["verified"]
     assert "; then: " in attempts[0].title and "max().item()" not in search.state.texts[str(file)]
 
 
@@ -275,7 +278,7 @@ def test_what_compiled_code_makes_of_other_inputs_is_proved_of_all_that_is_kept(
         each.evidence.draws = 0  # As of a setting, which changes nothing in eager.
     whole, holds = search.together(attempts)
     assert holds and whole is not None and whole.draws == 20
-    assert {(each.status, each.evidence.draws) for each in attempts} == {("proved", 20)}
+    assert {(each.status, each.evidence.draws) for each in attempts} == {("verified", 20)}
 
 
 def test_a_whole_that_does_not_hold_keeps_nothing_and_a_thorough_search_finds_what_does(file: Path) -> None:
@@ -287,12 +290,12 @@ def test_a_whole_that_does_not_hold_keeps_nothing_and_a_thorough_search_finds_wh
     assert {each.status for each in attempts} == {"rejected"} and search.state is search.start
     search, attempts = searched(file, prover, thorough=True)
     assert search.together(attempts)[1]
-    kept = [(each.broken.gb_type, each.kind) for each in attempts if each.status == "proved"]
+    kept = [(each.broken.gb_type, each.kind) for each in attempts if each.status == "verified"]
     assert kept == [(PRINT, "source"), (ITEM, "setting")]
 
 
 def out_of_time_together(prover: FakeProver) -> None:
-    """The process that proves all of it together reaches its limit."""
+    """The process that verifies all of it together reaches its limit."""
     prove = prover.prove
 
     def late(*given: Any, traced: bool = True, draws: int = 0, **more: Any) -> Tried:
@@ -371,5 +374,5 @@ def test_a_rewriter_that_fails_costs_no_other_its_changes(file: Path, monkeypatc
     search, attempts = searched(file, FakeProver(plain_breaks(file)))
     faults = [each for each in attempts if each.reason == "a fault of dynalyze: TypeError: planted"]
     assert faults and {each.status for each in faults} == {"rejected"}
-    assert [each.status for each in attempts if each not in faults] == ["proved"] * 2
+    assert [each.status for each in attempts if each not in faults] == ["verified"] * 2
     assert search.state.compiled.breaks == []

@@ -57,9 +57,9 @@ def fixed_report() -> Report:
     report.command = ["fix", "model.py", "--", "--batch", "4"]
     long = "--- a/model.py\n+++ b/model.py\n" + "".join(f"+    x{number} = {number}\n" for number in range(900))
     report.fixes = [
-        Fix("f1", ["b1"], "source", "proved", "The print is deferred", patch=long,
+        Fix("f1", ["b1"], "source", "verified", "The print is deferred", patch=long,
             evidence=Evidence(1, 20, outputs="bitwise")),
-        Fix("f2", ["b2"], "setting", "proved", "A setting", setting=SETTING),
+        Fix("f2", ["b2"], "setting", "verified", "A setting", setting=SETTING),
         Fix("f3", ["b3"], "source", "rejected", "The branch becomes torch.where", reason=f"it raised: {INSTRUCTION}"),
     ]  # fmt: skip
     place = Location("/home/ada/ranker/model.py", 12, function="forward", code="if x.sum() > 0:")
@@ -145,9 +145,9 @@ def test_sentences_keep_what_is_ours_and_number_what_is_not() -> None:
 
 def test_what_was_tried_and_what_stays() -> None:
     told = document(fixed_report())
-    assert told["proved"] is True
+    assert told["verified"] is True
     assert [(each["id"], each["status"]) for each in told["fixes"]] == [
-        ("f1", "proved"), ("f2", "proved"), ("f3", "rejected"),
+        ("f1", "verified"), ("f2", "verified"), ("f3", "rejected"),
     ]  # fmt: skip
     assert told["fixes"][1]["setting"] == SETTING
     assert told["fixes"][2]["program"]["reason"] == f"it raised: {INSTRUCTION}"
@@ -156,18 +156,18 @@ def test_what_was_tried_and_what_stays() -> None:
     assert told["next"] == "dynalyze fix model.py --write -- --batch 4"
 
 
-@pytest.mark.parametrize("proved", [True, False])
-def test_the_verdict_on_a_change_of_somebody_else(proved: bool) -> None:
+@pytest.mark.parametrize("verified", [True, False])
+def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
     report = fixed_report()
     assert report.fixed is not None
-    report.fixed.given, report.fixes = True, [report.fixes[0 if proved else 2]]
-    report.fixed.kept = ["f1"] if proved else []
+    report.fixed.given, report.fixes = True, [report.fixes[0 if verified else 2]]
+    report.fixed.kept = ["f1"] if verified else []
     told = document(report)
-    assert told["proved"] is proved and "next" not in told
-    if proved:
-        assert told["verdict"] == "Proved: 1 of 2 graph breaks end, and nothing else that was compared changes."
+    assert told["verified"] is verified and "next" not in told
+    if verified:
+        assert told["verdict"] == "Verified: 1 of 2 graph breaks end, and nothing else that was compared changes."
     else:
-        assert told["verdict"].startswith("Not proved: ‹1›") and INSTRUCTION in told["program"]["quotes"][0]
+        assert told["verdict"].startswith("Not verified: ‹1›") and INSTRUCTION in told["program"]["quotes"][0]
 
 
 def test_each_card_of_a_graph_break_names_the_command_for_it() -> None:

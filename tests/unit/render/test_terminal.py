@@ -238,10 +238,10 @@ def test_recompiles_and_notes_are_there() -> None:
 def test_fixes_with_what_was_proved_and_what_stays() -> None:
     shown = " ".join(plain(fixed_report()).split())
     for text in (
-        "2 of 6 graph breaks end, proved.", "✓ f2 Keep the number in the tensor b1, a change of source, proved",
+        "2 of 6 graph breaks end, verified.", "✓ f2 Keep the number in the tensor b1, a change of source, verified",
         "│ + y = x.max().detach()", "Outputs equal to the bit on the program's own inputs and 20 fresh draws",
         "Compiled code: not printed any more: 'x'.", "No call took the side of line 45, nor any of zeros and nan",
-        "✓ f3 Set it b2, a setting, proved", "setting torch._dynamo.config.a = True", "b3 stays: ", "nothing fits",
+        "✓ f3 Set it b2, a setting, verified", "setting torch._dynamo.config.a = True", "b3 stays: ", "nothing fits",
         "graph breaks 6 4", "Proof dynalyze fix model.py",
     ):  # fmt: skip
         assert text in shown
@@ -249,7 +249,7 @@ def test_fixes_with_what_was_proved_and_what_stays() -> None:
 
 
 def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
-    """As a fix that was proved, and as a suggestion that covers little; on the page and in a patch as well."""
+    """As a fix that was verified, and as a suggestion that covers little; on the page and in a patch as well."""
     report = fixed_report()
     assert report.fixed is not None
     less = Instead(["Net.a", "Net.b"], 0.78, 0.9)
@@ -267,13 +267,13 @@ def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
     assert "#    Outputs equal to the bit" in head and "# model.a.compile()" in head and "torch.cond" not in head
     report.fixes[2] = replace(report.fixes[2], status="suggested")
     said = " ".join(plain(report).split())
-    assert "? f3 Set it b2, a setting that compiles less: 78% of the operators, not proved" in said
+    assert "? f3 Set it b2, a setting that compiles less: 78% of the operators, not verified" in said
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"fixes": []}, "No proved fix: none of 4 graph breaks"),
+        ({"fixes": []}, "No verified fix: none of 4 graph breaks"),
         ({"fixes": [], "graph_breaks": []}, "Nothing to fix: no graph break was met."),
     ],
 )
@@ -288,12 +288,12 @@ def test_a_run_that_failed_is_not_one_without_breaks() -> None:
     assert plain(report).startswith("Nothing could be fixed. ValueError: x")
 
 
-@pytest.mark.parametrize("proved", [True, False])
-def test_the_verdict_on_a_change_of_somebody_else(proved: bool) -> None:
+@pytest.mark.parametrize("verified", [True, False])
+def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
     report = fixed_report()
     assert report.fixed is not None
-    report.fixed.given, report.fixes = True, [report.fixes[1 if proved else 0]]
-    said = "Proved: 1 of 5 graph breaks end" if proved else "Not proved: it returns another dtype."
+    report.fixed.given, report.fixes = True, [report.fixes[1 if verified else 0]]
+    said = "Verified: 1 of 5 graph breaks end" if verified else "Not verified: it returns another dtype."
     assert plain(report).startswith(said)
 
 
@@ -306,7 +306,7 @@ def test_how_to_go_on_is_one_line_in_every_output() -> None:
     whole = "dynalyze fix 'my model.py' --compile net -- --batch 4"
     (line,) = [line for line in plain(report).splitlines() if "dynalyze fix" in line]
     assert line == f"Next  {whole}"
-    assert "tries changes for the graph breaks and proves each" in plain(report)
+    assert "tries changes for the graph breaks and verifies each" in plain(report)
     assert "dynalyze fix" in markdown.render(report)
     page = entities.unescape(html.render(report))
     assert whole in page

@@ -27,7 +27,7 @@ what the answer holds beside `ok`:
               the fields of `warm`
     prices    {timed}: after `record`, where the time of a call goes. The fields of capture/bench/prices.py
               `StampedPasses`
-    baseline  the code as it is, before changes are proved: problem, repeatable, folder (of its events, in its own)
+    baseline  the code as it is, before changes are verified: problem, repeatable, folder (of its events, in its own)
     values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
     prove     {changes, settings, regions, draws, seconds, sides}: a change of source files, settings of Dynamo or what
               is compiled (capture/regions.py), against the code as it is; capture/fixing/prove.py `Proof`

@@ -44,7 +44,7 @@ class Draws:
 
     `as_compiled` says of one at least what `Compared` says. `varied` are the circumstances in which calls were compared
     as well, `kinds` the values that were tried to come by other sides of branches; a circumstance or kind that the
-    model refuses is in neither. `unproved` says what was not proved of other inputs, which is no difference.
+    model refuses is in neither. `unproved` says what was not verified of other inputs, which is no difference.
     """
 
     tried: int = 0

@@ -94,7 +94,7 @@ class Prover:
     def baseline(self) -> dict[str, Any]:
         """Record what the code as it is compiles, and whether it does the same twice.
 
-        `problem` says why nothing can be proved about it.
+        `problem` says why nothing can be verified about it.
         """
         began = time.perf_counter()
         with self._remembering.watched():
@@ -479,8 +479,8 @@ class _Before:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is proved: other code for functions, settings of Dynamo, less that is compiled, or several of these. `sides`
-    are lines that draws are to reach.
+    """What is verified: other code for functions, settings of Dynamo, less that is compiled, or several of these.
+    `sides` are lines that draws are to reach.
     """
 
     swap: Swap | None

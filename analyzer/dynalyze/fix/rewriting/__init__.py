@@ -1,8 +1,8 @@
 """Source changes that may end a graph break: one module a family, each a function under `@rewriter`.
 
 A rewriter reads the site of a break and yields proposals, the one it thinks best first. It looks at the syntax tree and
-at what expressions were when the program ran, never at the text of a line. Every proposal is proved by running it, so a
-rewriter may be bold where the proof can see a difference. It must be careful where no call of the program shows one:
+at what expressions were when the program ran, never at the text of a line. Every proposal is verified by running it, so
+a rewriter may be bold where the proof can see a difference. It must be careful where no call of the program shows one:
 exceptions, effects of arguments, a side that is never taken.
 """
 

@@ -22,16 +22,16 @@ from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
 from dynalyze.render.view.plan import PlanView
 from dynalyze.render.view.prices import PricesView
-from dynalyze.render.view.proved import ProvedView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
+from dynalyze.render.view.verified import ProvedView
 from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
 ANCHORS = (
-    "policy", "verdict", "plan", "proved", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",
+    "policy", "verdict", "plan", "verified", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",
     "skipped", "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
     "measurements", "accuracy", "warmup", "attention-matrix", "checks", "environment", "glossary",
     "recompiles-over-time", "kernel-treemap", "content", "report-json", "filter", "theme", "help", "keys",
@@ -75,7 +75,7 @@ class Page:
         self.modules = ModulesView(report, links, anchors)
         self.prices = PricesView(report, links, anchors)
         self.step_memory = StepMemoryView(report, links)
-        self.proved = ProvedView(report, links, anchors)
+        self.verified = ProvedView(report, links, anchors)
         self.measurements = MeasurementsView(report, anchors)
         self.accuracy = accuracy_view(report, anchors)
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
@@ -114,7 +114,7 @@ class Page:
             Section(self.policy, "policy", "Audit"),
             Section(True, "verdict", "Verdict"),
             Section(self.plan, "plan", "What to compile"),
-            Section(self.proved, "proved", "Fixes", len(self.report.fixes)),
+            Section(self.verified, "verified", "Fixes", len(self.report.fixes)),
             Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
             Section(self.prices, "prices", "What a call costs"),
             Section(self.step_memory, "step-memory", "What a training step keeps"),

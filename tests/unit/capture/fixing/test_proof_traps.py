@@ -1,4 +1,4 @@
-"""Planted traps: no wrong change may count as proved, and no right one as wrong."""
+"""Planted traps: no wrong change may count as verified, and no right one as wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_a_right_change_is_proved(name: str, tmp_path: Path) -> None:
 
 
 def test_every_draw_is_compiled_past_the_limit_of_recompiles(tmp_path: Path) -> None:
-    """Here torch raises at the limit, in place of running the rest in eager, which proves nothing of compiled code."""
+    """Here torch raises at the limit, in place of running the rest in eager, which verifies nothing of compiled
+    code.
+    """
     source = """
 import torch
 

@@ -1,4 +1,4 @@
-"""Changes that one process proves in turn, with the passes of the code as it is shared among them."""
+"""Changes that one process verifies in turn, with the passes of the code as it is shared among them."""
 
 from __future__ import annotations
 

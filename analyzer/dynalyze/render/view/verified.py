@@ -1,4 +1,4 @@
-"""The section on fixes: each with its change, line by line, and what was proved of it; and what stays."""
+"""The section on fixes: each with its change, line by line, and what was verified of it; and what stays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dynalyze.text.visible import clipped, visible
 from dynalyze.words import fixes as words
 
 _MOST_FIXES, _MOST_LINES, _LONGEST = 40, 400, 400
-_ORDER: tuple[FixStatus, ...] = ("proved", "suggested", "rejected")
+_ORDER: tuple[FixStatus, ...] = ("verified", "suggested", "rejected")
 
 LineKind = Literal["added", "removed", "place", "kept"]
 _KINDS: dict[str, LineKind] = {"+": "added", "-": "removed", "@": "place"}

@@ -1,0 +1,178 @@
+"""The gates of a change, behind the comparison of its calls in eager and traced: the program's own backend, how much is
+compiled, and the whole program. `fix` and `verify` go through the same ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from dynalyze.bench import schedule
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.schedule import Arm
+from dynalyze.bench.workers import WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.fix.attempts import State
+from dynalyze.fix.settings import as_python
+from dynalyze.fix.whole_program import Gate
+from dynalyze.launch.observe import Observation
+from dynalyze.report import Report
+from dynalyze.report.fixes import CompiledOperators, Evidence
+
+_TRACED = "eager"
+"""A backend whose answers the comparison of traced calls has had."""
+
+_LEAST_LEFT = 0.9
+"""Of the operators in the graphs of a whole run: graphs that are cut otherwise share some."""
+
+_RIGHT = ("equal", "benign", "rounding only")
+_FAILS = "Compiled fails"
+
+
+@dataclass
+class Verdict:
+    """What speaks against a change, "" for nothing, and what could not be checked; `after` is of the whole program."""
+
+    different: str = ""
+    unchecked: list[str] = field(default_factory=list)
+    after: Report | None = None
+
+
+class Gates:
+    """For the changes of one program. `calls_changed` makes the changes of a state as a process takes them, and
+    `program` is None where the target is no program.
+    """
+
+    def __init__(
+        self, plan: Plan, pool: Callable[[], WorkerPool], program: Gate | None, before: Report,
+        progress: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._plan = plan
+        self._pool = pool
+        self._program = program
+        self._before = before
+        self._progress = progress
+        self._own = plan.configurations_on(plan.device or "cpu")[0]
+
+    def judge(
+        self, state: State, changes: list[dict[str, str]], changed: Observation, put: Mapping[str, str],
+        evidence: Evidence, uncovered: str = "", *, calls: bool = True,
+    ) -> Verdict:  # fmt: skip
+        """Put a change to the gates; what they find is noted in `evidence`. Without `calls` there are none to make."""
+        wrong, unknown = self._under_own_backend(state, changes, evidence) if calls else ("", "")
+        verdict = Verdict(wrong, [unknown] if unknown else [])
+        if verdict.different or self._program is None:
+            return verdict
+        found, verdict.after = self._program.check(changed, put, uncovered)
+        evidence.program = found
+        verdict.unchecked += found.unchecked
+        verdict.different = found.different
+        if verdict.after is not None and not verdict.different:
+            slack = vanished(evidence.compiled_before, evidence.compiled_after)
+            verdict.different = _less_in_graphs(self._before, verdict.after, slack)
+        return verdict
+
+    @staticmethod
+    def noted(own: Evidence, whole: Evidence) -> Evidence:
+        """The evidence of one change with what the gates found of the whole that it is part of."""
+        return msgspec.structs.replace(
+            own, backend=whole.backend, accuracy=whole.accuracy, program=whole.program,
+            compiled_before=whole.compiled_before, compiled_after=whole.compiled_after,
+        )  # fmt: skip
+
+    def request_with(self, state: State, changes: list[dict[str, str]]) -> WorkerRequest:
+        """A process with a change, that compiles as the program does."""
+        settings = "\n".join(filter(None, [self._own.settings, as_python(state.settings)]))
+        configuration = replace(self._own, settings=settings, regions=state.instead.regions)
+        return replace(self.request(), configuration=configuration, extra={"changes": changes})
+
+    def request(self) -> WorkerRequest:
+        """The same without a change."""
+        return worker_request(self._plan, self._plan.works[0], self._own)
+
+    def _under_own_backend(self, state: State, changes: list[dict[str, str]], evidence: Evidence) -> tuple[str, str]:
+        """What the changed calls give wrong under the program's own backend, and why that is not known; "" for nothing.
+        They are held to eager and to fp64, as `audit` does it.
+        """
+        evidence.backend = _backend_of(self._own)
+        if evidence.backend == _TRACED:
+            evidence.accuracy = "equal"
+            return "", ""
+        self._progress(f"comparing answers under {evidence.backend}, the program's own backend")
+        answer = self._answers(self.request_with(state, changes))
+        if answer.unknown:
+            return "", f"its answers under {evidence.backend} are not known: {answer.unknown}"
+        evidence.accuracy = "suspicious" if answer.wrong else answer.verdict
+        if not answer.wrong:
+            return "", ""
+        before = self._answers(self.request())
+        also = "; they are wrong without the change too" if before.wrong else ""
+        return f"under {evidence.backend} {answer.wrong}{also}", ""
+
+    def _answers(self, request: WorkerRequest) -> _Answers:
+        try:
+            with self._pool() as pool:
+                found = schedule.extra(pool, Arm(request, None), "accuracy")
+        except WorkerFailed as failure:
+            fails = failure.kind in ("compile", "eager", "load", "died")
+            return _Answers(wrong=f"it fails: {failure.message}") if fails else _Answers(unknown=failure.message)
+        verdict, reason = str(found["verdict"]), str(found.get("reason") or "").rstrip(".")
+        if verdict in _RIGHT:
+            return _Answers(verdict)
+        if verdict == "suspicious" or reason.startswith(_FAILS):
+            return _Answers(wrong=f"{reason[:1].lower()}{reason[1:]}" or "answers are wrong")
+        return _Answers(unknown=reason or verdict)
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """The verdict on the answers of one process, what is wrong with them, or why that is not known."""
+
+    verdict: str = ""
+    wrong: str = ""
+    unknown: str = ""
+
+
+def less_compiled(before: CompiledOperators | None, after: CompiledOperators | None) -> str:
+    """Why calls with a change are compiled less than without it; "" where they are not. An operator that ran in a
+    graph, or could have, must not run in eager.
+    """
+    if before is None or after is None:
+        return ""
+    if before.compiled and not after.compiled:
+        return "nothing of its calls is compiled any more"
+    more = (after.operators - after.compiled) - (before.operators - before.compiled)
+    return f"{more} more operators of its calls run in eager" if more > 0 else ""
+
+
+def vanished(before: CompiledOperators | None, after: CompiledOperators | None) -> int:
+    """How many operators calls have no more of."""
+    return 0 if before is None or after is None else max(0, before.operators - after.operators)
+
+
+def _less_in_graphs(before: Report, after: Report, slack: int) -> str:
+    """Why the whole program compiles less; "" where it does not. `slack` operators are gone with what called them."""
+    if before.graphs and not after.graphs:
+        return "the program compiles nothing any more"
+    was, now = _operators_in_graphs(before), _operators_in_graphs(after)
+    return f"the program's graphs hold {now} operators, {was} before" if now < _LEAST_LEFT * (was - slack) else ""
+
+
+def _operators_in_graphs(report: Report) -> int:
+    """Of the version of each frame that has most of them: what is compiled again counts once."""
+    of_versions: Counter[tuple[int, int, str]] = Counter()
+    for graph in report.graphs:
+        of_versions[graph.key] += graph.ops
+    of_frames: Counter[tuple[int, int, str]] = Counter()
+    for (process, epoch, compile_id), count in of_versions.items():
+        frame = process, epoch, compile_id.partition("/")[0]
+        of_frames[frame] = max(of_frames[frame], count)
+    return of_frames.total()
+
+
+def _backend_of(configuration: Configuration) -> str:
+    given = configuration.written.get("backend") if configuration.written else None
+    return str(given or configuration.backend)
