@@ -7,10 +7,9 @@
 Each target is fixed in a process of its own; a line of the list is what stands behind `dynalyze fix`. `--cookbook` adds
 the examples of all recipes, as they are before the change that the recipe tells of. A distinct break counts once,
 however many targets meet it, by the text of its statement and its type: transformers copies the code of one model into
-the files of many. "by source" counts those that changes of source alone end, "with the call" those too that end by
-the line that calls the model, which gives it numbers of Python (a class of transformers has no file for that), "with
-settings" those with settings of Dynamo too, and "with regions" those too that end because submodules are compiled in
-the place of the whole: less of the program is compiled then.
+the files of many. "by source" counts those that changes of source alone end, "with settings" those with settings of
+Dynamo too, and "with regions" those too that end because submodules are compiled in the place of the whole: less of
+the program is compiled then.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from typing import Any
 from dynalyze.rules.recipe import recipes
 
 SECONDS = 1800
-_CALLED = "# Where the model is called:"
 
 
 def fixed(target: str, keep: Path, seconds: float) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def cookbook(folder: Path) -> list[str]:
     return targets
 
 
-HOW = ("source", "call", "setting", "regions", "stays")
+HOW = ("source", "setting", "regions", "stays")
 """How a break may end, the least change first."""
 
 
@@ -80,9 +78,6 @@ def cause_of(found: dict[str, Any]) -> tuple[str, str]:
 
 
 def kind_of(fix: dict[str, Any]) -> str:
-    lines = fix["setting"].splitlines()
-    if fix["kind"] == "setting" and lines and all(each.startswith(_CALLED) for each in lines):
-        return "call"
     return "regions" if fix.get("instead") else str(fix["kind"])
 
 
@@ -145,15 +140,15 @@ def main() -> int:
 
 
 def table(kinds: dict[tuple[str, str], set[str]]) -> None:
-    """Distinct breaks by type: how many there are, how many end by source, with the call, with settings, with regions.
-    One counts as the most that it takes in any target that meets it.
+    """Distinct breaks by type: how many there are, how many end by source, with settings, with regions. One counts
+    as the most that it takes in any target that meets it.
     """
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for (_, gb_type), found in kinds.items():
         rows[gb_type][max(found, key=HOW.index)] += 1
     total = sum(rows.values(), Counter[str]())
-    print("\n| cause | distinct breaks | by source | with the call | with settings | with regions |")
-    print("|---|---|---|---|---|---|")
+    print("\n| cause | distinct breaks | by source | with settings | with regions |")
+    print("|---|---|---|---|---|")
     ordered = sorted(rows.items(), key=lambda row: -row[1].total())
     for name, row in [*ordered, ("all", total)]:
         so_far = [sum(row[how] for how in HOW[:end]) for end in range(1, len(HOW))]

@@ -252,6 +252,8 @@ class Search:
                 attempt.status = "suggested"
             return
         attempt.status = "verified"
+        if state.settings != self.state.settings:
+            attempt.kind = "setting"  # Whatever was changed beside it.
         known = set(attempt.evidence.effects)
         attempt.evidence.effects = [each for each in attempt.evidence.effects if each not in self.state.effects]
         attempt.proposed = replace(state, effects=self.state.effects | known)
@@ -316,10 +318,10 @@ class Search:
                 yield kind, proposal
 
     def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:
-        yield from settings_for(broken)
         for place in _places(broken):
             if (site := self._site(state, broken, place)) is not None:
                 yield from proposals(site)
+        yield from settings_for(broken)
 
     def _site(self, state: State, broken: GraphBreak, place: Location) -> Site | None:
         """A break as one at this place, with what names were there; None where its file cannot be read."""
