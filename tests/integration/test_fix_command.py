@@ -143,6 +143,12 @@ def test_it_is_told_on_the_terminal_and_on_the_page(found: dict[str, Any]) -> No
         assert "capture_scalar_outputs" in text and "torch.cond" in text
 
 
+def test_the_last_line_is_the_command_that_writes(found: dict[str, Any]) -> None:
+    command = found["said"].splitlines()[-1]
+    outputs = "--json fix.json --patch p.diff --html f.html"
+    assert command == f"dynalyze fix model.py --no-bench --quiet-target {outputs} --write"
+
+
 def test_writing_keeps_the_old_text(folder: Path) -> None:
     done = run("fix", "model.py", *SETTINGS, "--write", "--only", "b2", "--fail-on", "unfixed", cwd=folder)
     assert done.status == 0, done.stderr

@@ -37,6 +37,9 @@ _RECORDING = ("TORCH_TRACE", "DYNALYZE_RUN", "INDUCTOR_PROVENANCE")
 # Of OpenMP, where nobody has set it: threads that spin keep their processors from whatever runs beside them.
 _WAIT_ASLEEP = ("OMP_WAIT_POLICY", "PASSIVE")
 
+OUT_OF_TIME = "its process took longer than"
+"""How the message of a WorkerFailed begins whose process reached its limit."""
+
 FailureKind = Failure | Literal["died", "timed_out"]
 
 
@@ -262,7 +265,7 @@ class Worker:
                 raise self._death()
             if time.monotonic() > self._end:
                 self._process.kill()
-                raise self._failed("timed_out", f"its process took longer than {self._limit}")
+                raise self._failed("timed_out", f"{OUT_OF_TIME} {self._limit}")
 
     def _death(self) -> WorkerFailed:
         self._wait_for_the_end()
@@ -283,7 +286,7 @@ class Worker:
         return WorkerFailed(kind, message, self._name)
 
     def _say_farewell(self) -> None:
-        with contextlib.suppress(WorkerFailed, OSError):
+        with contextlib.suppress(WorkerFailed, OSError, Stopped):  # What is done stays done where it was interrupted.
             answer = self.ask("end", modules=self._learn is not None)
             if self._learn is not None:
                 self._learn(answer.get("modules") or [])

@@ -49,6 +49,7 @@ _UNFIXED = "unfixed"
 @click.option(
     "--write", is_flag=True, help="Write what was proved into your files, all or none; FILE.orig keeps what git lacks."
 )
+@click.option("--unsafe-fixes", is_flag=True, help="Write suggested changes too, with --write and --patch: not proved.")
 @click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
 @seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
 @seconds_option("--search-seconds", "Try no more changes after this long; those that hold are proved and told.", 900.0)
@@ -98,13 +99,16 @@ def fix(context: click.Context, /, **options: Any) -> int:
         report = found.report
         assert report.fixed is not None
         status = outputs.publish(report)
+        texts = found.suggested if options["unsafe_fixes"] else found.texts
         if options["patch"] is not None:
-            diff = patch_bytes(found.originals, found.texts, Path(working_folder()))
-            write_whole(Path(options["patch"]), patch_head(report).encode(errors="backslashreplace") + diff)
+            suggested = options["unsafe_fixes"] or found.cut_short
+            diff = patch_bytes(found.originals, found.suggested if suggested else texts, Path(working_folder()))
+            head = patch_head(report, suggested=suggested).encode(errors="backslashreplace")
+            write_whole(Path(options["patch"]), head + diff)
         if options["override"] is not None:
             write_whole(Path(options["override"]), override_of(found.originals, found.texts))
         if options["write"]:
-            said = [str(each) for each in write(found.originals, found.texts)]
+            said = [str(each) for each in write(found.originals, texts)]
         else:
             said = [command] if (command := write_command(report, report.fixed)) else []
         for line in said:  # Standard output may carry the JSON alone.

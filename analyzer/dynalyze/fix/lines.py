@@ -32,6 +32,22 @@ def line_instead_of(before: str, after: str, line: int) -> int | None:
     return None
 
 
+def combined(base: str, one: str, other: str) -> str | None:
+    """`one` with what `other` changes of `base`; None where both change the same lines."""
+    lines, before, after = lines_of(one), lines_of(base), lines_of(other)
+    there = {old - 1: new - 1 for new, old in line_map(base, one).items()} | {-1: -1, len(before): len(lines)}
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for kind, first, last, new_first, new_last in reversed(matcher.get_opcodes()):
+        if kind == "equal":
+            continue
+        around = [there.get(number) for number in range(first - 1, last + 1)]
+        begin = around[0]
+        if begin is None or around != list(range(begin, begin + len(around))):
+            return None
+        lines[begin + 1 : begin + 1 + last - first] = after[new_first:new_last]
+    return "".join(lines)
+
+
 def unified(before: str, after: str, name: str) -> str:
     """The change as a unified diff of a file of this name; empty where there is none."""
     lines = difflib.unified_diff(lines_of(before), lines_of(after), _named(f"a/{name}"), _named(f"b/{name}"))

@@ -53,11 +53,15 @@ _NOTHING_FITS = "no change is known that fits it"
 
 @dataclass
 class Fixing:
-    """What came of it. `originals` and `texts` are the files before and after all that was kept."""
+    """What came of it. `originals` and `texts` are the files before and after all that was kept; `suggested` are they
+    with what is suggested too, which is in the patch where a proof was `cut_short`.
+    """
 
     report: Report
     originals: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    suggested: Mapping[str, str] = field(default_factory=dict)
+    cut_short: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,25 +175,27 @@ class Road:
                 attempts: list[Attempt] = []
                 attempts += search.run(list(wanted.values()))
                 fixed.evidence, holds = search.together(attempts)
-                if holds or thorough:
+                if holds or thorough or search.set_aside_state is not None:
                     break
         except Stopped:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            if not search.thorough:
-                search.state = search.start
-                for each in attempts:
-                    if each.status == "proved":
-                        each.status, each.reason = "suggested", _NOT_DRAWN
+            if not search.thorough and search.state.changed:
+                search.set_aside(attempts, _NOT_DRAWN)
         proved = search.state
         if report.outcome.status != "interrupted":
             attempts, search.state = self._in_the_calls(attempts, search, baseline.calling, wanted)
         self._told(attempts, wanted, search)
         if fixed.kept and report.outcome.status != "interrupted":
-            after = self._concluded(prover, proved, search.state)
-            gone, _ = _moved(report.graph_breaks, after, prover.originals, search.state.texts)
-            names = {each.id for each in gone if each.id not in wanted}
-            fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in names]
-        return Fixing(report, prover.originals, search.state.texts)
+            try:
+                after = self._concluded(prover, proved, search.state)
+            except Stopped:  # What was proved stays.
+                report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            else:
+                gone, _ = _moved(report.graph_breaks, after, prover.originals, search.state.texts)
+                names = {each.id for each in gone if each.id not in wanted}
+                fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in names]
+        suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
+        return Fixing(report, prover.originals, search.state.texts, suggested, cut_short)
 
     def _in_the_calls(
         self, attempts: list[Attempt], search: Search, calling: CallingLines, wanted: Mapping[str, GraphBreak]
@@ -278,8 +284,9 @@ class Road:
                 fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at, search.originals)
             )
         fixed.kept = [each.id for each in report.fixes if each.status == "proved"]
-        fixed.patch = patch_of(search.originals, search.state.texts, Path(root))
-        fixed.setting = _lines_of(search.state, self._compiled_at)
+        told = search.set_aside_state or search.state
+        fixed.patch = patch_of(search.originals, told.texts, Path(root))
+        fixed.setting = _lines_of(told, self._compiled_at)
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "proved" for name in each.breaks}
@@ -291,6 +298,8 @@ class Road:
                 missed = _NOTHING_FITS if broken.id in wanted else _why_not_replayed(broken)
                 if search.stopped_early and broken.id in wanted:
                     missed = f"the search ended after {self._wish.search_seconds:g} s (--search-seconds)"
+                if report.outcome.status == "interrupted" and broken.id in wanted:
+                    missed = "the run was interrupted before a change was found"
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
@@ -334,6 +343,8 @@ class Road:
         assert fixed is not None
         self._progress("running the program with the changes")
         with observed(self._with(state)) as seen:
+            if seen.report.outcome.status == "interrupted":
+                raise Stopped("interrupted")
             fixed.after = counts_of(seen.report)
             if seen.report.outcome.status not in ("complete", "incomplete"):
                 self._report.capture.notes.append(

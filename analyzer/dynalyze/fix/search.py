@@ -13,10 +13,11 @@ from pathlib import Path
 import libcst as cst
 import msgspec
 
+from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.fixing import RETURNED
 from dynalyze.capture.regions import Instead
 from dynalyze.fix.attempts import Attempt, State
-from dynalyze.fix.lines import line_before, line_instead_of
+from dynalyze.fix.lines import combined, line_before, line_instead_of
 from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
 from dynalyze.fix.rewriting import asks_callers, proposals
 from dynalyze.fix.rewriting.conditions import returns_behind
@@ -48,6 +49,7 @@ _BY_DATA = ", with sizes that the data decide"
 _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
+_NOT_TOGETHER = "all changes together could not be proved"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
 """Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
@@ -79,6 +81,8 @@ class Search:
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
         self.originals = prover.originals = Originals(files)
+        self.set_aside_state: State | None = None
+        """All that held by itself, where it could not be proved as a whole."""
         self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
@@ -133,7 +137,11 @@ class Search:
         whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts)
         kept = [each for each in attempts if each.status == "proved"]
         reason = reason_against(tried, state.loses)
+        if reason and not tried.proof and OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
+            self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
+            if each.status == "suggested":
+                continue
             if reason:
                 each.status, each.reason = "rejected", f"together with the others: {reason}"
             elif not self.thorough:
@@ -141,6 +149,32 @@ class Search:
         if reason:
             self.state = self.start
         return whole, not reason
+
+    def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
+        """Keep nothing of what was proved so far, and suggest it as a whole, since the last proof of it is lacking."""
+        self.set_aside_state, self.state = self.state, self.start
+        for each in attempts:
+            if each.status == "proved":
+                each.status, each.reason = "suggested", reason
+
+    def suggested_texts(self, attempts: Sequence[Attempt]) -> dict[str, str]:
+        """The files with all that is kept and all that is suggested: for each break one change, unless it meets another
+        one on a line.
+        """
+        if self.set_aside_state is not None:
+            return self.set_aside_state.texts
+        texts = dict(self.state.texts)
+        ended = {id(each.broken) for each in attempts if each.status == "proved"}
+        for each in attempts:
+            if each.status != "suggested" or each.proposed is None or id(each.broken) in ended:
+                continue
+            bases = {**self.originals, **each.before.texts}
+            new = {file: combined(bases[file], texts.get(file, bases[file]), text)
+                   for file, text in each.proposed.texts.items() if text != bases[file]}  # fmt: skip
+            if new and None not in new.values():
+                texts |= {file: text for file, text in new.items() if text is not None}
+                ended.add(id(each.broken))
+        return texts
 
     def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
         """Where breaks stay: submodules that have none, compiled in the place of the model."""

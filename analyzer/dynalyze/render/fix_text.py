@@ -25,13 +25,15 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
     summary.line()
     breaks = {each.id: each for each in report.graph_breaks}
     for fix in report.fixes:
-        if fix.status != "proved" and not (fix.status == "suggested" and fix.instead):
+        if fix.status == "rejected":
             continue
         _heading(summary, fix)
         for name in fix.breaks:
             if name in breaks:
                 summary.place(breaks[name].location)
         _change(summary, fix)
+        if fix.status == "suggested" and fix.reason:
+            summary.indented(fix.reason, "yellow")
         if said := words.proof(fix.evidence):
             summary.indented(said)
         for caveat in words.caveats(fix):

@@ -100,7 +100,8 @@ class Unfixed(msgspec.Struct):
 
 class Fixed(msgspec.Struct):
     """What the fixes come to together: `kept` are the ids of those that were proved as a whole, `patch` is all of their
-    changes to files, `setting` all their settings, and `evidence` is of the whole.
+    changes to files, `setting` all their settings, and `evidence` is of the whole. Where the run was interrupted, or
+    out of time, before that, none are kept, and both are of the changes that are suggested.
 
     `before` and `after` are of whole runs of the program. `libraries` are files of installed packages among those that
     the patch changes: they are never written to. `reproduce` is the command that proves it again.

@@ -31,6 +31,10 @@ def verdict(report: Report, fixed: Fixed) -> str:
         return "Nothing to fix: no graph break was met."
     ended = ended_breaks(report)
     asked = len(ended) + len(fixed.unfixed)
+    suggested = dict.fromkeys(name for each in report.fixes if each.status == "suggested" for name in each.breaks)
+    if not ended and suggested:
+        found = f"Changes that end {len(suggested)} of {count_of(asked, 'graph break')} are suggested, not proved."
+        return f"{found} {report.outcome.message}".strip() if report.outcome.status == "interrupted" else found
     if not ended:
         return f"No proved fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
     whole = " The model compiles to one graph per call." if fixed.after and not fixed.after.breaks else ""
@@ -97,11 +101,15 @@ def before_and_after(before: Counts, after: Counts) -> list[tuple[str, int, int]
     ]
 
 
-def patch_head(report: Report) -> str:
-    """Comments for the head of a patch: what each fix is and was proved by, and the settings, which no diff holds."""
+def patch_head(report: Report, *, suggested: bool = False) -> str:
+    """Comments for the head of a patch: what each fix is and was proved by, and the settings, which no diff holds. With
+    `suggested` changes are in it that were not proved.
+    """
     assert report.fixed is not None
     said: list[str] = []
     for fix in report.fixes:
+        if fix.status == "suggested" and suggested:
+            said += [f"{fix.id} NOT PROVED {fix.title}: {changes(fix)}", f"   {' '.join(fix.reason.split())}"]
         if fix.status == "proved":
             said += [f"{fix.id} {fix.title}: {changes(fix)}", f"   {proof(fix.evidence)}"]
             said += [f"   {caveat}" for caveat in caveats(fix)]

@@ -13,6 +13,7 @@ import pytest
 from dynalyze.capture.regions import Instead
 from dynalyze.fix import rewriting
 from dynalyze.fix.attempts import Attempt, State
+from dynalyze.fix.lines import combined
 from dynalyze.fix.proof import Baseline, Compiled, Tried
 from dynalyze.fix.run import fix_of
 from dynalyze.fix.search import Search
@@ -333,6 +334,59 @@ def test_a_whole_that_does_not_hold_keeps_nothing_and_a_thorough_search_finds_wh
     assert search.together(attempts)[1]
     kept = [(each.broken.gb_type, each.kind) for each in attempts if each.status == "proved"]
     assert kept == [(PRINT, "source"), (ITEM, "setting")]
+
+
+def out_of_time_together(prover: FakeProver) -> None:
+    """The process that proves all of it together reaches its limit."""
+    prove = prover.prove
+
+    def late(*given: Any, traced: bool = True, draws: int = 0, **more: Any) -> Tried:
+        if traced and draws:
+            return Tried({}, problem="its process took longer than --timeout (60 s)")
+        return prove(*given, traced=traced, draws=draws, **more)
+
+    prover.prove = late  # type: ignore[method-assign]
+
+
+def test_what_could_not_be_proved_in_time_as_a_whole_is_suggested(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    out_of_time_together(prover)
+    search, attempts = searched(file, prover)
+    _, holds = search.together(attempts)
+    assert not holds and search.state is search.start
+    assert {each.status for each in attempts} == {"suggested"}
+    assert all("--timeout (60 s)" in each.reason for each in attempts)
+    text = search.suggested_texts(attempts)[str(file)]
+    assert "is_compiling()" in text and "max().item()" not in text
+
+
+def test_one_suggestion_for_each_break_goes_on_top_of_what_is_kept(file: Path) -> None:
+    search, attempts = searched(file, FakeProver(plain_breaks(file)))
+    printed, read = attempts
+    kept, name = printed.proposed, str(file)
+    assert kept is not None and read.proposed is not None
+    search.state, read.status = kept, "suggested"
+    other = replace(read, proposed=replace(read.proposed, texts={name: SOURCE.replace("x / y", "x * y")}))
+    found = search.suggested_texts([printed, read, other])[name]
+    assert found == read.proposed.texts[name]
+    other.before = search.start
+    found = search.suggested_texts([printed, other, read])[name]
+    assert found == kept.texts[name].replace("x / y", "x * y")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("0\na\nb\nc\n", "a\nb\nd\n", "0\na\nb\nd\n"),
+        ("a\nc\n", "a\nb\nd\n", None),
+        ("a\nB\nc\n", "a\nb\nC\n", None),
+        ("A\nb\nc\n", "a\nb\nc\nd\n", "A\nb\nc\nd\n"),
+        ("a\nb\nc\n", "b\nc\n", "b\nc\n"),
+        ("a\nb\nx\nc\n", "a\nb\ny\nc\n", None),
+    ],
+)
+def test_two_changes_of_one_text(one: str, other: str, both: str | None) -> None:
+    assert combined("a\nb\nc\n", one, other) == both
 
 
 def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_path: Path) -> None:
