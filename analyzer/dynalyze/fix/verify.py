@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dynalyze.bench.measure import planned
 from dynalyze.bench.plan import Plan
+from dynalyze.capture.source_lines import bare_lines, lines_of
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.run import Fixing, Road, Wish, counts_of, note_nothing_proved
 from dynalyze.launch.observe import Observation, observed
@@ -75,7 +76,7 @@ def patched_files(patch: str, root: Path) -> dict[str, str]:
         UsageError: it is no unified diff, a file is missing, or a hunk does not fit.
     """
     texts: dict[str, str] = {}
-    lines = patch.splitlines(keepends=True)
+    lines = lines_of(patch)
     at = 0
     while at < len(lines):
         if not lines[at].startswith("+++ "):
@@ -87,11 +88,15 @@ def patched_files(patch: str, root: Path) -> dict[str, str]:
         while at < len(lines) and not lines[at].startswith(("--- ", "diff ")):
             hunks.append(lines[at])
             at += 1
+        if path.suffix != ".py":  # A README has no part in the program.
+            continue
         try:
             original = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the patch changes {path}, which cannot be read: {error}") from error
         texts[str(path)] = _applied(original, hunks, path)
+    if not texts and any(line.startswith("+++ ") for line in lines):
+        raise UsageError("the patch changes no file of Python")
     if not texts:
         raise UsageError("the patch is no unified diff: no line begins with +++")
     return texts
@@ -106,7 +111,7 @@ def _below(name: str, root: Path) -> Path:
 
 
 def _applied(text: str, hunks: list[str], path: Path) -> str:
-    lines = text.splitlines(keepends=True)
+    lines = lines_of(text)
     made: list[str] = []
     at = 0
     for line in hunks:
@@ -131,8 +136,8 @@ def _applied(text: str, hunks: list[str], path: Path) -> str:
 def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """The first lines of the sides of each branch in the functions that the change touches."""
     for file, original in originals.items():
-        kept = {line_before(original, texts[file], number + 1) for number in range(len(texts[file].splitlines()))}
-        touched = {number + 1 for number in range(len(original.splitlines()))} - kept
+        kept = {line_before(original, texts[file], number + 1) for number in range(len(bare_lines(texts[file])))}
+        touched = {number + 1 for number in range(len(bare_lines(original)))} - kept
         for function in ast.walk(ast.parse(original)):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
