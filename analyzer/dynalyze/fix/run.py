@@ -179,7 +179,7 @@ class Road:
                     break
         except Stopped:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            if not search.thorough and search.state.changed:
+            if search.state.changed:
                 search.set_aside(attempts, _NOT_DRAWN)
         proved = search.state
         if report.outcome.status != "interrupted":
