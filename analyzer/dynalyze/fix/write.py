@@ -59,7 +59,7 @@ def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[Writte
             each.replace()
     except BaseException as error:
         lost = [each for each in reversed(changes) if not each.undo()]
-        end = "nothing is changed" if not lost else f"{lost[0].shown} could not be put back: {lost[0].remains}"
+        end = "nothing was written" if not lost else f"{lost[0].shown} could not be put back: {lost[0].remains}"
         if isinstance(error, _Changed):
             raise UsageError(f"--write: {at} has changed meanwhile; {end}; run it again") from error
         if isinstance(error, OSError):
