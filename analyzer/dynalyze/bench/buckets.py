@@ -86,19 +86,54 @@ def ladder(sizes: Mapping[int, int], most: int) -> list[Rung]:
     """For one bucket, two, and so on: the rung with the least sum over all calls; `sizes` says how often each comes."""
     ordered = sorted(sizes)
     upto = [0, *accumulate(sizes[size] for size in ordered)]  # Calls with one of the first so many sizes.
-    best: list[Rung] = [(upto[end + 1] * size, (size,)) for end, size in enumerate(ordered)]
-    found = [best[-1]]
+    # Of the sizes up to each, with its own as the last bucket; and where the bucket before it stands.
+    best = [upto[end + 1] * size for end, size in enumerate(ordered)]
+    cuts: list[list[int]] = [[-1] * len(ordered)]
+    found: list[Rung] = [(best[-1], (ordered[-1],))]
     for count in range(2, min(most, len(ordered)) + 1):
-        # Of the sizes up to each, from the best with one bucket less for fewer sizes.
-        best = best[: count - 1] + [
-            min(
-                (best[cut][0] + (upto[end + 1] - upto[cut + 1]) * size, (*best[cut][1], size))
-                for cut in range(count - 2, end)
-            )
-            for end, size in enumerate(ordered[count - 1 :], count - 1)
-        ]
-        found.append(best[-1])
+        best, cut = _one_more(ordered, upto, best, count)
+        cuts.append(cut)
+        found.append((best[-1], _buckets(ordered, cuts)))
     return found
+
+
+def _one_more(ordered: list[int], upto: list[int], best: list[int], count: int) -> tuple[list[int], list[int]]:
+    """The least sums with `count` buckets, from those with one less, and where the bucket before the last stands.
+
+    The sum for `end` with a cut is best[cut] - upto[cut + 1] * size, and what all cuts share: a line in the size, the
+    steeper the later the cut. Sizes only grow, so lines that are above others for good are dropped: each comes once.
+    """
+    sums, where = best[: count - 1], [-1] * (count - 1)
+    lines: list[tuple[int, int, int]] = []  # Slope, value at 0, cut.
+    lowest = 0
+    for end in range(count - 1, len(ordered)):
+        new = -upto[end], best[end - 1], end - 1
+        while len(lines) - lowest > 1 and _is_above(lines[-1], lines[-2], new):
+            lines.pop()
+        lines.append(new)
+        size = ordered[end]
+        while lowest + 1 < len(lines) and _at(lines[lowest + 1], size) < _at(lines[lowest], size):
+            lowest += 1
+        sums.append(upto[end + 1] * size + _at(lines[lowest], size))
+        where.append(lines[lowest][2])
+    return sums, where
+
+
+def _at(line: tuple[int, int, int], size: int) -> int:
+    return line[0] * size + line[1]
+
+
+def _is_above(line: tuple[int, int, int], before: tuple[int, int, int], after: tuple[int, int, int]) -> bool:
+    """Whether a line is nowhere below both of its neighbours."""
+    return (after[1] - before[1]) * (before[0] - line[0]) <= (line[1] - before[1]) * (before[0] - after[0])
+
+
+def _buckets(ordered: list[int], cuts: list[list[int]]) -> tuple[int, ...]:
+    end, found = len(ordered) - 1, []
+    for cut in reversed(cuts):
+        found.append(ordered[end])
+        end = cut[end]
+    return tuple(reversed(found))
 
 
 def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:

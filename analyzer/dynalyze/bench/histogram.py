@@ -6,14 +6,17 @@ perhaps `count`; a log of one call a line, as JSON or with a shape in brackets; 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from operator import mul
 from typing import Any
 
 from dynalyze.bench.buckets import choose, ladder
@@ -23,7 +26,9 @@ from dynalyze.launch.shape_options import Shape
 from dynalyze.report import Report
 from dynalyze.report.plans import ShapePlan, ShapeWay, SizeRange
 from dynalyze.rules.recompile_advice.source import read_source
+from dynalyze.text.amounts import count_of
 from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import one_line
 from dynalyze.words.bench import EAGER
 
 Histogram = dict[Shape, int]
@@ -38,6 +43,7 @@ _BARE = re.compile(r"\d{1,9}(?:\s*[,x]\s*\d{1,9})*")
 _NAMED = re.compile(r"\b([A-Za-z_]\w*)\s*[=:]\s*(\d{1,9})\b")
 _PLACE = re.compile(r"(?P<input>.+):(?P<axis>\d+)")
 _MOST_SHAPES = 10_000
+_LARGEST, _MOST_CALLS = 10**9 - 1, 10**15
 _MOST_RUNGS = 256
 """Combinations of buckets that are looked at where several sizes vary."""
 
@@ -48,10 +54,12 @@ def read_histogram(text: str, file: str, names: Sequence[str] = ()) -> Histogram
     Raises:
         UsageError: no shape is in it, or a line that should be one of a table is none.
     """
-    lines = text.splitlines()
-    heads = [head.strip() for head in next(csv.reader(lines[:1]), [])]
+    lines = io.StringIO(text, newline=None).readlines()
+    heads: list[str] = []
+    with contextlib.suppress(csv.Error):
+        heads = [head.strip() for head in next(csv.reader(lines[:1]), [])]
     is_table = len(heads) > 1 and all(re.fullmatch(r"[^\W\d][\w.\[\]']*(:\d+)?", head) for head in heads)
-    found = _of_table(text, file) if is_table else _of_log(lines, names)
+    found = _of_table(lines, file) if is_table else _of_log(lines, names, file)
     if not found:
         raise UsageError(
             f"{file}: no shapes in it; give a CSV with a column for each size and one called count, or a log with a "
@@ -71,7 +79,7 @@ def shapes_of_report(report: Report, file: str) -> Histogram:
     shapes = [each.shape for each in report.warmup.calls] if report.warmup is not None else []
     shapes = shapes or [each.shape for each in report.measurements if each.shape and each.configuration == EAGER]
     shapes = shapes or _recompiled(report)
-    found = _counted((shape, 1) for shape in shapes)
+    found = _counted(((number, shape, 1) for number, shape in enumerate(shapes, 1)), file, "shape")
     if not found:
         raise UsageError(f"{file}: a report without shapes; one of audit --shapes has them, or one with recompiles")
     return found
@@ -187,46 +195,87 @@ def _buckets(histogram: Histogram, names: list[str], cost: _Cost | None) -> Shap
                 counts[name][size] = counts[name].get(size, 0) + count
     if cost is None:
         chosen = choose({name: list(each) for name, each in counts.items()}, RECOMPILE_LIMIT)
-        return _bucket_way(histogram, {name: tuple(each) for name, each in chosen.sizes.items()})
+        (way,) = _bucket_ways(histogram, names, [[tuple(chosen.sizes[name])] for name in names])
+        return way
     most = max(2, math.floor(_MOST_RUNGS ** (1 / len(names))))
     ladders = [[buckets for _, buckets in ladder(each, most)] for each in counts.values()]
     calls = sum(histogram.values())
-    every = (_bucket_way(histogram, dict(zip(names, each, strict=True))) for each in product(*ladders))
-    return min(every, key=lambda way: (cost.total(way, calls), way.compiles))
+    return min(_bucket_ways(histogram, names, ladders), key=lambda way: (cost.total(way, calls), way.compiles))
 
 
-def _bucket_way(histogram: Histogram, buckets: Mapping[str, tuple[int, ...]]) -> ShapeWay:
-    exact = padded = 0
-    used = set()
-    for shape, count in histogram.items():
-        raised = [
-            (name, min(each for each in buckets[name] if each >= size) if name in buckets else size)
-            for name, size in shape
-        ]
-        used.add(tuple(raised))
-        exact += count * math.prod(size for _, size in shape)
-        padded += count * math.prod(size for _, size in raised)
-    padding = padded / exact - 1 if exact else 0.0
-    return ShapeWay("buckets", len(used), padding, buckets={name: list(each) for name, each in buckets.items()})
+def _bucket_ways(
+    histogram: Histogram, names: Sequence[str], ladders: Sequence[Sequence[tuple[int, ...]]]
+) -> Iterator[ShapeWay]:
+    """Every choice of buckets, one for each of the names, with what it pads."""
+    shapes = list(map(dict, histogram))
+    sizes = [[shape[name] for shape in shapes] for name in names]
+    rest = [
+        count * math.prod(size for name, size in shape if name not in names) for shape, count in histogram.items()
+    ]  # fmt: skip
+    exact = _elements(rest, sizes)
+    columns = [
+        [(buckets, [buckets[bisect_left(buckets, size)] for size in column]) for buckets in rungs]
+        for rungs, column in zip(ladders, sizes, strict=True)
+    ]
+    for each in product(*columns):
+        padded = [column for _, column in each]
+        padding = _elements(rest, padded) / exact - 1 if exact else 0.0
+        buckets = {name: list(own) for name, (own, _) in zip(names, each, strict=True)}
+        yield ShapeWay("buckets", len(set(zip(*padded, strict=True))), padding, buckets=buckets)
+
+
+def _elements(weights: list[int], columns: Sequence[list[int]]) -> int:
+    """The elements of all calls, whose sizes stand in columns."""
+    products = weights
+    for column in columns:
+        products = list(map(mul, products, column))
+    return sum(products)
 
 
 def _fits(size: int, known: int | None) -> bool:
     return size == known if known is not None else size > 1
 
 
-def _counted(shapes: Iterable[tuple[Mapping[str, int], int]]) -> Histogram:
+Row = tuple[int, Mapping[str, int], int]
+"""The number of a line, the sizes in it, and how often they come."""
+
+
+def _counted(rows: Iterable[Row], file: str, where: str = "line") -> Histogram:
+    """Raises UsageError where a row has other sizes than the first, or one that no tensor has."""
     found: Histogram = {}
-    for shape, count in shapes:
-        key = tuple(shape.items())
-        if key and count > 0:
-            found[key] = found.get(key, 0) + count
+    first: tuple[int, tuple[str, ...]] | None = None
+    for number, shape, count in rows:
+        if not shape or count == 0:
+            continue
+        names = tuple(shape)
+        first = first or (number, names)
+        if set(names) != set(first[1]):
+            raise UsageError(
+                f"{file}:{number}: {_sizes(names)}, where {where} {first[0]} has {_sizes(first[1])}: all shapes need "
+                "the same; give each kind a file of its own"
+            )
+        key = tuple((name, shape[name]) for name in first[1])
+        if count < 0 or count > _MOST_CALLS or not all(0 <= size <= _LARGEST for _, size in key):
+            raise UsageError(f"{file}:{number}: a size or a count is out of range")
+        found[key] = found.get(key, 0) + count
     return found
 
 
-def _of_table(text: str, file: str) -> Histogram:
-    rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    found: list[tuple[Mapping[str, int], int]] = []
-    for number, row in enumerate(rows, 2):
+def _sizes(names: Sequence[str]) -> str:
+    numbered = all(name.isdecimal() for name in names)
+    return count_of(len(names), "size") if numbered else f"the sizes {', '.join(map(one_line, names))}"
+
+
+def _of_table(lines: list[str], file: str) -> Histogram:
+    rows = csv.DictReader(lines, skipinitialspace=True)
+    found: list[Row] = []
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise UsageError(f"{file}:{rows.line_num + 1}: no row of a CSV: {error}") from None
+        if row is None:
+            return _counted(found, file, "row")
         try:
             values = {head.strip(): (value or "").strip() for head, value in row.items() if head is not None}
             counts = [int(values.pop(head)) for head in list(values) if head.lower() in _COUNTS]
@@ -234,14 +283,13 @@ def _of_table(text: str, file: str) -> Histogram:
             for head, value in values.items():
                 shape |= _axes(value) if head.lower() == "shape" else {head: int(value)}
         except ValueError as error:
-            raise UsageError(f"{file}:{number}: a size or a count is no whole number: {error}") from None
-        found.append((shape, counts[0] if counts else 1))
-    return _counted(found)
+            raise UsageError(f"{file}:{rows.line_num}: a size or a count is no whole number: {error}") from None
+        found.append((rows.line_num, shape, counts[0] if counts else 1))
 
 
-def _of_log(lines: Iterable[str], names: Sequence[str]) -> Histogram:
-    found: list[tuple[Mapping[str, int], int]] = []
-    for line in lines:
+def _of_log(lines: Iterable[str], names: Sequence[str], file: str) -> Histogram:
+    found: list[Row] = []
+    for number, line in enumerate(lines, 1):
         shape = _of_json(line) if line.lstrip().startswith("{") else {}
         named = dict(_NAMED.findall(line))
         if not shape and names and all(name in named for name in names):
@@ -249,8 +297,8 @@ def _of_log(lines: Iterable[str], names: Sequence[str]) -> Histogram:
         if not shape and (bracketed := _IN_BRACKETS.search(line)) is not None:
             shape = _axes(bracketed[1])
         count = shape.pop("count", 1)
-        found.append((shape, count))
-    return _counted(found)
+        found.append((number, shape, count))
+    return _counted(found, file)
 
 
 def _of_json(line: str) -> dict[str, int]:

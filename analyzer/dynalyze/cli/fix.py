@@ -119,7 +119,9 @@ def fix(context: click.Context, /, **options: Any) -> int:
         if options["override"] is not None:
             write_whole(Path(options["override"]), override_of(found.originals, found.texts))
         if options["write"]:
-            said = [str(each) for each in write(found.originals, texts)]
+            said = [str(each) for each in write(found.originals, texts)] or [
+                "Wrote nothing: no file has a verified change."
+            ]
         else:
             said = [command] if (command := write_command(report, report.fixed)) else []
         for line in said:  # Standard output may carry the JSON alone.

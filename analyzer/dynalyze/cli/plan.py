@@ -189,7 +189,7 @@ def _histogram(file: str | None, dims: tuple[Dim, ...]) -> Histogram | None:
     if file.endswith(".json"):
         return shapes_of_report(read_report(Path(file)), file)
     try:
-        text = read_input(Path(file)).decode("utf-8", "replace")
+        text = read_input(Path(file)).decode("utf-8-sig", "replace")
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
     return read_histogram(text, file, [dim.name for dim in dims])

@@ -47,19 +47,13 @@ def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[Writte
     try:
         for each in changes:
             each.in_git = is_in_git(each.target, each.old)
-        for each in changes:
-            at = each.shown
-            each.prepare()
-        for each in changes:
-            at = each.shown
-            if not each.in_git:
-                each.back_up()
-        for each in changes:
-            at = each.shown
-            each.replace()
+        for step in (_Change.prepare, _Change.back_up, _Change.replace):
+            for each in changes:
+                at = each.shown
+                step(each)
     except BaseException as error:
         lost = [each for each in reversed(changes) if not each.undo()]
-        end = "nothing is changed" if not lost else f"{lost[0].shown} could not be put back: {lost[0].remains}"
+        end = "nothing was written" if not lost else f"{lost[0].shown} could not be put back: {lost[0].remains}"
         if isinstance(error, _Changed):
             raise UsageError(f"--write: {at} has changed meanwhile; {end}; run it again") from error
         if isinstance(error, OSError):
@@ -124,7 +118,7 @@ class _Change:
     def back_up(self) -> None:
         """Copy the old bytes to FILE.orig, or FILE.orig.1 and so on: nothing that is there is written to."""
         number = 0
-        while True:
+        while not self.in_git:
             path = self.target.with_name(f"{self.target.name}.orig{f'.{number}' if number else ''}")
             try:
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -61,7 +61,7 @@ def _heading(summary: Summary, fix: Fix) -> None:
 def _change(summary: Summary, fix: Fix) -> None:
     for line in fix.setting.splitlines():
         summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
-    lines = fix.patch.rstrip("\n").split("\n") if fix.patch else []
+    lines = [line.removesuffix("\r") for line in fix.patch.rstrip("\n").split("\n")] if fix.patch else []
     for line in lines[:_MOST_LINES]:
         shown = Text.assemble(("│ ", "dim"), (one_line(line), _STYLES.get(line[:1], "")))
         shown.no_wrap, shown.overflow = True, "ellipsis"

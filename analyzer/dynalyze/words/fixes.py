@@ -109,7 +109,7 @@ def patch_head(report: Report, *, suggested: bool = False) -> str:
     said: list[str] = []
     for fix in report.fixes:
         if fix.status == "suggested" and suggested:
-            said += [f"{fix.id} NOT PROVED {fix.title}: {changes(fix)}", f"   {' '.join(fix.reason.split())}"]
+            said += [f"{fix.id} NOT VERIFIED {fix.title}: {changes(fix)}", f"   {' '.join(fix.reason.split())}"]
         if fix.status == "verified":
             said += [f"{fix.id} {fix.title}: {changes(fix)}", f"   {proof(fix.evidence)}"]
             said += [f"   {caveat}" for caveat in caveats(fix)]

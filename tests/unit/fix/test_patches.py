@@ -46,6 +46,16 @@ def test_where_lines_were() -> None:
     assert [line_before(before, after, line) for line in range(1, 6)] == [1, None, 2, None, 4]
 
 
+def test_what_is_no_python_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("a\n")
+    (tmp_path / "README.md").write_text("It's a readme (\n")
+    readme = unified("It's a readme (\n", "It's another\n", "README.md")
+    patch = readme + unified("a\n", "b\n", "m.py")
+    assert patched_files(patch, tmp_path) == {str(tmp_path / "m.py"): "b\n"}
+    with pytest.raises(UsageError, match="no file of Python"):
+        patched_files(readme, tmp_path)
+
+
 def test_a_patch_that_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("something else\n")
     for patch, said in [

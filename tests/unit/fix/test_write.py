@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import stat
@@ -13,12 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dynalyze.capture.source_lines import lines_of
 from dynalyze.fix import git
 from dynalyze.fix import write as writing
 from dynalyze.fix.patches import patch_bytes, patch_of
-from dynalyze.fix.source_files import Originals
+from dynalyze.fix.source_files import Originals, SourceFile
 from dynalyze.fix.write import Written, write
 from dynalyze.text.errors import UsageError
 
@@ -134,6 +137,25 @@ def test_git_takes_the_diff_of_a_file_of_any_name(name: str, tmp_path: Path) -> 
     (tmp_path / "p.diff").write_text(patch_of(*without_break(file), tmp_path), encoding="utf-8")
     run_git("apply", "p.diff", cwd=tmp_path)
     assert file.read_bytes() == NEW
+
+
+ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+
+
+@given(lines=st.lists(st.tuples(ENDS, st.booleans(), st.booleans()), min_size=1, max_size=12), marked=st.booleans())
+def test_every_line_that_stays_keeps_its_own_end(lines: list[tuple[bytes, bool, bool]], marked: bool) -> None:
+    """Each line stays or goes, and has a new one below it or not."""
+    mark = b"\xef\xbb\xbf" if marked else b""
+    source = SourceFile.of(mark + b"".join(b"a%d = 1" % number + end for number, (end, _, _) in enumerate(lines)))
+    text, stays = "", []
+    for number, (end, kept, more) in enumerate(lines):
+        if kept:
+            text += f"a{number} = 1\n"
+            stays.append(b"a%d = 1" % number + end)
+        text += f"b{number} = 2\n" if more else ""
+    made = source.content_of(text)
+    assert made.startswith(mark) and SourceFile.of(made).text == text
+    assert re.findall(rb"a\d+ = 1(?:\r\n|\r|\n)", made) == stays
 
 
 def test_lines_that_are_put_in_end_as_those_around_them(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class ProvedView:
 
 
 def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
-    lines = fix.patch.splitlines()
+    lines = [line.removesuffix("\r") for line in fix.patch.removesuffix("\n").split("\n")] if fix.patch else []
     return FixRow(
         fix,
         anchors.claim(f"fix-{fix.id}"),
