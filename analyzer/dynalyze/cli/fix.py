@@ -131,6 +131,6 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
 def check_below(folder: Path, file: str) -> None:
     """Refuse (UsageError) a file that lies elsewhere, or whose .orig would, links followed."""
-    for each in (file, f"{file}.orig"):
-        if not Path(each).resolve().is_relative_to(folder):
+    for each in (Path(file).resolve(), Path(f"{file}.orig").resolve()):
+        if not each.is_relative_to(folder):
             raise UsageError(f"--write: {each} is not below {folder}; --patch FILE gives the change")
