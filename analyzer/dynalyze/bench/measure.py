@@ -82,7 +82,7 @@ def add_bench(
     report = seen.report
     ready, source = planned(seen, target, plan)
     if ready is None:
-        report.capture.notes.append(f"No speed was measured: {source.reason.rstrip('.')}.")
+        report.capture.notes.append(f"No speed was measured: {source.reason}.")
         return None
     if before is not None:
         before(f"its speed is being measured, for at most {ready.total:g} s")
