@@ -143,6 +143,7 @@ class Road:
         self._folder = torch.folder if torch is not None else ""
         calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
         by_program = [] if observation.target.rebuilt else calls
+        self._gone: Sequence[GraphBreak] = ()
         self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
     def go(self) -> Fixing:
@@ -213,6 +214,9 @@ class Road:
             if search.state.changed and search.set_aside_state is None:
                 search.set_aside(attempts, _NOT_GATED)
         self._told(attempts, wanted, search)
+        gone = {each.id for each in self._gone if each.id not in wanted}  # Recorded calls do not meet them.
+        if fixed.kept:
+            fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
         if fixed.kept and report.outcome.status != "interrupted" and self._wish.bench_seconds:
             assert fixed.evidence is not None
             try:
@@ -233,6 +237,9 @@ class Road:
         verdict = self._through(gates, prover, search.state, fixed.evidence)
         if not verdict.different:
             self._note_after(verdict)
+            if verdict.after is not None:
+                after = verdict.after.graph_breaks
+                self._gone = _moved(self._report.graph_breaks, after, prover.originals, search.state.texts)[0]
             for each in kept:
                 each.evidence = gates.noted(each.evidence, fixed.evidence)
             if verdict.unchecked:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dynalyze.bench.workers import Stopped
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.launch.sandbox import Again, left_behind
 from dynalyze.launch.streams import Streams
@@ -51,7 +52,7 @@ class ProgramRun:
 class Gate:
     """Holds changes of one program to what it does without them. `progress` gets a line before each run.
 
-    The runs of the program as it is are made once, with the first change.
+    The runs of the program as it is are made once, with the first change. All may raise Stopped.
     """
 
     def __init__(self, observation: Observation, again: Again, progress: Callable[[str], None]) -> None:
@@ -88,6 +89,8 @@ class Gate:
         target = observation.target
         streams = Streams(Path(target.path or target.stem).name, quiet=True, kept=_MOST_OUTPUT)
         with observed(observation, streams=streams) as seen:
+            if seen.report.outcome.status == "interrupted":
+                raise Stopped("interrupted")
             files = left_behind(seen.folder) if observation.isolation == "sandbox" else {}
             own = str(seen.folder.resolve())
             kept = {path: state for path, state in files.items() if path not in observation.put
