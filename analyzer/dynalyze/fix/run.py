@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.bench import schedule, stats
-from dynalyze.bench.measure import planned
+from dynalyze.bench.measure import announce_repeats, planned
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
@@ -177,6 +177,7 @@ class Road:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
         with Prover(pool, self._plan, self._folder) as prover:
+            announce_repeats(self._plan, report, "about 100 times for each change that is tried")
             self._progress("making the program's calls again")
             try:
                 baseline = prover.baseline()
