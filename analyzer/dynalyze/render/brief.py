@@ -242,7 +242,7 @@ def _fix(fix: Fix, fence: Fence) -> BriefFix:
         fix.breaks[:_MOST_IDS],
         fence.message(fix.title, of.quotes),
         setting=setting,
-        compared=words_fixes.of_calls(fix.evidence),
+        compared=[] if fix.status == "rejected" else words_fixes.of_calls(fix.evidence),
         caveats=[fence.sentence(each, of.quotes) for each in words_fixes.caveats(fix)],
         program=of,
     )

@@ -33,8 +33,8 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
             if name in breaks:
                 summary.place(breaks[name].location)
         _change(summary, fix)
-        if fix.status == "suggested" and fix.reason and not fixed.given:  # Else the first line has it.
-            summary.indented(f"Not verified: {fix.reason}", "yellow")
+        if (why := words.reason(fix)) and not fixed.given:  # Else the first line has it.
+            summary.indented(why, "yellow")
         for said in words.of_calls(fix.evidence):
             summary.indented(said)
         for caveat in words.caveats(fix):

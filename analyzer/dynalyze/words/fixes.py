@@ -32,6 +32,7 @@ _VERBS = {
     "printed": "prints", "printed as an error": "prints to standard error", "logged": "logs", "warned": "warns",
     "kept": "keeps",
 }  # fmt: skip
+_REASONS: dict[FixStatus, str] = {"suggested": "Not verified", "rejected": "Rejected"}
 _MOST_EFFECTS = 3
 _MOST_NAMED = 12
 
@@ -61,7 +62,7 @@ def verdict(report: Report, fixed: Fixed) -> str:
     if suggested:
         said.append(f"Changes for {len(suggested)} more are suggested, not verified.")
     if fixed.after and not fixed.after.breaks and len(said) == 1:
-        said.append(f"With them the program compiles to {count_of(fixed.after.graphs, 'graph')}.")
+        said.append(f"The changed program compiles to {count_of(fixed.after.graphs, 'graph')}.")
     return " ".join(said)
 
 
@@ -154,6 +155,11 @@ def _effect(text: str) -> str:
     if (found := _MORE.fullmatch(text)) and found[1] in _VERBS:
         return f"also {_VERBS[found[1]]} {found[2]}"
     return text if text.startswith("raises ") else f"differs: {text}"
+
+
+def reason(fix: Fix) -> str:
+    """Why a change is not verified, in a sentence; "" where that is not known, or it is."""
+    return f"{_REASONS[fix.status]}: {fix.reason.rstrip('.')}." if fix.reason and fix.status in _REASONS else ""
 
 
 def before_and_after(fixed: Fixed) -> tuple[str, list[tuple[str, int, int]]]:

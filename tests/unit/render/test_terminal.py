@@ -255,6 +255,17 @@ def test_fixes_with_how_they_were_checked_and_what_stays() -> None:
     assert not re.search(r"\bprov(e|ed|ing)\b|\bproof\b", shown, re.IGNORECASE)
 
 
+def test_a_rejected_change_is_on_the_page_with_the_reason_alone() -> None:
+    report = fixed_report()
+    report.fixes[0] = replace(
+        report.fixes[0], patch=report.fixes[1].patch, evidence=replace(report.fixes[1].evidence, draws=7)
+    )
+    page = html.render(report)
+    text = Tree(page).text()
+    assert "Rejected: it returns another dtype." in text and "7 random ones" not in text
+    assert page.count('<tr class="place"><td class="source"><code>--- a/model.py') == 2
+
+
 def suggested_report() -> Report:
     """As `fixed_report`, but the whole program was not run again."""
     report = fixed_report()

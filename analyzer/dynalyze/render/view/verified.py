@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from dynalyze.render.view.links import Anchors, Index, Place, first
@@ -68,9 +69,21 @@ def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
         anchors.claim(f"fix-{fix.id}"),
         f"{words.STATUSES[fix.status]}, {words.changes(fix)}",
         [places[name] for name in fix.breaks if name in places],
-        [DiffLine(_KINDS.get(line[:1], "kept"), visible(clipped(line, _LONGEST))) for line in lines[:_MOST_LINES]],
+        [
+            DiffLine(kind, visible(clipped(line, _LONGEST)))
+            for kind, line in zip(_kinds(lines), lines[:_MOST_LINES], strict=False)
+        ],
         max(0, len(lines) - _MOST_LINES),
-        f"Not verified: {fix.reason}" if fix.status == "suggested" and fix.reason else fix.reason,
-        words.of_calls(fix.evidence),
-        words.caveats(fix),
+        words.reason(fix),
+        [] if fix.status == "rejected" else words.of_calls(fix.evidence),
+        [] if fix.status == "rejected" else words.caveats(fix),
     )
+
+
+def _kinds(lines: list[str]) -> list[LineKind]:
+    """What each line of a diff is; the two that name a file are neither removed nor added."""
+    kinds = [_KINDS.get(line[:1], "kept") for line in lines]
+    for number, (one, other) in enumerate(pairwise(lines)):
+        if one.startswith("--- ") and other.startswith("+++ "):
+            kinds[number : number + 2] = ["place", "place"]
+    return kinds
