@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.capture.side_effects import HINT
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.report import OutsideEffect
@@ -54,7 +53,7 @@ def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_
     if wanted != "off" and not why_no_sandbox():
         return Again("sandbox")
     if effects:
-        return Again(reason=f"{effects[0]}, so the program is not run again; {HINT}")
+        return Again(reason=f"{effects[0]}, so the program is not run again without `--allow-effects`")
     return Again("refuse")
 
 

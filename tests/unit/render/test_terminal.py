@@ -270,7 +270,7 @@ def suggested_report() -> Report:
     """As `fixed_report`, but the whole program was not run again."""
     report = fixed_report()
     assert report.fixed is not None and report.fixed.evidence is not None
-    reason = "`note` (m.py:6) opens rows.db, so the program is not run again; `--allow-effects` repeats that"
+    reason = "`note` (m.py:6) opens rows.db, so the program is not run again without `--allow-effects`"
     report.fixes = [replace(each, status="suggested", reason=reason) for each in report.fixes[1:]]
     report.fixed.kept, report.fixed.after = [], None
     report.fixed.unfixed += [Unfixed(each, "Some break", None, reason) for each in ("b1", "b2")]
@@ -285,7 +285,7 @@ def test_where_nothing_is_verified_it_says_how_to_apply_what_is_suggested() -> N
         text = " ".join(shown.split())
         assert "Suggested, not verified: changes for 2 of 6 graph breaks." in text
         assert "--write --unsafe-fixes applies them." in text.replace("`", "") and apply in text
-        assert "(m.py:6) opens rows.db, so the program is not run again; " in text and "Not verified: " in text
+        assert "(m.py:6) opens rows.db, so the program is not run again without" in text and "Not verified: " in text
         assert "The whole program, run" not in text and "Reproduce" not in text and "b1 stays" not in text
     assert plain(report).count("rows.db") == 2, "once for each change, and not again for the breaks"
     report.fixes = [report.fixes[1]]  # A setting: no file holds it.
