@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from effects import EFFECTS, HARMLESS
 
 _CONTAINED = Path(__file__).with_name("contained.py")
@@ -122,3 +124,74 @@ def test_fifty_ways_to_the_outside_are_refused_before_they_happen(tmp_path: Path
 def test_what_leaves_no_mark_is_let_through(tmp_path: Path) -> None:
     found = tried(tmp_path, HARMLESS, 9)
     assert {name: each for name, each in found.items() if each != (None, "")} == {}
+
+
+PROGRAM = """
+import os, sqlite3, sys, urllib.request
+import torch
+
+def note(y):
+    db = sqlite3.connect("orders.db")
+    db.execute("create table if not exists t (a)")
+    db.execute("insert into t values (1)")
+    db.commit()
+    db.close()
+    os.write(FD, b"call\\n")
+    fd = os.open("raw.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b"call\\n")
+    os.close(fd)
+    urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/charge").read()
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.lin(x)
+        torch._dynamo.graph_break()
+        note(y)
+        return y * 2
+
+FD = os.open("held.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+torch.manual_seed(0)
+model = COMPILED
+with torch.no_grad():
+    for _ in range(3):
+        model(torch.ones(2, 4))
+"""
+
+COMMANDS = {
+    "explain": [],
+    "fix": ["--no-bench"],
+    "bench": ["--seconds", "1", "--pairs", "5"],
+    "audit": ["--bench-seconds", "1"],
+    "plan": ["--budget", "10"],
+    "cache": [],
+    "verify": ["--no-bench"],
+    "upgrade": ["--no-bench", "--to", sys.executable],
+}
+
+
+@pytest.mark.parametrize("compiled", ['torch.compile(Net(), backend="eager")', "Net()"], ids=["compiled", "in place"])
+@pytest.mark.parametrize(
+    "command", [each if each in ("explain", "fix") else pytest.param(each, marks=pytest.mark.slow) for each in COMMANDS]
+)
+def test_the_outside_sees_the_runs_of_the_program_alone(command: str, compiled: str, tmp_path: Path) -> None:
+    source = PROGRAM.replace("COMPILED", compiled)
+    (tmp_path / "m.py").write_text(source)
+    (tmp_path / "after.py").write_text(source.replace("        torch._dynamo.graph_break()\n", ""))
+    with counting() as server:
+        target = ["m.py", *(["after.py"] if command == "verify" else [])]
+        ended = subprocess.run(
+            [sys.executable, "-m", "dynalyze", command, *target, *COMMANDS[command], "--", str(server.port)],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert ended.returncode in (0, 1), ended.stderr[-3000:]
+        # The requests, and the lines written by descriptor, as python itself makes them: one a call.
+        assert server.count == 3
+    rows = sqlite3.connect(tmp_path / "orders.db").execute("select count(*) from t").fetchone()[0]
+    assert (rows, *(len((tmp_path / name).read_text().splitlines()) for name in ("raw.log", "held.log"))) == (3, 3, 3)
+    if command in ("explain", "fix") and "compile" in compiled:
+        said = " ".join(ended.stdout.split())
+        assert "`note` (m.py:6) opens orders.db; `--allow-effects` repeats that" in said

@@ -24,6 +24,7 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Capture, Outcome, Report, printable
 from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import say
 
 _PROGRAM_SHARE = 0.75
 """Of the life of a process: how long the program may run that is run again in it."""
@@ -82,8 +83,9 @@ def add_bench(
     report = seen.report
     ready, source = planned(seen, target, plan)
     if ready is None:
-        report.capture.notes.append(f"No speed was measured: {source.reason.rstrip('.')}.")
+        report.capture.notes.append(f"No speed was measured: {source.reason}.")
         return None
+    announce_repeats(ready, report)
     if before is not None:
         before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
@@ -123,6 +125,19 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     return plan, source
 
 
+def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:
+    """Say how often calls with effects on the outside are made again, before they are, where the user allowed it.
+    `made` says it of what is no benchmark.
+    """
+    effects = report.capture.outside_effects
+    if not (plan.allow_effects and effects) or plan.sandboxed:
+        return
+    rows = len(plan.configurations_on(plan.device or "cpu")) + 1
+    processes = rows * (2 + 2 * plan.pairs)
+    each = f"in about {processes} processes, in each at least 5 times and for up to {plan.seconds / plan.pairs:.2g} s"
+    say(f"--allow-effects: the program's calls are made again {made or each}, with what they do: {effects[0]}")
+
+
 def _as_called(plan: Plan, seen: Observed) -> Plan:
     """The plan with training steps in the place of forward passes, where the program went backward."""
     event = _bundle_event(seen)
@@ -157,6 +172,7 @@ def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks
             report.measurements = [measurement(row, row) for row in rows]
             return report
         report.capture.notes += source.notes
+        announce_repeats(plan, seen.report)
         _add(report, run(replace(plan, source=source.fields)))
         return report
 

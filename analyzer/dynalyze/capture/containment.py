@@ -4,6 +4,7 @@ happen, by Python where its code asks for them (`side_effects`), and by the kern
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -25,7 +26,8 @@ class Containment:
     ) -> None:
         caches = runtime.cache_folders()
         for name, variable in (("Inductor", "TORCHINDUCTOR_CACHE_DIR"), ("Triton", "TRITON_CACHE_DIR")):
-            Path(caches[name]).mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):
+                Path(caches[name]).mkdir(parents=True, exist_ok=True)
             os.environ.setdefault(variable, caches[name])  # Else it would follow the temporary folder.
         temporary = folder / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)

@@ -143,7 +143,10 @@ class Watch:
             return
         self._busy.now = True
         try:
-            effect = self._effect_of(event, given, frame)
+            try:
+                effect = self._effect_of(event, given, frame)
+            except Exception:  # Our fault: it must not become the program's. What is not understood is refused.
+                effect = SideEffect("does", event) if self.refuses else None
             if effect is None:
                 return
             self.count += 1

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.bench import schedule, stats
-from dynalyze.bench.measure import planned
+from dynalyze.bench.measure import announce_repeats, planned
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
@@ -141,6 +141,7 @@ class Road:
         self._folder = torch.folder if torch is not None else ""
         calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
         by_program = [] if observation.target.rebuilt else calls
+        self._gone: Sequence[GraphBreak] = ()
         self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
     def go(self) -> Fixing:
@@ -174,6 +175,7 @@ class Road:
         report, fixed = self._report, self._report.fixed
         assert fixed is not None
         with Prover(pool, self._plan, self._folder) as prover:
+            announce_repeats(self._plan, report, "about 100 times for each change that is tried")
             self._progress("making the program's calls again")
             try:
                 baseline = prover.baseline()
@@ -211,6 +213,9 @@ class Road:
             if search.state.changed and search.set_aside_state is None:
                 search.set_aside(attempts, _NOT_GATED)
         self._told(attempts, wanted, search)
+        gone = {each.id for each in self._gone if each.id not in wanted}  # Recorded calls do not meet them.
+        if fixed.kept:
+            fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
         if fixed.kept and report.outcome.status != "interrupted" and self._wish.bench_seconds:
             assert fixed.evidence is not None
             try:
@@ -231,6 +236,9 @@ class Road:
         verdict = self._through(gates, prover, search.state, fixed.evidence)
         if not verdict.different:
             self._note_after(verdict)
+            if verdict.after is not None:
+                after = verdict.after.graph_breaks
+                self._gone = _moved(self._report.graph_breaks, after, prover.originals, search.state.texts)[0]
             for each in kept:
                 each.evidence = gates.noted(each.evidence, fixed.evidence)
             if verdict.unchecked:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dynalyze.bench.workers import Stopped
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.launch.sandbox import Again, left_behind
 from dynalyze.launch.streams import Streams
@@ -41,17 +42,17 @@ class ProgramRun:
 
     @property
     def ending(self) -> str:
-        """How it ended, for people."""
+        """How it ended, as a clause for people."""
         outcome = self.report.outcome
         if outcome.status == "failed":
-            return outcome.message.rstrip(".")
-        return f"ends with exit status {outcome.exit_status or 0}"
+            return f"{outcome.message[:1].lower()}{outcome.message[1:]}".rstrip(".")
+        return f"the program ends with exit status {outcome.exit_status or 0}"
 
 
 class Gate:
     """Holds changes of one program to what it does without them. `progress` gets a line before each run.
 
-    The runs of the program as it is are made once, with the first change.
+    The runs of the program as it is are made once, with the first change. All may raise Stopped.
     """
 
     def __init__(self, observation: Observation, again: Again, progress: Callable[[str], None]) -> None:
@@ -88,6 +89,8 @@ class Gate:
         target = observation.target
         streams = Streams(Path(target.path or target.stem).name, quiet=True, kept=_MOST_OUTPUT)
         with observed(observation, streams=streams) as seen:
+            if seen.report.outcome.status == "interrupted":
+                raise Stopped("interrupted")
             files = left_behind(seen.folder) if observation.isolation == "sandbox" else {}
             own = str(seen.folder.resolve())
             kept = {path: state for path, state in files.items() if path not in observation.put
@@ -101,16 +104,16 @@ def _unusable(one: ProgramRun, other: ProgramRun) -> str:
         if run.report.outcome.status not in _ENDED:
             return f"run again, the program was not left to its end: {run.report.outcome.message}"
     if _masked(one.ending) != _masked(other.ending):
-        return f"run twice, the program ends in two ways: {one.ending}; {other.ending}"
+        return f"run twice as it is, the program ends in two ways: {one.ending}; {other.ending}"
     if one.report.outcome.status == "failed":
-        return f"the program cannot be run again: it {one.ending}"
+        return f"run again as it is, {one.ending}"
     return ""
 
 
 def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> None:
     """Note what the changed program does otherwise, what was the same, and what nobody can tell."""
     if _masked(one.ending) != _masked(after.ending):
-        found.different = f"the program {_ending_of(after)}"
+        found.different = f"with the change, {after.ending}"
         return
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
@@ -128,11 +131,6 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
             found.different = f"the program {different}"
         elif one.files:
             found.compared.append("files")
-
-
-def _ending_of(run: ProgramRun) -> str:
-    text = run.ending
-    return f"fails: {text}" if run.report.outcome.status == "failed" else text
 
 
 def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str]) -> str | None:

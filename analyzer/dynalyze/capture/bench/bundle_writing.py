@@ -130,7 +130,7 @@ def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> Bundl
     reason = "no call of a module or of a compiled function was seen in the program's main process"
     if eager is None:
         reason = "the program did not import torch"
-    return BundleWritten(cut=cut, error=cut[0] if cut else reason)
+    return BundleWritten(cut=cut, error=cut[0].rstrip(".") if cut else reason)
 
 
 def options_given(written: Written) -> dict[str, Any]:
