@@ -113,13 +113,13 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
             return Fixing(report)
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
-            note_nothing_proved(report, source.reason)
+            note_nothing_verified(report, source.reason)
             report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
             return Fixing(report)
         return Road(observation, ready, wish, progress, seen).go()
 
 
-def note_nothing_proved(report: Report, reason: str) -> None:
+def note_nothing_verified(report: Report, reason: str) -> None:
     """Say that nothing could be verified, and how the program ended where it did not come to its end."""
     said = report.outcome.message.rstrip(".") if report.outcome.status == "failed" else ""
     how = f" {said}." if said else ""
