@@ -99,7 +99,7 @@ def test_what_was_found_before_an_interruption_is_in_the_patch(folder: Path) -> 
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:
-            if "proving all of it together" in line:
+            if "verifying all changes together" in line:
                 running.send_signal(signal.SIGINT)
                 break
         out, err = running.communicate(timeout=WALL_SECONDS)
@@ -107,6 +107,6 @@ def test_what_was_found_before_an_interruption_is_in_the_patch(folder: Path) -> 
     assert (folder / "net.py").read_bytes() == NET.replace(b"\n", b"\r\n")
     report = json.loads((folder / "fix.json").read_text())
     assert {each["status"] for each in report["fixes"]} == {"suggested"} and not report["fixed"]["kept"]
-    assert report["fixed"]["patch"] and "suggested, not verified" in out and "interrupted" in out
+    assert report["fixed"]["patch"] and "Suggested, not verified" in out and "interrupted" in out
     subprocess.run(["git", "apply", "p.diff"], cwd=folder, check=True)
     assert (folder / "zz_part.py").read_bytes() == PART.replace(BREAK, b"")

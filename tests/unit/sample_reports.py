@@ -37,7 +37,7 @@ from dynalyze.report import (
     TracedFunction,
 )
 from dynalyze.report.code import LineState, SourceFile, SourceFunction, SourceLine
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Side, Unfixed
+from dynalyze.report.fixes import CompiledOperators, Counts, Evidence, Fix, Fixed, Side, Unfixed, WholeProgram
 from dynalyze.report.measurements import Measurement
 from sample_measurements import (
     accuracies,
@@ -408,7 +408,9 @@ def fixed_report() -> Report:
     ways = [Side(line_of(44, 12, 33), taken=True), Side(line_of(45, 12, 33))]
     told = Evidence(
         calls=3, draws=20, raised=1, searched=["zeros", "nan"], outputs="bitwise", sides=ways, before=before,
-        after=after, effects=["not printed any more: 'x'"],
+        after=after, effects=["not printed any more: 'x'"], backend="inductor", accuracy="rounding only",
+        compiled_before=CompiledOperators(14, 16), compiled_after=CompiledOperators(16, 16),
+        program=WholeProgram(2, sandboxed=True, compared=["exit status", "printed lines", "files"]),
     )  # fmt: skip
     patch = "--- a/model.py\n+++ b/model.py\n@@ -44 +44 @@\n-    y = x.max().item()\n+    y = x.max().detach()\n"
     report.fixes = [

@@ -8,7 +8,6 @@ though both call the same function. Code that is not Python's raises no events; 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import os
 import re
@@ -126,6 +125,8 @@ class Watch:
         return any(self._leads_outside(int(name)) for name in names)
 
     def _leads_outside(self, descriptor: int) -> bool:
+        import fcntl  # Not on Windows, where the command line is read all the same.
+
         try:
             flags, path = fcntl.fcntl(descriptor, fcntl.F_GETFL), os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:

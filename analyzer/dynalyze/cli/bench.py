@@ -55,7 +55,7 @@ _AS_THEY_ARE = (
 @click.option(
     "--rerun",
     is_flag=True,
-    help="Run a program again in every process, side effects and all, instead of carrying its calls there.",
+    help="Run a program again in every process instead of carrying its calls there; outside effects are refused.",
 )
 @count_option("--new-tokens", "Tokens that it generates.", 16, None)
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")

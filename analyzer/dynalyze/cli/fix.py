@@ -1,4 +1,4 @@
-"""`dynalyze fix`: changes that end graph breaks, each verified by running it."""
+"""`dynalyze fix`: changes that end graph breaks, each verified by running the program with it."""
 
 from __future__ import annotations
 
@@ -44,32 +44,36 @@ _UNFIXED = "unfixed"
     multiple=True,
     help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]",
 )
+@click.option("--patch", metavar="FILE", help="Write all verified changes as one diff, for `patch -p1` or `git apply`.")
 @click.option(
-    "--patch", metavar="FILE", help="Write all that was verified as one diff, for `patch -p1` or `git apply`."
-)
-@click.option(
-    "--override", metavar="FILE", help="Write changes of installed packages as a module that your program can import."
+    "--override",
+    metavar="FILE",
+    help="Write verified changes of installed packages as a module that your program imports.",
 )
 @click.option(
     "--write",
     is_flag=True,
-    help="Write what was verified into your files, all or none. [backup: FILE.orig]",
+    help="Write verified changes into your files, all or none. [backup: FILE.orig]",
 )
 @click.option(
-    "--unsafe-fixes", is_flag=True, help="Put suggested changes, which were not verified, into --write and --patch too."
+    "--unsafe-fixes", is_flag=True, help="Put suggested changes, which are not verified, into --write and --patch too."
 )
 @click.option("--write-below", metavar="DIR", hidden=True, help="Refuse --write where a file lies elsewhere.")
-@click.option("--no-bench", is_flag=True, help="Do not measure what the fixes gain in speed.")
-@seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
+@click.option("--no-bench", is_flag=True, help="Do not measure the speedup.")
+@seconds_option("--bench-seconds", "Measure the speedup for about this long.", 60.0)
 @seconds_option("--search-seconds", "Try no more changes after this long.", 900.0)
 @click.pass_context
 def fix(context: click.Context, /, **options: Any) -> int:
-    """Change what breaks the graph, and prove it: TARGET is run, changes of its source and settings of torch are tried
-    on its own calls, and kept only if the break is gone, none is new, and outputs, gradients, side effects, state and
-    exceptions are what they were: on the program's own inputs, and on fresh draws of them. TARGET is what
-    `dynalyze explain` takes. Your files stay as they are without --write.
+    """Find changes that end the graph breaks of TARGET, and verify each: dynalyze runs TARGET, as `dynalyze explain`
+    does, and tries changes of its source and settings of torch. Your files stay as they are without --write.
 
-    What could not be verified is not kept. --fail-on unfixed exits with 1 where a break stays.
+    A change is verified if its breaks are gone, none is new and no less is compiled, the recorded calls and random ones
+    give the same in eager, traced and under the program's own backend, and the whole program ends, prints and leaves
+    the same. For that the program runs twice unchanged and once with each set of changes, in a sandbox where there is
+    one. Without a sandbox a program with outside effects (files, network, processes) is not run again, unless
+    --allow-effects is given. What could not be checked is suggested, with the reason.
+
+    --fail-on unfixed exits with 1 where a break stays.
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """

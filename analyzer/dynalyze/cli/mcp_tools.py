@@ -42,7 +42,7 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _PATCH_HEAD = "# Made by dynalyze fix for dynalyze mcp.\n"
 _CHOSEN = re.compile(rf"(?:{_NAME}:)?[A-Za-z_][\w.\[\]]*")
 _MEANINGS = {
-    0: "it ran; of verify: the change is verified",
+    0: "it ran; verify: the change is verified",
     1: "verify: the change is not verified",
     3: "the program itself failed; what was recorded until then is here",
     4: "the time limit ended it; what was recorded until then is here",
@@ -97,9 +97,9 @@ class Tools:
         measure: bool = False, seconds: float | None = None, only: Texts = None, patch_file: str | None = None,
         write: bool = False,
     ) -> str:  # fmt: skip
-        """Try changes that end graph breaks of TARGET, and prove each by running it; takes minutes. `only` are ids of
-        breaks as `explain` gives them, `patch_file` (FILE.patch) gets the diff, `write` changes the files themselves;
-        the rest is as in explain.
+        """Try changes that end graph breaks of TARGET, and verify each by running the program with it; takes minutes.
+        A `suggested` change could not be checked: do not call it done. `only` are ids of breaks as `explain` gives
+        them, `patch_file` (FILE.patch) gets the diff, `write` changes the files themselves; the rest is as in explain.
         """
         if unknown := [each for each in only or () if not re.fullmatch(r"b\d{1,6}", each)]:
             raise UsageError(f"only: {_shown(unknown[0])} is no id of a graph break, as b1")
@@ -120,8 +120,8 @@ class Tools:
         self, before: str, after: str, arguments: Texts = None, inputs: Texts = None, compile: Texts = None,
         measure: bool = False, seconds: float | None = None,
     ) -> str:  # fmt: skip
-        """Prove a change that you made: BEFORE is a TARGET as in explain, AFTER the changed copy of its file, or a
-        patch. `verified` true is the only sign that the change is done.
+        """Verify a change that you made: BEFORE is a TARGET as in explain, AFTER the changed copy of its file, or a
+        patch. Only `verified` true means that the change is done.
         """
         changed = str(self._input(after, (".py", ".patch", ".diff")))
         call = self._call(before, arguments, inputs, compile, measure, seconds, then=(changed,))

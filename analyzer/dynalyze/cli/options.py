@@ -69,7 +69,7 @@ redact_option = click.option("--redact", is_flag=True, help="Leave home folder, 
 
 sandbox_option = click.option(
     "--sandbox", type=click.Choice(("auto", "on", "off")), default="auto", show_default=True,
-    help="Where the program is run again: in a sandbox that nothing leaves; on: its calls too, effects and all.",
+    help="Run the whole program again in a sandbox. auto: where there is one; on: its calls too, with their effects.",
 )  # fmt: skip
 """For commands that run a program, or its calls, more than once."""
 
@@ -91,7 +91,7 @@ target_options = _all(
     click.option("--quiet-target", is_flag=True, help="Drop what the target prints."),
     click.option(
         "--allow-effects", is_flag=True,
-        help="Repeat calls that write files, send or start something too, to measure and to check them.",
+        help="Also repeat calls that have effects outside: write files, use the network, start processes.",
     ),
 )  # fmt: skip
 """TARGET, its arguments, and how it is run."""
@@ -114,7 +114,7 @@ compile_options = _all(
 """How dynalyze compiles what it compiles itself."""
 
 model_options = _all(
-    click.option("--full-size", is_flag=True, help="hf: keep the configuration's size; it is made small else."),
+    click.option("--full-size", is_flag=True, help="hf: keep the configuration's size. [default: scaled down]"),
     click.option("--weights", is_flag=True, help="hf: load the checkpoint's own weights."),
     click.option(
         "--init", type=click.Choice(("fast", "real")), default="fast", show_default=True,

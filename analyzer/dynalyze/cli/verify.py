@@ -1,4 +1,4 @@
-"""`dynalyze verify`: whether a change that somebody made ends graph breaks and leaves everything else as it was."""
+"""`dynalyze verify`: whether a change that somebody made ends graph breaks and changes nothing else."""
 
 from __future__ import annotations
 
@@ -36,13 +36,17 @@ _PATCHES = (".patch", ".diff")
 @transformers_options
 @report_options
 @brief_option
-@click.option("--no-bench", is_flag=True, help="Do not measure what the change gains in speed.")
-@seconds_option("--bench-seconds", "About how long measuring that may take.", 60.0)
+@click.option("--no-bench", is_flag=True, help="Do not measure the speedup.")
+@seconds_option("--bench-seconds", "Measure the speedup for about this long.", 60.0)
 @click.pass_context
 def verify(context: click.Context, /, before: str, after: str, **options: Any) -> int:
-    """Prove a change that you, or an agent, made: BEFORE is a target of `dynalyze explain`, AFTER the same file changed
-    (beside it, or in another checkout, whose other files count too), or a patch. Exit 0 where graph breaks end, none is
-    new, and outputs, gradients, state and exceptions are what they were; else 1.
+    """Verify a change that you, or an agent, made. BEFORE is a target of `dynalyze explain`; AFTER is the same file
+    changed (beside it, or in another checkout, whose other files count too), or a patch.
+
+    Exit 0 if graph breaks end, none is new, no less is compiled, and the calls and the whole program do the same as
+    before; else 1. The program runs once to record its calls, then twice unchanged and once changed: in a sandbox where
+    there is one. Without a sandbox a program with outside effects (files, network, processes) is not run again, unless
+    --allow-effects is given, and the change is not verified.
 
     \b
     dynalyze verify model.py model_new.py

@@ -47,10 +47,8 @@ _NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothin
 _BACKEND = "Backend compiler"
 _NOT_GATED = "the run was interrupted before it was verified as a whole"
 _TOO_MANY_ROUNDS = "too many changes before it did not hold: it was not verified as a whole"
-_OF_A_BACKEND = "the backend raises there, which has no part in the proof: only Dynamo's graphs are compared"
-_NOT_REPEATABLE = (
-    "The program's calls do not do the same twice as they are: what differs by itself could not be compared."
-)
+_OF_A_BACKEND = "the backend raises there, and only Dynamo's graphs are compared"
+_NOT_REPEATABLE = "Two runs of the program's unchanged calls differ: what differs between them could not be compared."
 _NONE_ENDED = "no graph break ends by it"
 _NOTHING_FITS = "no change is known that fits it"
 
@@ -115,13 +113,13 @@ def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[st
             return Fixing(report)
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
-            note_nothing_proved(report, source.reason)
+            note_nothing_verified(report, source.reason)
             report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
             return Fixing(report)
         return Road(observation, ready, wish, progress, seen).go()
 
 
-def note_nothing_proved(report: Report, reason: str) -> None:
+def note_nothing_verified(report: Report, reason: str) -> None:
     """Say that nothing could be verified, and how the program ended where it did not come to its end."""
     said = report.outcome.message.rstrip(".") if report.outcome.status == "failed" else ""
     how = f" {said}." if said else ""
@@ -273,7 +271,7 @@ class Road:
         if not target.rebuilt:
             again = self._observation.again(self._report)
             program = Gate(self._observation, again, self._progress)
-            self._progress(again.announced("twice as it is, and with each set of changes that holds"))
+            self._progress(again.announced("twice unchanged, and once with each set of changes that holds"))
         return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
 
     def _note_after(self, verdict: Verdict) -> None:

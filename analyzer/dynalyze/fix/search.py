@@ -122,7 +122,7 @@ class Search:
         state = self.state
         if not state.changed:
             return None, True
-        self._progress("proving all of it together")
+        self._progress("verifying all changes together")
         tried = self._prover.prove(
             state.texts, state.settings, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS
         )

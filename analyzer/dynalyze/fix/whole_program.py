@@ -74,7 +74,7 @@ class Gate:
         if uncovered and not sandboxed:
             found.unchecked.append(uncovered)
         while len(self._before) < found.runs:
-            self._progress(f"running the program as it is, {len(self._before) + 1} of {found.runs}")
+            self._progress(f"running the unchanged program, {len(self._before) + 1} of {found.runs}")
             self._before.append(self._run(self._observation))
         self._progress("running the program with the changes")
         after = self._run(replace(changed, bundle=False, isolation=self._again.isolation, put=put if sandboxed else {}))
@@ -120,7 +120,7 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
                         ("lines of standard error", [run.errors for run in (one, other, after)])):  # fmt: skip
         if (different := _other_lines(*lines)) is None:
             where = found.unchecked if what == _PRINTED else found.left_out
-            where.append(f"{what} are not the same in two runs of the program as it is")
+            where.append(f"{what} differ between two runs of the unchanged program")
         elif different:
             found.different = f"the program {different}"
             return

@@ -11,10 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from dynalyze.capture.side_effects import HINT
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch import sandbox_init
 from dynalyze.report import OutsideEffect
 from dynalyze.text.errors import UsageError
 
@@ -22,7 +20,7 @@ Isolation = Literal["open", "refuse", "sandbox"]
 """Where a program runs once more: as ever, with whatever leaves a mark outside refused, or in a sandbox."""
 
 Wanted = Literal["auto", "on", "off"]
-_INIT = str(Path(sandbox_init.__file__).resolve())
+_INIT = str(Path(__file__).resolve().with_name("sandbox_init.py"))
 _LEFT = "left.json"
 _LONGEST_START = 30.0
 
@@ -37,8 +35,8 @@ class Again:
     def announced(self, what: str) -> str:
         """How often the program is about to be run, and where; `what` says it without the place."""
         if self.reason:
-            return f"the whole program cannot be compared: {self.reason}"
-        where = {"sandbox": " in a sandbox", "refuse": " with what leaves a mark outside refused", "open": ""}
+            return self.reason
+        where = {"sandbox": " in a sandbox", "refuse": " with outside effects refused", "open": ""}
         return f"the program will run{where[self.isolation]}: {what}"
 
 
@@ -55,7 +53,7 @@ def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_
     if wanted != "off" and not why_no_sandbox():
         return Again("sandbox")
     if effects:
-        return Again(reason=f"it is not run again: {effects[0]}; {HINT}")
+        return Again(reason=f"{effects[0]}, so the program is not run again without `--allow-effects`")
     return Again("refuse")
 
 

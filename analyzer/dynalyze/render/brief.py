@@ -70,7 +70,9 @@ class BriefFinding(msgspec.Struct, omit_defaults=True):
 
 
 class BriefFix(msgspec.Struct, omit_defaults=True):
-    """A change that was tried. `patch_omitted`: the whole diff found no room, --patch FILE writes it."""
+    """A change that was tried; `compared` is what was checked of its calls. `patch_omitted`: the whole diff found no
+    room, --patch FILE writes it.
+    """
 
     id: str
     status: str
@@ -78,7 +80,7 @@ class BriefFix(msgspec.Struct, omit_defaults=True):
     breaks: list[str]
     title: str
     setting: str = ""
-    proof: str = ""
+    compared: list[str] = []
     caveats: list[str] = []
     patch_omitted: bool = False
     program: OfProgram = msgspec.field(default_factory=OfProgram)
@@ -103,7 +105,7 @@ class LeftOut(msgspec.Struct, omit_defaults=True):
 
 class Brief(msgspec.Struct, omit_defaults=True):
     """The whole. `exit_status` is the program's own. `verified` is there after `fix` and `verify`: whether anything, of
-    `verify` the change, was verified. `next` is a command line.
+    `verify` the change, was verified; `compared` is what was checked of all changes together. `next` is a command line.
     """
 
     schema_version: int
@@ -115,6 +117,7 @@ class Brief(msgspec.Struct, omit_defaults=True):
     counts: Counts | None = None
     after: Counts | None = None
     verified: bool | None = None
+    compared: list[str] = []
     gain: str = ""
     notes: list[str] = []
     findings: list[BriefFinding] = []
@@ -154,6 +157,7 @@ def brief(report: Report) -> Brief:
         counts=Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles)),
         after=fixed.after if fixed is not None else None,
         verified=bool(fixed.kept) if fixed is not None else None,
+        compared=[fence.sentence(each, quotes) for each in words_fixes.of_whole(fixed)] if fixed is not None else [],
         gain=words_fixes.gain(fixed.evidence) if fixed is not None else "",
         notes=told,
         findings=findings,
@@ -231,7 +235,6 @@ def _finding(report: Report, finding: Finding, fence: Fence) -> BriefFinding:
 def _fix(fix: Fix, fence: Fence) -> BriefFix:
     of = OfProgram(reason=clipped(fix.reason, _LONGEST_MESSAGE), patch=clipped(fix.patch, _LONGEST_PATCH))
     setting, of.setting = _setting(fix.setting)
-    proof, caveats = words_fixes.proof(fix.evidence), words_fixes.caveats(fix)
     return BriefFix(
         fix.id,
         fix.status,
@@ -239,8 +242,8 @@ def _fix(fix: Fix, fence: Fence) -> BriefFix:
         fix.breaks[:_MOST_IDS],
         fence.message(fix.title, of.quotes),
         setting=setting,
-        proof=proof,
-        caveats=[fence.sentence(each, of.quotes) for each in caveats],
+        compared=[] if fix.status == "rejected" else words_fixes.of_calls(fix.evidence),
+        caveats=[fence.sentence(each, of.quotes) for each in words_fixes.caveats(fix)],
         program=of,
     )
 

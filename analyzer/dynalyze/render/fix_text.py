@@ -1,4 +1,4 @@
-"""Fixes on the terminal: each with its change and what was verified of it, then what stays, and before and after."""
+"""Fixes on the terminal: each with its change and how it was checked, then what stays, and before and after."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dynalyze.render.console import Summary, one_line
 from dynalyze.report import Report
 from dynalyze.report.fixes import Fix, Fixed
 from dynalyze.words import fixes as words
+from dynalyze.words.report import command_line
 
 _MARKS = {"verified": ("✓", "bold green"), "suggested": ("?", "bold yellow"), "rejected": ("✗", "dim")}
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -32,22 +33,20 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
             if name in breaks:
                 summary.place(breaks[name].location)
         _change(summary, fix)
-        if fix.status == "suggested" and fix.reason:
-            summary.indented(fix.reason, "yellow")
-        if said := words.proof(fix.evidence):
+        if (why := words.reason(fix)) and not fixed.given:  # Else the first line has it.
+            summary.indented(why, "yellow")
+        for said in words.of_calls(fix.evidence):
             summary.indented(said)
         for caveat in words.caveats(fix):
             summary.indented(caveat, "yellow")
         summary.line()
     if not fixed.given:
-        _unfixed(summary, fixed)
-    if fixed.before is not None and fixed.after is not None:
-        _table(summary, fixed)
-    if said := words.gain(fixed.evidence):
-        summary.line(said)
-        summary.line()
+        _unfixed(summary, report, fixed)
+    _whole(summary, fixed)
     if fixed.kept and fixed.reproduce:
-        summary.unwrapped(Text.assemble(("Proof  ", "dim"), one_line("dynalyze " + " ".join(fixed.reproduce))))
+        summary.unwrapped(Text.assemble(("Reproduce  ", "dim"), one_line(command_line(fixed.reproduce))))
+    if command := words.unsafe_command(report, fixed):
+        summary.unwrapped(Text.assemble(("Apply, not verified  ", "dim"), one_line(command)))
 
 
 def _heading(summary: Summary, fix: Fix) -> None:
@@ -70,8 +69,10 @@ def _change(summary: Summary, fix: Fix) -> None:
         summary.indented(f"... {len(lines) - _MOST_LINES} more lines: --patch FILE", "dim")
 
 
-def _unfixed(summary: Summary, fixed: Fixed) -> None:
-    for each in fixed.unfixed:
+def _unfixed(summary: Summary, report: Report, fixed: Fixed) -> None:
+    suggested = words.suggested_breaks(report)
+    left = [each for each in fixed.unfixed if each.break_id not in suggested]
+    for each in left:
         summary.beside(
             Text("! ", style="bold yellow"), Text(f"{one_line(each.break_id)} stays: {one_line(each.gb_type)}")
         )
@@ -79,17 +80,32 @@ def _unfixed(summary: Summary, fixed: Fixed) -> None:
             summary.place(each.place)
         if each.reason:
             summary.indented(each.reason, "dim")
-    if fixed.unfixed:
+    if left:
         summary.line()
 
 
-def _table(summary: Summary, fixed: Fixed) -> None:
-    assert fixed.before is not None and fixed.after is not None
+def _whole(summary: Summary, fixed: Fixed) -> None:
+    """What was compared of all changes together, and what they come to."""
+    said = words.of_whole(fixed)
+    title, rows = words.before_and_after(fixed)
+    gain = words.gain(fixed.evidence)
+    for each in said:
+        summary.line(each)
+    if said:
+        summary.line()
+    if rows:
+        _table(summary, title, rows)
+    if gain:
+        summary.line(gain)
+        summary.line()
+
+
+def _table(summary: Summary, title: str, rows: Sequence[tuple[str, int, int]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("the whole program")
+    table.add_column(title)
     table.add_column("before", justify="right")
     table.add_column("after", justify="right")
-    for name, before, after in words.before_and_after(fixed.before, fixed.after):
+    for name, before, after in rows:
         table.add_row(name, str(before), str(after))
     summary.table(table, by=0)
     summary.line()

@@ -1,22 +1,38 @@
-"""What is said of fixes: how far each was verified, and what all of them come to."""
+"""What is said of fixes: how far each was checked, and what all of them come to."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from dynalyze.facts.stacks import Places, is_file
 from dynalyze.report import GraphBreak, Report
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus
+from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus, WholeProgram
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.visible import visible
 from dynalyze.words.bench import no_difference, ratio_words
 from dynalyze.words.report import command_line
 
-STATUSES: dict[FixStatus, str] = {"verified": "verified", "suggested": "not verified", "rejected": "tried and rejected"}
-_OUTPUTS = {"bitwise": "equal to the bit", "tolerance": "equal within rounding, against fp64", "different": "different"}
-_AS_COMPILED = (
-    "Compiled, the code as it was gives something else than in eager already: with the change that stays as it is."
+STATUSES: dict[FixStatus, str] = {
+    "verified": "verified", "suggested": "suggested, not verified", "rejected": "tried and rejected",
+}  # fmt: skip
+_OUTPUTS = {"bitwise": "bit-identical", "tolerance": "match up to rounding", "different": "differ"}
+_UNDER_BACKEND = {
+    "equal": "match eager", "rounding only": "match eager up to rounding",
+    "benign": "are about as exact as in eager, held to fp64",
+}  # fmt: skip
+_AS_COMPILED = "Compiled, the unchanged code already gives something else than in eager; the change keeps that."
+_CALLS_ALONE = "There is no whole program to run: only calls were compared."
+_UNSAFE = "--write --unsafe-fixes"
+_GONE, _MORE = (
+    re.compile(r"not ([\w ]+) any more: (.*)", re.DOTALL),
+    re.compile(r"([\w ]+) in addition: (.*)", re.DOTALL),
 )
+_VERBS = {
+    "printed": "prints", "printed as an error": "prints to standard error", "logged": "logs", "warned": "warns",
+    "kept": "keeps",
+}  # fmt: skip
+_REASONS: dict[FixStatus, str] = {"suggested": "Not verified", "rejected": "Rejected"}
 _MOST_EFFECTS = 3
 _MOST_NAMED = 12
 
@@ -28,20 +44,26 @@ def verdict(report: Report, fixed: Fixed) -> str:
     if not report.graph_breaks and report.outcome.status not in ("complete", "incomplete"):
         return f"Nothing could be fixed. {report.outcome.message}"
     if not report.graph_breaks:
-        return "Nothing to fix: no graph break was met."
-    ended = ended_breaks(report)
-    asked = len(ended) + len(fixed.unfixed)
-    suggested = dict.fromkeys(name for each in report.fixes if each.status == "suggested" for name in each.breaks)
+        return "Nothing to fix: the program has no graph break."
+    ended, suggested = ended_breaks(report), suggested_breaks(report)
+    asked = count_of(len(ended) + len(fixed.unfixed), "graph break")
     if not ended and suggested:
-        found = f"Changes that end {len(suggested)} of {count_of(asked, 'graph break')} are suggested, not verified."
-        return f"{found} {report.outcome.message}".strip() if report.outcome.status == "interrupted" else found
+        apply = f" `{_UNSAFE}` applies them." if _changes_files(report, "suggested") else ""
+        ended_by = f" {report.outcome.message}" if report.outcome.status == "interrupted" else ""
+        return f"Suggested, not verified: changes for {len(suggested)} of {asked}.{apply}{ended_by}"
     if not ended:
-        return f"No verified fix: none of {count_of(asked, 'graph break')} could be ended by a change that holds."
-    whole = " The model compiles to one graph per call." if fixed.after and not fixed.after.breaks else ""
-    for fix in report.fixes:
-        if fix.status == "verified" and fix.instead is not None:
-            whole = f" {len(fix.breaks)} of them by compiling less: {fix.instead.operators:.0%} of the operators."
-    return f"{len(ended)} of {count_of(asked, 'graph break')} end, verified.{whole}"
+        return f"Fixed none of {asked}: no change could be verified."
+    said = [f"Fixed and verified {len(ended)} of {asked}."]
+    said += [
+        f"{len(each.breaks)} of them by compiling less: {each.instead.operators:.0%} of the operators."
+        for each in report.fixes
+        if each.status == "verified" and each.instead is not None
+    ]
+    if suggested:
+        said.append(f"Changes for {len(suggested)} more are suggested, not verified.")
+    if fixed.after and not fixed.after.breaks and len(said) == 1:
+        said.append(f"The changed program compiles to {count_of(fixed.after.graphs, 'graph')}.")
+    return " ".join(said)
 
 
 def _of_given(report: Report, fixed: Fixed) -> str:
@@ -51,9 +73,8 @@ def _of_given(report: Report, fixed: Fixed) -> str:
     fix = report.fixes[0]
     if fix.status != "verified":
         return f"Not verified: {fix.reason or 'the calls of the program could not be compared'}."
-    whole = len(fix.breaks) + len(fixed.unfixed)
-    ended = f"{len(fix.breaks)} of {count_of(whole, 'graph break')} end"
-    return f"Verified: {ended}, and nothing else that was compared changes."
+    whole = count_of(len(fix.breaks) + len(fixed.unfixed), "graph break")
+    return f"Verified: the change fixes {len(fix.breaks)} of {whole}, and nothing else that was compared changes."
 
 
 def ended_breaks(report: Report) -> list[str]:
@@ -61,16 +82,50 @@ def ended_breaks(report: Report) -> list[str]:
     return list(dict.fromkeys(name for each in report.fixes if each.status == "verified" for name in each.breaks))
 
 
-def proof(evidence: Evidence) -> str:
-    """What was compared, in a sentence."""
+def suggested_breaks(report: Report) -> list[str]:
+    """The ids of the breaks that suggested fixes alone would end."""
+    named = dict.fromkeys(name for each in report.fixes if each.status == "suggested" for name in each.breaks)
+    ended = ended_breaks(report)
+    return [name for name in named if name not in ended]
+
+
+def of_calls(evidence: Evidence) -> list[str]:
+    """What was compared of the calls with one change, in sentences."""
     if not evidence.outputs:
-        return ""
-    draws = f" and {count_of(evidence.draws, 'fresh draw')} of inputs" if evidence.draws else ""
+        return []
+    random = f" and {evidence.draws} random ones" if evidence.draws else ""
     what = "Outputs and gradients" if evidence.gradients else "Outputs"
-    parts = [f"{what} {_OUTPUTS[evidence.outputs]} on the program's own inputs{draws}, in eager and compiled"]
+    said = f"{what} {_OUTPUTS[evidence.outputs]} on the program's inputs{random}, in eager and traced"
     if evidence.raised:
-        parts.append(f"{evidence.raised} of the draws raised the same exception before and after")
-    return f"{'; '.join(parts)}."
+        said += f"; {evidence.raised} of the random ones raised the same exception before and after"
+    before, after = evidence.compiled_before, evidence.compiled_after
+    if before is None or after is None:
+        return [f"{said}."]
+    was = f"{before.compiled:,} of {before.operators:,}"
+    share = f"Compiled: {after.compiled:,} of {after.operators:,} operators of the program's calls (was {was})."
+    return [f"{said}.", share]
+
+
+def of_whole(fixed: Fixed) -> list[str]:
+    """What was compared of all changes together, in sentences."""
+    evidence = fixed.evidence
+    if evidence is None:
+        return []
+    said = []
+    if evidence.backend != "eager" and (match := _UNDER_BACKEND.get(evidence.accuracy)):
+        who = "With all changes, outputs" if len(fixed.kept) > 1 else "Outputs"
+        said.append(f"{who} under {evidence.backend} {match}.")
+    program = evidence.program
+    if program is None:
+        return [*said, *([_CALLS_ALONE] if fixed.kept and evidence.outputs else [])]
+    if program.compared and not program.different:
+        where = " in a sandbox" if program.sandboxed else ""
+        said.append(f"The whole program, run {program.runs + 1} times{where}: same {listed(program.compared)}.")
+    return said + _left_out(program)
+
+
+def _left_out(program: WholeProgram) -> list[str]:
+    return [f"Not compared: {'; '.join(program.left_out)}."] if program.left_out else []
 
 
 def caveats(fix: Fix) -> list[str]:
@@ -80,20 +135,44 @@ def caveats(fix: Fix) -> list[str]:
     if less is not None:
         shares = f"{less.operators:.0%} of the operators and {less.time:.0%} of the time of an eager call"
         graphs = f", in {count_of(evidence.after.graphs, 'graph')}" if evidence.after else ""
-        said.append(f"Compiled is then {shares}{graphs}; the rest, with what broke, runs in eager.")
+        said.append(f"This compiles {shares}{graphs}; the rest, with what broke, runs in eager.")
     if evidence.effects:
         more = len(evidence.effects) - _MOST_EFFECTS
-        named = "; ".join(evidence.effects[:_MOST_EFFECTS])
-        said.append(f"Compiled code: {named}{f'; and {more} more' if more > 0 else ''}.")
+        named = "; ".join(_effect(each) for each in evidence.effects[:_MOST_EFFECTS])
+        said.append(f"Compiled code {named}{f'; and {more} more' if more > 0 else ''}.")
     if missed := [each for each in evidence.sides if not each.taken]:
         lines = listed([str(each.place.line) for each in missed])
-        tried = f", nor any of {listed(list(evidence.searched))}" if evidence.searched else ""
-        said.append(f"No call took the side of line {lines}{tried}: what it does is not verified there.")
+        one = "line" if len(missed) == 1 else "lines"
+        tried = f", not even with inputs of these kinds: {listed(list(evidence.searched))}" if evidence.searched else ""
+        said.append(f"No call reached {one} {lines}{tried}; what happens there was not checked.")
     return said
 
 
-def before_and_after(before: Counts, after: Counts) -> list[tuple[str, int, int]]:
-    """The rows of the table: what is counted, before and after."""
+def _effect(text: str) -> str:
+    """What compiled code does otherwise, as the end of a sentence about it."""
+    if (found := _GONE.fullmatch(text)) and found[1] in _VERBS:
+        return f"no longer {_VERBS[found[1]]} {found[2]}"
+    if (found := _MORE.fullmatch(text)) and found[1] in _VERBS:
+        return f"also {_VERBS[found[1]]} {found[2]}"
+    return text if text.startswith("raises ") else f"differs: {text}"
+
+
+def reason(fix: Fix) -> str:
+    """Why a change is not verified, in a sentence; "" where that is not known, or it is."""
+    return f"{_REASONS[fix.status]}: {fix.reason.rstrip('.')}." if fix.reason and fix.status in _REASONS else ""
+
+
+def before_and_after(fixed: Fixed) -> tuple[str, list[tuple[str, int, int]]]:
+    """A table of what is compiled before and after: its title, and its rows; none where that is not known."""
+    evidence = fixed.evidence
+    if fixed.before is not None and fixed.after is not None:
+        return "the whole program", _rows(fixed.before, fixed.after)
+    if evidence is not None and evidence.before is not None and evidence.after is not None:
+        return "the program's calls", _rows(evidence.before, evidence.after)
+    return "", []
+
+
+def _rows(before: Counts, after: Counts) -> list[tuple[str, int, int]]:
     return [
         ("graph breaks", before.breaks, after.breaks),
         ("graphs", before.graphs, after.graphs),
@@ -102,7 +181,7 @@ def before_and_after(before: Counts, after: Counts) -> list[tuple[str, int, int]
 
 
 def patch_head(report: Report, *, suggested: bool = False) -> str:
-    """Comments for the head of a patch: what each fix is and was verified by, and the settings, which no diff holds.
+    """Comments for the head of a patch: what each fix is and how it was checked, and the settings, which no diff holds.
     With `suggested` changes are in it that were not verified.
     """
     assert report.fixed is not None
@@ -111,10 +190,11 @@ def patch_head(report: Report, *, suggested: bool = False) -> str:
         if fix.status == "suggested" and suggested:
             said += [f"{fix.id} NOT VERIFIED {fix.title}: {changes(fix)}", f"   {' '.join(fix.reason.split())}"]
         if fix.status == "verified":
-            said += [f"{fix.id} {fix.title}: {changes(fix)}", f"   {proof(fix.evidence)}"]
-            said += [f"   {caveat}" for caveat in caveats(fix)]
+            said.append(f"{fix.id} {fix.title}: {changes(fix)}")
+            said += [f"   {each}" for each in [*of_calls(fix.evidence), *caveats(fix)]]
+    said += of_whole(report.fixed)
     if report.fixed.setting:
-        said += ["Settings, to be pasted where the program compiles:", *report.fixed.setting.splitlines()]
+        said += ["Settings, to paste where the program compiles:", *report.fixed.setting.splitlines()]
     return "".join(f"# {visible(line)}\n" for line in said)
 
 
@@ -124,7 +204,7 @@ def gain(evidence: Evidence | None) -> str:
         return ""
     speed = evidence.speedup
     said = no_difference(speed) if speed.verdict == "no difference shown" else ratio_words(speed)
-    return f"A compiled call against one before the change: {said}."
+    return f"Speed of compiled calls, after vs before: {said}."
 
 
 def changes(fix: Fix) -> str:
@@ -153,12 +233,28 @@ def fix_command(report: Report, about: Collection[str] | None = None) -> str:
 
 def write_command(report: Report, fixed: Fixed) -> str:
     """The command line that writes what was verified; "" where there is nothing to write, or it may not be written."""
+    if not _changes_files(report, "verified") or fixed.libraries:
+        return ""
+    return _with_options(report, fixed, "--write")
+
+
+def unsafe_command(report: Report, fixed: Fixed) -> str:
+    """The command line that writes what is suggested; "" where something was verified, or there is nothing to write."""
+    if ended_breaks(report) or not _changes_files(report, "suggested"):
+        return ""
+    return _with_options(report, fixed, *_UNSAFE.split())
+
+
+def _with_options(report: Report, fixed: Fixed, *options: str) -> str:
     words = report.command
     at = words.index("--") if "--" in words else len(words)
-    of_source = any(each.kind == "source" or each.files for each in report.fixes if each.id in fixed.kept)
-    if fixed.given or not of_source or fixed.libraries or "--write" in words[:at]:
+    if fixed.given or "--write" in words[:at]:
         return ""
-    return command_line([*words[:at], "--write", *words[at:]])
+    return command_line([*words[:at], *options, *words[at:]])
+
+
+def _changes_files(report: Report, status: FixStatus) -> bool:
+    return any(each.kind == "source" or each.files for each in report.fixes if each.status == status)
 
 
 def _can_change(broken: GraphBreak) -> bool:

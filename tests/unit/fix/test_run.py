@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.fix.run import note_nothing_proved
+from dynalyze.fix.run import note_nothing_verified
 from dynalyze.report import Outcome, Report, Target
 
 
@@ -19,7 +19,7 @@ from dynalyze.report import Outcome, Report, Target
 )
 def test_how_a_program_failed_is_said_where_nothing_could_be_proved(outcome: Outcome, told: bool) -> None:
     report = Report("0", "", [], {}, Target("script", "net.py"), outcome)
-    note_nothing_proved(report, "the run failed")
+    note_nothing_verified(report, "the run failed")
     (note,) = report.capture.notes
     assert note.startswith("Nothing could be verified: the run failed.")
     assert ("NameError" in note) is told and not note.endswith("..")

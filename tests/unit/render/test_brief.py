@@ -16,7 +16,7 @@ from dynalyze.render import brief
 from dynalyze.render.brief import Brief, BriefFinding, BriefFix, BriefStay, LeftOut, OfProgram
 from dynalyze.render.findings import as_cards
 from dynalyze.report import Location, Report
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Unfixed
+from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Unfixed, WholeProgram
 from dynalyze.report.held import Holds, changed
 from dynalyze.rules.rule import judge
 from large_report import large_report
@@ -65,7 +65,10 @@ def fixed_report() -> Report:
     place = Location("/home/ada/ranker/model.py", 12, function="forward", code="if x.sum() > 0:")
     report.fixed = Fixed(
         ["f1", "f2"], [Unfixed("b3", "Data-dependent branching", place, f"it raised: {INSTRUCTION}")],
-        before=Counts(3, 4, 0), after=Counts(1, 2, 0),
+        evidence=Evidence(
+            1, 20, outputs="bitwise", backend="inductor", accuracy="equal",
+            program=WholeProgram(2, compared=["exit status", "printed lines"]),
+        ), before=Counts(3, 4, 0), after=Counts(1, 2, 0),
     )  # fmt: skip
     return report
 
@@ -149,6 +152,13 @@ def test_what_was_tried_and_what_stays() -> None:
     assert [(each["id"], each["status"]) for each in told["fixes"]] == [
         ("f1", "verified"), ("f2", "verified"), ("f3", "rejected"),
     ]  # fmt: skip
+    assert told["fixes"][0]["compared"] == [
+        "Outputs bit-identical on the program's inputs and 20 random ones, in eager and traced."
+    ]
+    assert told["compared"] == [
+        "With all changes, outputs under inductor match eager.",
+        "The whole program, run 3 times: same exit status and printed lines."
+    ]  # fmt: skip
     assert told["fixes"][1]["setting"] == SETTING
     assert told["fixes"][2]["program"]["reason"] == f"it raised: {INSTRUCTION}"
     assert [each["id"] for each in told["stays"]] == ["b3"]
@@ -165,7 +175,10 @@ def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
     told = document(report)
     assert told["verified"] is verified and "next" not in told
     if verified:
-        assert told["verdict"] == "Verified: 1 of 2 graph breaks end, and nothing else that was compared changes."
+        assert (
+            told["verdict"]
+            == "Verified: the change fixes 1 of 2 graph breaks, and nothing else that was compared changes."
+        )
     else:
         assert told["verdict"].startswith("Not verified: ‹1›") and INSTRUCTION in told["program"]["quotes"][0]
 

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
 from dynalyze.report import Finding, Location, Report, Status
-from dynalyze.report.fixes import Counts, Evidence, Instead
+from dynalyze.report.fixes import Counts, Evidence, Instead, Unfixed, WholeProgram
 from dynalyze.rules.rule import judge
 from dynalyze.words import report as words
 from dynalyze.words.fixes import patch_head
+from html_tree import Tree
 from sample_reports import (
     HOSTILE,
     MODEL,
@@ -235,17 +236,71 @@ def test_recompiles_and_notes_are_there() -> None:
     assert "Two calls were cut." in text
 
 
-def test_fixes_with_what_was_proved_and_what_stays() -> None:
+def test_fixes_with_how_they_were_checked_and_what_stays() -> None:
     shown = " ".join(plain(fixed_report()).split())
     for text in (
-        "2 of 6 graph breaks end, verified.", "✓ f2 Keep the number in the tensor b1, a change of source, verified",
-        "│ + y = x.max().detach()", "Outputs equal to the bit on the program's own inputs and 20 fresh draws",
-        "Compiled code: not printed any more: 'x'.", "No call took the side of line 45, nor any of zeros and nan",
+        "Fixed and verified 2 of 6 graph breaks.",
+        "✓ f2 Keep the number in the tensor b1, a change of source, verified",
+        "│ + y = x.max().detach()",
+        "Outputs bit-identical on the program's inputs and 20 random ones, in eager and traced;",
+        "Compiled: 16 of 16 operators of the program's calls (was 14 of 16).", "Compiled code no longer prints 'x'.",
+        "No call reached line 45, not even with inputs of these kinds: zeros and nan; what happens there",
         "✓ f3 Set it b2, a setting, verified", "setting torch._dynamo.config.a = True", "b3 stays: ", "nothing fits",
-        "graph breaks 6 4", "Proof dynalyze fix model.py",
+        "With all changes, outputs under inductor match eager up to rounding.",
+        "The whole program, run 3 times in a sandbox: same exit status, printed lines and files.",
+        "the whole program before after graph breaks 6 4", "Reproduce dynalyze fix model.py",
     ):  # fmt: skip
         assert text in shown
     assert "torch.cond" not in shown, "what was rejected is on the page"
+    assert not re.search(r"\bprov(e|ed|ing)\b|\bproof\b", shown, re.IGNORECASE)
+
+
+def test_a_rejected_change_is_on_the_page_with_the_reason_alone() -> None:
+    report = fixed_report()
+    report.fixes[0] = replace(
+        report.fixes[0], patch=report.fixes[1].patch, evidence=replace(report.fixes[1].evidence, draws=7)
+    )
+    page = html.render(report)
+    text = Tree(page).text()
+    assert "Rejected: it returns another dtype." in text and "7 random ones" not in text
+    assert page.count('<tr class="place"><td class="source"><code>--- a/model.py') == 2
+
+
+def suggested_report() -> Report:
+    """As `fixed_report`, but the whole program was not run again."""
+    report = fixed_report()
+    assert report.fixed is not None and report.fixed.evidence is not None
+    reason = "`note` (m.py:6) opens rows.db, so the program is not run again without `--allow-effects`"
+    report.fixes = [replace(each, status="suggested", reason=reason) for each in report.fixes[1:]]
+    report.fixed.kept, report.fixed.after = [], None
+    report.fixed.unfixed += [Unfixed(each, "Some break", None, reason) for each in ("b1", "b2")]
+    report.fixed.evidence = replace(report.fixed.evidence, program=WholeProgram(unchecked=[reason]))
+    return report
+
+
+def test_where_nothing_is_verified_it_says_how_to_apply_what_is_suggested() -> None:
+    report = suggested_report()
+    apply = "dynalyze fix model.py --write --unsafe-fixes"
+    for shown in (plain(report), Tree(html.render(report)).text()):
+        text = " ".join(shown.split())
+        assert "Suggested, not verified: changes for 2 of 6 graph breaks." in text
+        assert "--write --unsafe-fixes applies them." in text.replace("`", "") and apply in text
+        assert "(m.py:6) opens rows.db, so the program is not run again without" in text and "Not verified: " in text
+        assert "The whole program, run" not in text and "Reproduce" not in text and "b1 stays" not in text
+    assert plain(report).count("rows.db") == 2, "once for each change, and not again for the breaks"
+    report.fixes = [report.fixes[1]]  # A setting: no file holds it.
+    assert "--unsafe-fixes" not in plain(report)
+
+
+def test_some_verified_and_some_suggested() -> None:
+    report = fixed_report()
+    report.fixes[2] = replace(report.fixes[2], status="suggested", reason="no call runs it")
+    assert report.fixed is not None
+    report.fixed.kept = ["f2"]
+    report.fixed.unfixed.append(Unfixed("b2", "Some break", None, "no call runs it"))
+    text = " ".join(plain(report).split())
+    assert text.startswith("Fixed and verified 1 of 6 graph breaks. Changes for 1 more are suggested, not verified.")
+    assert "--unsafe-fixes" not in text
 
 
 def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
@@ -261,23 +316,23 @@ def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
     for text in (shown, page):
         assert "1 of them by compiling less: 78% of the operators." in text
         assert "a setting that compiles less: 78% of the operators" in text and "model.a.compile()" in text
-        assert "Compiled is then 78% of the operators and 90% of the time of an eager call, in 3 graphs" in text
+        assert "This compiles 78% of the operators and 90% of the time of an eager call, in 3 graphs" in text
     head = patch_head(report)
     assert all(line.startswith("# ") for line in head.splitlines())
-    assert "#    Outputs equal to the bit" in head and "# model.a.compile()" in head and "torch.cond" not in head
+    assert "#    Outputs bit-identical" in head and "# model.a.compile()" in head and "torch.cond" not in head
     report.fixes[2] = replace(report.fixes[2], status="suggested")
     said = " ".join(plain(report).split())
-    assert "? f3 Set it b2, a setting that compiles less: 78% of the operators, not verified" in said
+    assert "? f3 Set it b2, a setting that compiles less: 78% of the operators, suggested, not verified" in said
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"fixes": []}, "No verified fix: none of 4 graph breaks"),
-        ({"fixes": [], "graph_breaks": []}, "Nothing to fix: no graph break was met."),
+        ({"fixes": []}, "Fixed none of 4 graph breaks: no change could be verified."),
+        ({"fixes": [], "graph_breaks": []}, "Nothing to fix: the program has no graph break."),
     ],
 )
-def test_where_nothing_was_proved(change: dict[str, Any], said: str) -> None:
+def test_where_nothing_was_verified(change: dict[str, Any], said: str) -> None:
     report = replace(fixed_report(), **change)
     assert plain(report).startswith(said)
 
@@ -293,7 +348,9 @@ def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
     report = fixed_report()
     assert report.fixed is not None
     report.fixed.given, report.fixes = True, [report.fixes[1 if verified else 0]]
-    said = "Verified: 1 of 5 graph breaks end" if verified else "Not verified: it returns another dtype."
+    said = (
+        "Verified: the change fixes 1 of 5 graph breaks, and" if verified else "Not verified: it returns another dtype."
+    )
     assert plain(report).startswith(said)
 
 

@@ -26,7 +26,7 @@ from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
-from dynalyze.render.view.verified import ProvedView
+from dynalyze.render.view.verified import FixesView
 from dynalyze.report import Report
 from dynalyze.words.report import only_measured
 
@@ -75,7 +75,7 @@ class Page:
         self.modules = ModulesView(report, links, anchors)
         self.prices = PricesView(report, links, anchors)
         self.step_memory = StepMemoryView(report, links)
-        self.verified = ProvedView(report, links, anchors)
+        self.verified = FixesView(report, links, anchors)
         self.measurements = MeasurementsView(report, anchors)
         self.accuracy = accuracy_view(report, anchors)
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None

@@ -1,7 +1,8 @@
-"""The section on fixes: each with its change, line by line, and what was verified of it; and what stays."""
+"""The section on fixes: each with its change, line by line, and how it was checked; and what stays."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from dynalyze.render.view.links import Anchors, Index, Place, first
@@ -31,11 +32,12 @@ class FixRow(NamedTuple):
     places: list[Place]
     lines: list[DiffLine]
     omitted: int
-    proof: str
+    reason: str
+    compared: list[str]
     caveats: list[str]
 
 
-class ProvedView:
+class FixesView:
     """What `dynalyze fix` found; falsy in other reports."""
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
@@ -45,15 +47,16 @@ class ProvedView:
             return
         self.verdict = words.verdict(report, fixed)
         self.gain = words.gain(fixed.evidence)
-        self.table = (
-            words.before_and_after(fixed.before, fixed.after) if fixed.before is not None and fixed.after else []
-        )
+        self.compared = words.of_whole(fixed)
+        self.unsafe = words.unsafe_command(report, fixed)
+        title, self.table = words.before_and_after(fixed)
+        self.counted = f"{title[:1].upper()}{title[1:]}"
         places = {each.id: links.place(each.location) for each in report.graph_breaks}
         ordered = sorted(report.fixes, key=lambda each: _ORDER.index(each.status))
         self.shown = first([_row(each, places, anchors) for each in ordered], _MOST_FIXES)
-        self.unfixed = first(
-            [(each, links.place(each.place) if each.place else None) for each in fixed.unfixed], _MOST_FIXES
-        )
+        suggested = words.suggested_breaks(report)
+        left = [each for each in fixed.unfixed if each.break_id not in suggested]
+        self.unfixed = first([(each, links.place(each.place) if each.place else None) for each in left], _MOST_FIXES)
 
     def __bool__(self) -> bool:
         return self._shown
@@ -66,8 +69,21 @@ def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
         anchors.claim(f"fix-{fix.id}"),
         f"{words.STATUSES[fix.status]}, {words.changes(fix)}",
         [places[name] for name in fix.breaks if name in places],
-        [DiffLine(_KINDS.get(line[:1], "kept"), visible(clipped(line, _LONGEST))) for line in lines[:_MOST_LINES]],
+        [
+            DiffLine(kind, visible(clipped(line, _LONGEST)))
+            for kind, line in zip(_kinds(lines), lines[:_MOST_LINES], strict=False)
+        ],
         max(0, len(lines) - _MOST_LINES),
-        words.proof(fix.evidence),
-        words.caveats(fix),
+        words.reason(fix),
+        [] if fix.status == "rejected" else words.of_calls(fix.evidence),
+        [] if fix.status == "rejected" else words.caveats(fix),
     )
+
+
+def _kinds(lines: list[str]) -> list[LineKind]:
+    """What each line of a diff is; the two that name a file are neither removed nor added."""
+    kinds = [_KINDS.get(line[:1], "kept") for line in lines]
+    for number, (one, other) in enumerate(pairwise(lines)):
+        if one.startswith("--- ") and other.startswith("+++ "):
+            kinds[number : number + 2] = ["place", "place"]
+    return kinds
