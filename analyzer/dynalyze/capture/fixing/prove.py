@@ -206,19 +206,36 @@ class Prover:
         return before, judged
 
     def _draw(self, proof: Proof, change: _Change, draws: int, seconds: float) -> None:
-        began, seen, found = time.perf_counter(), set(proof.lines), proof.draws
+        began, seen, found = time.thread_time(), set(proof.lines), proof.draws  # However busy the machine is.
         kind: Kind = "alike"
         for number in range(draws):
-            if found.different or (number >= _FEWEST_DRAWS and time.perf_counter() - began > seconds):
+            if number == _FEWEST_DRAWS:  # Other circumstances tell more than the same ones again.
+                self._vary(proof, change, kind, draws, began + 2 * seconds, seen)
+            if found.different or (number >= _FEWEST_DRAWS and time.thread_time() - began > seconds):
                 break
             before = self._one_draw(proof, change, kind, "", number, seen)
             while before is not None and before.raised and kind in LESS:
                 found.tried, found.raised = found.tried - 1, found.raised - 1
                 kind = LESS[kind]
                 before = self._one_draw(proof, change, kind, "", number, seen)
+        if draws <= _FEWEST_DRAWS:
+            self._vary(proof, change, kind, draws, began + 2 * seconds, seen)
+        if not found.different and (sides := change.sides - seen):
+            self._turn(proof, change, sides, seen)
+        proof.lines = sorted(seen)
+        if found.tried and found.tried == found.raised:
+            found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
+        elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
+            found.unproved = f"no call runs {unreached}, which is changed"
+
+    def _vary(
+        self, proof: Proof, change: _Change, kind: Kind, draws: int, ends: float, seen: set[tuple[str, int]]
+    ) -> None:  # fmt: skip
+        """Compare on inputs of this kind in each other circumstance, and on values that lead to other sides."""
+        found = proof.draws
         others: list[tuple[Kind, Circumstance]] = [(kind, circumstance) for circumstance in CIRCUMSTANCES]
         for number, (kind, circumstance) in enumerate([*others, *((each, "gradients") for each in SEARCHING)]):
-            if found.different or time.perf_counter() - began > 2 * seconds:
+            if found.different or time.thread_time() > ends:
                 break
             if kind in SEARCHING and "gradients" not in found.varied:
                 circumstance = ""
@@ -232,13 +249,6 @@ class Prover:
                     found.kinds.append(kind)
                 else:
                     found.varied.append(circumstance)
-        if not found.different and (sides := change.sides - seen):
-            self._turn(proof, change, sides, seen)
-        proof.lines = sorted(seen)
-        if found.tried and found.tried == found.raised:
-            found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
-        elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
-            found.unproved = f"no call runs {unreached}, which is changed"
 
     def _turn(
         self, proof: Proof, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
