@@ -343,7 +343,9 @@ def _indent(line: str) -> int:
 
 
 def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
-    """First and last line of each statement in functions; of one with a block of statements, of its head."""
+    """First and last line of each statement in functions; of one with a block of statements, of its head. A lambda that
+    is in none is one too.
+    """
     found = []
     for node in ast.iter_child_nodes(tree):
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -352,6 +354,8 @@ def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
             found.append((node.lineno, max(node.lineno, last or node.lineno)))
+        elif isinstance(node, ast.Lambda) and not inside:
+            found.append((node.body.lineno, node.body.end_lineno or node.body.lineno))
         found += _statements(node, inside or is_function)
     return found
 
