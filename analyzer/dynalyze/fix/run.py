@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -257,6 +258,7 @@ class Road:
             for number, (file, text) in enumerate(changed.items()):
                 source = folder / str(number)
                 source.write_bytes(source_of(prover.originals, file).content_of(text))
+                shutil.copymode(file, source)
                 put[file] = str(source)
             return gates.judge(state, prover.changes(state.texts), self._with(state), put, evidence)
 
