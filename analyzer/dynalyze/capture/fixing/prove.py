@@ -227,6 +227,8 @@ class Prover:
             found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
         elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
             found.unproved = f"no call runs {unreached}, which is changed"
+        elif not found.unproved and self._passes.held.cut:
+            found.unproved = "its state is too large to be compared as a whole"
 
     def _vary(
         self, proof: Proof, change: _Change, kind: Kind, draws: int, ends: float, seen: set[tuple[str, int]]

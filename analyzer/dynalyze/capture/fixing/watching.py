@@ -157,8 +157,17 @@ def _look_of(tensor: torch.Tensor) -> Any:
     strides = tuple(step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size != 1)
     return (
         type(tensor).__name__, str(tensor.dtype), tuple(tensor.shape), tensor.device.type, tensor.requires_grad,
-        strides, tensor.is_inference(), tensor.requires_grad and tensor.is_leaf,
+        strides, tensor.is_inference(), tensor.requires_grad and tensor.is_leaf, *_added_to(tensor),
     )  # fmt: skip
+
+
+def _added_to(tensor: torch.Tensor) -> list[Any]:
+    """What a program asks of a tensor and attaches to it."""
+    added = [
+        (name, repr(value)) for name, value in sorted(vars(tensor).items())
+        if isinstance(value, SCALARS) and not name.startswith("_")
+    ]  # fmt: skip
+    return ["keeps its gradient", *added] if tensor.retains_grad else added
 
 
 def _content(value: Any) -> Any:
