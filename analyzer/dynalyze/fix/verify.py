@@ -199,7 +199,7 @@ def _git(patch: Path, folder: Path, *options: str, quiet: bool = False) -> str:
 
 
 def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """The first lines of the sides of each branch in the functions that the change touches."""
+    """The first lines of the sides that the change touches, by their condition or inside, of branches in functions."""
     for file, original in originals.items():
         kept = {line_before(original, texts[file], number + 1) for number in range(len(bare_lines(texts[file])))}
         touched = {number + 1 for number in range(len(bare_lines(original)))} - kept
@@ -215,5 +215,6 @@ def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[t
             for branch in ast.walk(function):
                 if isinstance(branch, ast.If):
                     for side in (branch.body, branch.orelse):
-                        if side and branch.lineno in touched:
+                        within = range(side[0].lineno, (side[-1].end_lineno or 0) + 1) if side else range(0)
+                        if side and (branch.lineno in touched or touched & {*within}):
                             yield file, side[0].lineno

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sample_reports import empty_report
 
 from dynalyze.fix.whole_program import ProgramRun, _compare, _of_program
 from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
+from sample_reports import empty_report
 
 
 def run(*printed: str, status: int = 0, effects: tuple[tuple[str, str], ...] = (), **files: str) -> ProgramRun:

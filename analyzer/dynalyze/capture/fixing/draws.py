@@ -27,7 +27,7 @@ Circumstance = Literal[
 """What else is another than in the program's own calls: inputs that need gradients; training for evaluation or the
 other way round, with gradients where weights need them; the size of the first dimension that all tensors share, or of
 the second one wherever it stands; parameters with the other sign and buffers with other values, none of them zero;
-floating numbers among the arguments.
+floating numbers among the arguments, and those that the program's own modules hold.
 """
 LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
@@ -65,22 +65,28 @@ class DrawnWorkload(Workload):
         parameters = [p for module in self._modules for p in module.parameters()]
         if circumstance == "other mode" and not self._modules:
             raise Unfit
+        self._numbers = any(_numbers_of(self._modules))
         self._learns = any(p.requires_grad for p in parameters)
         if circumstance == "other weights" and not 0 < sum(p.numel() for p in parameters) < _MOST_WEIGHTS:
             raise Unfit
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         generator = torch.Generator()
-        still = self._modules if self.circumstance == "other weights" else []
+        still = self._modules
 
         def drawn(*args: Any, **kwargs: Any) -> Any:
             nonlocal still
             still, changed = [], still
-            _change_weights(changed)
+            if self.circumstance == "other weights":
+                _change_weights(changed)
+            if self.circumstance == "other numbers":
+                _change_numbers(changed)
             with self._modes():
                 args, kwargs = redrawn((args, kwargs), self.kind, generator, self._resized((args, kwargs)))
                 if self.circumstance == "other numbers":
-                    args, kwargs = _with_other_numbers(args, kwargs)
+                    args, kwargs = tuple(map(_other, args)), {name: _other(value) for name, value in kwargs.items()}
+                    if not self._numbers and not any(type(each) is float for each in (*args, *kwargs.values())):
+                        raise Unfit
                 if self.circumstance == "gradients":
                     args, kwargs = self._with_gradients((args, kwargs))
                 return target(*args, **kwargs)
@@ -143,15 +149,21 @@ def _change_weights(modules: list[torch.nn.Module]) -> None:
                 each.data.masked_fill_(each.data == 0, _FROM_ZERO)
 
 
-def _with_other_numbers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with other floating numbers; Unfit where there are none."""
+def _numbers_of(modules: list[torch.nn.Module]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The attributes of the program's own modules that are floating numbers, each with what holds it."""
+    for part in {id(each): each for module in modules for each in module.modules()}.values():
+        if type(part).__module__.partition(".")[0] != "torch":
+            yield from ((vars(part), name) for name, value in list(vars(part).items()) if type(value) is float)
 
-    def other(value: Any) -> Any:
-        return value * _LARGER + _FROM_ZERO if type(value) is float else value
 
-    if not any(type(each) is float for each in (*args, *kwargs.values())):
-        raise Unfit
-    return tuple(map(other, args)), {name: other(value) for name, value in kwargs.items()}
+def _change_numbers(modules: list[torch.nn.Module]) -> None:
+    for held, name in _numbers_of(modules):
+        held[name] = _other(held[name])
+
+
+def _other(value: Any) -> Any:
+    """Another number in the place of a floating one."""
+    return value * _LARGER + _FROM_ZERO if type(value) is float else value
 
 
 class _Seeded(Step):

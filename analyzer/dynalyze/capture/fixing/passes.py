@@ -143,7 +143,7 @@ class _Capture(OutputCapture):
         self._note(f"{prefix}input after it ", changed)
         self._note(f"{prefix}state ", state)
         for path, held in self._held.shared():
-            if held.grad is not None:
+            if held.is_leaf and held.grad is not None:
                 self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
         self._note_aliases(prefix, inputs, outputs)
         known = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}

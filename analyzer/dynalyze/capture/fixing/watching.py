@@ -213,3 +213,26 @@ def lines_run(codes: Collection[types.CodeType], seen: set[tuple[str, int]]) -> 
         yield
     finally:
         sys.settrace(before)
+
+
+@contextlib.contextmanager
+def instructions_run(codes: Collection[types.CodeType], seen: set[tuple[types.CodeType, int]]) -> Iterator[None]:
+    """Note which instructions of these functions run inside: each side of an expression has its own."""
+
+    def local(frame: types.FrameType, event: str, _: Any) -> Any:
+        if event == "opcode":
+            seen.add((frame.f_code, frame.f_lasti))
+        return local
+
+    def enter(frame: types.FrameType, event: str, _: Any) -> Any:
+        if event != "call" or frame.f_code not in codes:
+            return None
+        frame.f_trace_opcodes = True
+        return local
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
