@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -263,6 +264,7 @@ class Road:
             for number, (file, text) in enumerate(changed.items()):
                 source = folder / str(number)
                 source.write_bytes(source_of(prover.originals, file).content_of(text))
+                shutil.copymode(file, source)
                 put[file] = str(source)
             return gates.judge(state, prover.changes(state.texts), self._with(state), put, evidence)
 
@@ -309,7 +311,7 @@ class Road:
         fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
         worst = f"the graph breaks at {line_words(new[0].location)} then: {new[0].gb_type}" if new else ""
         rejected = verdict.different or ("" if uncompared else against) or worst or ("" if gone else _NONE_ENDED)
-        unchecked = [*([against] if uncompared else []), *verdict.unchecked]
+        unchecked = [*([against] if uncompared else []), *_unseen(evidence.sides, tried), *verdict.unchecked]
         if rejected or unchecked:
             told.status, told.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
         fixed.kept = [told.id] if told.status == "verified" else []
@@ -455,6 +457,16 @@ def _moved(
     left = {was(each) for each in after}
     gone = [each for each in before if (each.location.file, each.location.line, each.gb_type) not in left]
     return gone, [each for each in after if was(each) not in known]
+
+
+def _unseen(sides: Sequence[Side], tried: Tried) -> list[str]:
+    """What of a change no call came by: a side of a branch as it was, or something that is new."""
+    known = [f"no call takes the side at {line_words(each.place)}" for each in sides if not each.taken]
+    new = [
+        f"no call runs all of line {line} of the changed {Path(file).name}"
+        for file, line in tried.proof.get("unrun", ())
+    ]
+    return [*known[:1], *new[:1]] if tried.proof else []
 
 
 def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:

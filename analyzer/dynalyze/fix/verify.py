@@ -59,8 +59,9 @@ def _given(change: Change) -> GivenChange:
     """The change as the gates take it, with its files of Python read."""
     originals, texts, uncovered = {}, {}, ""
     for file, new in change.items():
-        before, after = SourceFile.read(file), SourceFile.read(new) if new else None
-        if file.endswith(".py") and before is not None and after is not None:
+        is_python = file.endswith(".py") and bool(new) and _mode(Path(file)) == _mode(Path(new))
+        before, after = (SourceFile.read(file), SourceFile.read(new)) if is_python else (None, None)
+        if before is not None and after is not None:
             originals[file], texts[file] = before.text, after.text
         else:
             uncovered = _NEEDS_SANDBOX
@@ -78,7 +79,7 @@ def changed_files(before: Path, after: Path) -> dict[str, str]:
     try:
         for old, new in _pairs(before.resolve(), after.resolve()):
             if not _alike(old, new):
-                found[str(old)] = str(new) if new.is_file() else ""
+                found[str(old)] = str(new) if new.exists() else ""
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from error
     if not found:
@@ -102,16 +103,29 @@ def _pairs(before: Path, after: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _files(root: Path) -> Iterator[str]:
-    for folder, folders, files in os.walk(root):
+    """The files below a folder, also where links lead, and the folders that hold none."""
+    seen = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = [name for name in folders if name not in _NOT_THE_PROGRAMS]
-        for name in files:
+        if (really := os.path.realpath(folder)) in seen:
+            folders.clear()
+            continue
+        seen.add(really)
+        for name in files or ([] if folders else [""]):
             yield os.path.relpath(Path(folder, name), root)
 
 
 def _alike(one: Path, other: Path) -> bool:
     if not (one.is_file() and other.is_file()):
-        return one.is_file() == other.is_file()
-    return one.stat().st_size == other.stat().st_size and one.read_bytes() == other.read_bytes()
+        return (one.is_file(), one.is_dir()) == (other.is_file(), other.is_dir())
+    if one.stat().st_size != other.stat().st_size or _mode(one) != _mode(other):
+        return False
+    return one.read_bytes() == other.read_bytes()
+
+
+def _mode(file: Path) -> int:
+    """Whether a file may be run: what git keeps of its mode."""
+    return file.stat().st_mode & 0o111 if file.exists() else 0
 
 
 @contextmanager
@@ -185,7 +199,7 @@ def _git(patch: Path, folder: Path, *options: str, quiet: bool = False) -> str:
 
 
 def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """The first lines of the sides of each branch in the functions that the change touches."""
+    """The first lines of the sides that the change touches, by their condition or inside, of branches in functions."""
     for file, original in originals.items():
         kept = {line_before(original, texts[file], number + 1) for number in range(len(bare_lines(texts[file])))}
         touched = {number + 1 for number in range(len(bare_lines(original)))} - kept
@@ -201,5 +215,6 @@ def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[t
             for branch in ast.walk(function):
                 if isinstance(branch, ast.If):
                     for side in (branch.body, branch.orelse):
-                        if side and branch.lineno in touched:
+                        within = range(side[0].lineno, (side[-1].end_lineno or 0) + 1) if side else range(0)
+                        if side and (branch.lineno in touched or touched & {*within}):
                             yield file, side[0].lineno

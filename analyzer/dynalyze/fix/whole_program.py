@@ -7,8 +7,9 @@ with the change, from its own folder. What was stable has to be the same.
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,10 +24,19 @@ _PRINTED = "printed lines"
 _MOST_OUTPUT = 16 << 20
 _LONGEST = 80
 _NUMBERS = re.compile(r"\s*[-+]?(0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?)", re.IGNORECASE)
-_OF_TORCH = re.compile(r"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.|^.*[/\\]torch[/\\].*\.py:\d+: \w*Warning: ")
+_OF_TORCH = re.compile(
+    r"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\S*[/\\])?torch[/\\]\S+\.py:\d+\]"
+    r"|^.*[/\\]torch[/\\].*\.py:\d+: \w*Warning: "
+)
 """Of torch's own log and warnings: what is compiled otherwise is told otherwise."""
+_LONGEST_WARNING = 20
+"""Lines of one warning, to the line of source below it."""
 
 _CACHES = re.compile(r"/(__pycache__|torchinductor_[^/]*|\.triton|\.nv|torch_compile_debug|dynalyze-reports)(/|$)")
+_TO_OTHERS = ("connects to", "sends to", "listens on", "looks up")
+_NOT_LOOKED_AT = ("/dev/shm/", "/run/")
+"""In the sandbox these folders are empty, and nobody lists what is left there."""
+
 _DIRECTORY = re.compile(r"4\d{4}$")
 _ENDED = ("complete", "incomplete", "failed")
 
@@ -83,6 +93,9 @@ class Gate:
             found.unchecked.append(problem)
             return found, after.report
         _compare(found, one, other, after)
+        if uncovered:  # No call tells of it: what nobody can compare might be another thing with it.
+            found.unchecked += found.left_out
+            found.unchecked += [f"it {each}: that is not compared" for each in _beyond(one)]
         return found, after.report
 
     def _run(self, observation: Observation) -> ProgramRun:
@@ -112,8 +125,12 @@ def _unusable(one: ProgramRun, other: ProgramRun) -> str:
 
 def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> None:
     """Note what the changed program does otherwise, what was the same, and what nobody can tell."""
-    if _masked(one.ending) != _masked(after.ending):
+    if _other_lines([one.ending], [other.ending], [after.ending]):
         found.different = f"with the change, {after.ending}"
+        return
+    known = {_masked(each) for run in (one, other) for each in _beyond(run)}
+    if more := [each for each in _beyond(after) if _masked(each) not in known]:
+        found.different = f"the program {more[0]} in addition"
         return
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
@@ -126,23 +143,38 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
             return
         elif any(lines[0]):
             found.compared.append(what)
+            if lines[0] != lines[1]:
+                found.left_out.append(f"some numbers in {what} are not the same in two runs of the program as it is")
     if found.sandboxed:
         if different := _other_files(one.files, other.files, after.files):
             found.different = f"the program {different}"
-        elif one.files:
+            return
+        unstable = sorted(
+            path for path in one.files.keys() & other.files.keys() if one.files[path] != other.files[path]
+        )
+        found.left_out += [
+            f"contents of {path} are not the same in two runs of the program as it is" for path in unstable
+        ]
+        if one.files:
             found.compared.append("files")
+
+
+def _beyond(run: ProgramRun) -> list[str]:
+    """What a run did to the outside that leaves no file, or none that is looked at."""
+    effects = [(each.action, each.target) for each in run.report.capture.outside_effects]
+    return [f"{what} {to}" for what, to in effects if what in _TO_OTHERS or to.startswith(_NOT_LOOKED_AT)]
 
 
 def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str]) -> str | None:
     """What is printed otherwise; "" for nothing, None where two runs of the same code do not agree on the lines.
 
-    A line that holds other numbers in the two runs may hold others again.
+    A number that is another one in the two runs may be another one again.
     """
     if len(one) != len(other) or any(_masked(a) != _masked(b) for a, b in zip(one, other, strict=True)):
         return None
-    expected = [a if a == b else _masked(a) for a, b in zip(one, other, strict=True)]
-    exact = [a == b for a, b in zip(one, other, strict=True)]
-    got = [line if index < len(exact) and exact[index] else _masked(line) for index, line in enumerate(after)]
+    varies = [_varying(a, b) for a, b in zip(one, other, strict=True)]
+    expected = [_masked(a, those) for a, those in zip(one, varies, strict=True)]
+    got = [_masked(line, varies[index] if index < len(varies) else set()) for index, line in enumerate(after)]
     if got == expected:
         return ""
     for kind, first, last, start, end in difflib.SequenceMatcher(None, expected, got, autojunk=False).get_opcodes():
@@ -168,18 +200,26 @@ def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mappin
 
 def _of_program(lines: Sequence[str]) -> Iterator[str]:
     """Lines of standard error that are not torch's: a warning goes on to the line of source below it."""
-    warning = False
-    for line in lines:
+    ends = 0
+    for number, line in enumerate(lines):
         if _OF_TORCH.match(line):
-            warning = "Warning: " in line
-        elif warning:
-            warning = not line.startswith("  ")
-        else:
+            if "Warning: " in line:  # A program may have them written without the source.
+                below = lines[number + 1 : number + 1 + _LONGEST_WARNING]
+                ends = next((number + 1 + ahead for ahead, each in enumerate(below) if each.startswith("  ")), ends)
+        elif number > ends or not ends:
             yield line
 
 
-def _masked(text: str) -> str:
-    return _NUMBERS.sub("#", text)
+def _masked(text: str, those: Collection[int] | None = None) -> str:
+    """A text without its numbers, or without those at these places among them."""
+    places = itertools.count()
+    return _NUMBERS.sub(lambda found: "#" if those is None or next(places) in those else found[0], text)
+
+
+def _varying(one: str, other: str) -> set[int]:
+    """Which numbers are not the same in two texts that are alike without them."""
+    pairs = zip(_NUMBERS.finditer(one), _NUMBERS.finditer(other), strict=True)
+    return {place for place, (a, b) in enumerate(pairs) if a[0] != b[0]}
 
 
 def _quoted(text: str) -> str:

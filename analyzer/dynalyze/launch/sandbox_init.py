@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -177,11 +178,16 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 
 
 def _put(files: dict[str, str]) -> None:
-    """Other contents for some files; where there is no source, none."""
+    """Other contents for some files, and another mode; where there is no source, none."""
     for path, source in files.items():
-        if source:
+        if os.path.isdir(source):
+            os.makedirs(path, exist_ok=True)
+        elif source:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             _copy(source, path)
+            shutil.copymode(source, path)
+        elif os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
         elif os.path.lexists(path):
             os.remove(path)
 

@@ -127,3 +127,26 @@ def test_of_two_checkouts_of_git_the_whole_counts(tmp_path: Path) -> None:
     assert changed_files(one / "src" / "model.py", two / "src" / "model.py") == {
         str(one / "value.txt"): str(two / "value.txt")
     }
+
+
+def test_links_modes_and_empty_folders_are_of_a_change_too(tmp_path: Path) -> None:
+    for folder, data in (("one", "1\n"), ("two", "2\n")):
+        (tmp_path / folder / "kept" / data.strip()).mkdir(parents=True)
+        (tmp_path / folder / "kept" / data.strip() / "a.txt").write_text(data)
+        (tmp_path / f"outside{folder}").mkdir()
+        (tmp_path / f"outside{folder}" / "scale.txt").write_text(data)
+        (tmp_path / folder / "model.py").write_text("same\n")
+        (tmp_path / folder / "data").symlink_to(tmp_path / f"outside{folder}")
+        (tmp_path / folder / "loop").symlink_to(tmp_path / folder)
+        (tmp_path / folder / "tool.sh").write_text("echo\n")
+    (tmp_path / "one" / "tool.sh").chmod(0o755)
+    (tmp_path / "two" / "tool.sh").chmod(0o644)
+    (tmp_path / "one" / "out").mkdir()
+    one, two = ((tmp_path / folder).resolve() for folder in ("one", "two"))
+    assert changed_files(one / "model.py", two / "model.py") == {
+        str(one / "data" / "scale.txt"): str(two / "data" / "scale.txt"),
+        str(one / "tool.sh"): str(two / "tool.sh"),
+        str(one / "out"): "",
+        str(one / "kept" / "1" / "a.txt"): "",
+        str(one / "kept" / "2" / "a.txt"): str(two / "kept" / "2" / "a.txt"),
+    }

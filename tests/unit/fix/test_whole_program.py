@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.fix.whole_program import ProgramRun, _compare, _of_program, _other_files, _other_lines, _unusable
+from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
 from sample_reports import empty_report
 
@@ -27,19 +28,6 @@ SAME = ["start", "loss 0.5", ""]
 def test_lines(other: list[str], after: list[str], said: str | None) -> None:
     found = _other_lines(SAME, other, after)
     assert found == said
-
-
-def test_what_torch_says_on_standard_error_is_not_the_programs() -> None:
-    lines = [
-        "step 1",
-        "/v/lib/python3.12/site-packages/torch/_dynamo/variables/functions.py:2431: UserWarning: Dynamo does not know",
-        "If it is a Python builtin, please file an issue",
-        "  torch._dynamo.utils.warn_once(explanation)",
-        "W1126 01:51:53.484000 24947 torch/_dynamo/variables/tensor.py:1759] [0/0] Graph break",
-        "/home/me/model.py:3: UserWarning: mine",
-        "  warnings.warn('mine')",
-    ]
-    assert list(_of_program(lines)) == ["step 1", "/home/me/model.py:3: UserWarning: mine", "  warnings.warn('mine')"]
 
 
 @pytest.mark.parametrize(
@@ -83,3 +71,54 @@ def test_lines_that_differ_by_themselves_are_unchecked_and_those_of_standard_err
     assert not found.different and found.compared == ["exit status"]
     assert len(found.unchecked) == 1 and "printed lines" in found.unchecked[0]
     assert len(found.left_out) == 1 and "standard error" in found.left_out[0]
+
+
+def printing(*printed: str, status: int = 0, effects: tuple[tuple[str, str], ...] = (), **files: str) -> ProgramRun:
+    made = empty_report()
+    made.outcome.status, made.outcome.exit_status = "complete", status
+    made.capture.outside_effects = [OutsideEffect(*each) for each in effects]
+    return ProgramRun(made, list(printed), [], files)
+
+
+def compared(one: ProgramRun, other: ProgramRun, after: ProgramRun) -> WholeProgram:
+    found = WholeProgram(sandboxed=True)
+    _compare(found, one, other, after)
+    return found
+
+
+def test_of_a_line_only_the_numbers_that_change_by_themselves_may_be_others() -> None:
+    one, other = printing("1.5 s, loss 0.25"), printing("1.6 s, loss 0.25")
+    assert not compared(one, other, printing("9.9 s, loss 0.25")).different
+    assert "loss 0.75" in compared(one, other, printing("1.5 s, loss 0.75")).different
+    assert compared(one, other, one).left_out == [
+        "some numbers in printed lines are not the same in two runs of the program as it is"
+    ]
+
+
+def test_another_exit_status_is_another_end() -> None:
+    assert "exit status 3" in compared(printing(), printing(), printing(status=3)).different
+
+
+def test_a_file_that_is_never_the_same_is_told() -> None:
+    found = compared(printing(log="1 a"), printing(log="2 b"), printing(log="3 c"))
+    assert not found.different and "log" in found.left_out[0]
+
+
+def test_what_reaches_others_may_not_be_more() -> None:
+    sends = ("sends to", "127.0.0.1:80")
+    assert "sends to 127.0.0.1:80" in compared(printing(), printing(), printing(effects=(sends,))).different
+    at_any_port = [printing(effects=(("listens on", f"127.0.0.1:{port}"),)) for port in (41, 42, 43)]
+    assert not compared(*at_any_port).different
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        (["V0226 12:00:00.123456 1234 torch/_dynamo/guards.py:12] [0/0] text"], []),
+        (["I0226 12:00:00.123456 1234 train.py:12] loss 3"], ["I0226 12:00:00.123456 1234 train.py:12] loss 3"]),
+        (["/x/torch/a.py:9: UserWarning: slow", "more", "  return f(x)", "loss 3"], ["loss 3"]),
+        (["/x/torch/a.py:9: UserWarning: slow", "loss 3"], ["loss 3"]),
+    ],
+)
+def test_of_standard_error_only_what_torch_writes_is_left_out(lines: list[str], left: list[str]) -> None:
+    assert list(_of_program(lines)) == left

@@ -61,14 +61,16 @@ class Draws:
 @dataclass
 class Proof:
     """What was found. `own` is of the program's own calls, in eager alone where that differs; `lines` of the changed
-    functions ran in them or in draws. `gradients` says that some were compared. `folder` holds the events of what the
-    changed code compiled, None where it compiled nothing, and `share` how much of the program's own calls that is.
+    functions ran in them or in draws, and `unrun` are those of the new code of which something never did. `gradients`
+    says that some were compared. `folder` holds the events of what the changed code compiled, None where it compiled
+    nothing, and `share` how much of the program's own calls that is.
     """
 
     problem: str = ""
     own: dict[Arm, Compared] = field(default_factory=dict)
     draws: Draws = field(default_factory=Draws)
     lines: list[tuple[str, int]] = field(default_factory=list)
+    unrun: list[tuple[str, int]] = field(default_factory=list)
     gradients: bool = False
     folder: str | None = None
     share: CompiledShare | None = None

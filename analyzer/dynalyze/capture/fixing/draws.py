@@ -1,11 +1,12 @@
 """Fresh inputs of the kind that a call had: other values, the same structure, strides, dtypes and devices; and the same
-call in other circumstances: another batch, gradients, training or evaluation, other weights.
+call in other circumstances: another batch or length, gradients, training or evaluation, other weights and numbers.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
@@ -20,9 +21,13 @@ Kind = Literal[
 these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch.
 The last one draws nothing: it says that conditions were turned round (`turning`).
 """
-Circumstance = Literal["", "gradients", "other mode", "smaller batch", "larger batch", "other weights"]
-"""What else is another than in the program's own calls: inputs that need gradients, training for evaluation or the
-other way round, the size of the first dimension that all tensors share, parameters with the other sign.
+Circumstance = Literal[
+    "", "gradients", "other mode", "smaller batch", "larger batch", "other length", "other weights", "other numbers"
+]
+"""What else is another than in the program's own calls: inputs that need gradients; training for evaluation or the
+other way round, with gradients where weights need them; the size of the first dimension that all tensors share, or of
+the second one wherever it stands; parameters with the other sign and buffers with other values, none of them zero;
+floating numbers among the arguments, and those that the program's own modules hold.
 """
 LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
@@ -31,6 +36,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = get_args(Circumstance)[1:]
 _MOST_MASK = 2
 _TINY, _LARGE, _NEAR = 1e-4, 1e4, 1e-3
 _EVENLY, _EVERY = 0.5, 7
+_LARGER, _FROM_ZERO = 1.25, 0.0625
 _MOST_WEIGHTS = 50_000_000
 
 
@@ -59,19 +65,28 @@ class DrawnWorkload(Workload):
         parameters = [p for module in self._modules for p in module.parameters()]
         if circumstance == "other mode" and not self._modules:
             raise Unfit
+        self._numbers = any(_numbers_of(self._modules))
+        self._learns = any(p.requires_grad for p in parameters)
         if circumstance == "other weights" and not 0 < sum(p.numel() for p in parameters) < _MOST_WEIGHTS:
             raise Unfit
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         generator = torch.Generator()
-        still = self._modules if self.circumstance == "other weights" else []
+        still = self._modules
 
         def drawn(*args: Any, **kwargs: Any) -> Any:
             nonlocal still
-            still, turned = [], still
-            _turn_signs(turned)
+            still, changed = [], still
+            if self.circumstance == "other weights":
+                _change_weights(changed)
+            if self.circumstance == "other numbers":
+                _change_numbers(changed)
             with self._modes():
-                args, kwargs = redrawn((args, kwargs), self.kind, generator, self._batch((args, kwargs)))
+                args, kwargs = redrawn((args, kwargs), self.kind, generator, self._resized((args, kwargs)))
+                if self.circumstance == "other numbers":
+                    args, kwargs = tuple(map(_other, args)), {name: _other(value) for name, value in kwargs.items()}
+                    if not self._numbers and not any(type(each) is float for each in (*args, *kwargs.values())):
+                        raise Unfit
                 if self.circumstance == "gradients":
                     args, kwargs = self._with_gradients((args, kwargs))
                 return target(*args, **kwargs)
@@ -82,7 +97,7 @@ class DrawnWorkload(Workload):
     @contextlib.contextmanager
     def _modes(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            if self.circumstance == "gradients":
+            if self.circumstance == "gradients" or (self.circumstance == "other mode" and self._learns):
                 stack.enter_context(torch.inference_mode(False))
                 stack.enter_context(torch.enable_grad())
             for part in [p for module in self._modules for p in module.modules()] * (self.circumstance == "other mode"):
@@ -90,16 +105,19 @@ class DrawnWorkload(Workload):
                 part.training = not part.training
             yield
 
-    def _batch(self, inputs: Any) -> tuple[int, int] | None:
-        """The size of the first dimension of all tensors, and the one that they are to have."""
-        if self.circumstance not in ("smaller batch", "larger batch"):
+    def _resized(self, inputs: Any) -> Resize | None:
+        """Which size of the inputs is to be another one."""
+        if self.circumstance not in ("smaller batch", "larger batch", "other length"):
             return None
-        tensors = [each for each in leaves(inputs, objects=True) if isinstance(each, torch.Tensor) and each.dim()]
-        sizes = {each.shape[0] for each in tensors}
+        first = 1 if self.circumstance == "other length" else 0
+        tensors = [
+            each for each in leaves(inputs, objects=True) if isinstance(each, torch.Tensor) and each.dim() > first
+        ]
+        sizes = {each.shape[first] for each in tensors}
         size = sizes.pop() if len(sizes) == 1 else 0
         if not size or (size == 1 and self.circumstance == "smaller batch"):
             raise Unfit
-        return size, 1 if self.circumstance == "smaller batch" else size + 1
+        return Resize(first, size, 1 if self.circumstance == "smaller batch" else size + 1)
 
     def _with_gradients(self, inputs: Any) -> Any:
         """The inputs as results of an operation, so that they may be changed in place."""
@@ -118,11 +136,34 @@ class DrawnWorkload(Workload):
         return Copier(leaf).copy(inputs)
 
 
-def _turn_signs(modules: list[torch.nn.Module]) -> None:
+def _change_weights(modules: list[torch.nn.Module]) -> None:
+    """Give parameters the other sign and buffers other values. What is zero, as biases are at first, becomes another
+    number: what is added or multiplied with it shows then.
+    """
     parameters = {id(p): p for module in modules for p in module.parameters() if p.is_floating_point()}
+    buffers = {id(b): b for module in modules for b in module.buffers() if b.is_floating_point()}
     with torch.no_grad():
-        for parameter in parameters.values():
-            parameter.data.neg_()
+        for weights, factor in ((parameters, -1.0), (buffers, _LARGER)):
+            for each in weights.values():
+                each.data.mul_(factor)
+                each.data.masked_fill_(each.data == 0, _FROM_ZERO)
+
+
+def _numbers_of(modules: list[torch.nn.Module]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The attributes of the program's own modules that are floating numbers, each with what holds it."""
+    for part in {id(each): each for module in modules for each in module.modules()}.values():
+        if type(part).__module__.partition(".")[0] != "torch":
+            yield from ((vars(part), name) for name, value in list(vars(part).items()) if type(value) is float)
+
+
+def _change_numbers(modules: list[torch.nn.Module]) -> None:
+    for held, name in _numbers_of(modules):
+        held[name] = _other(held[name])
+
+
+def _other(value: Any) -> Any:
+    """Another number in the place of a floating one."""
+    return value * _LARGER + _FROM_ZERO if type(value) is float else value
 
 
 class _Seeded(Step):
@@ -141,9 +182,26 @@ class _Seeded(Step):
         return self._inner.run()
 
 
-def redrawn(value: Any, kind: Kind, generator: torch.Generator, batch: tuple[int, int] | None = None) -> Any:
-    """A copy of nested inputs with values drawn anew; parameters, modules and tensor subclasses stay what they are.
-    `batch` is the size of the first dimension and that which it is to have.
+@dataclass(frozen=True)
+class Resize:
+    """The size `was` of dimensions is to be `becomes`: of the first one, or of those from the second one on."""
+
+    first: int
+    was: int
+    becomes: int
+
+    def apply(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor with what it holds once more, or less of it."""
+        made = tensor.detach()
+        for dim in range(self.first, made.dim() if self.first else min(1, made.dim())):
+            if made.shape[dim] == self.was:
+                made = made.index_select(dim, torch.arange(self.becomes, device=made.device) % self.was)
+        return made.requires_grad_(tensor.requires_grad)
+
+
+def redrawn(value: Any, kind: Kind, generator: torch.Generator, resize: Resize | None = None) -> Any:
+    """A copy of nested inputs with values drawn anew, and of other sizes; parameters, modules and tensor subclasses
+    stay what they are.
     """
 
     def leaf(each: Any) -> Any:
@@ -151,10 +209,8 @@ def redrawn(value: Any, kind: Kind, generator: torch.Generator, batch: tuple[int
             return each
         if type(each) is not torch.Tensor or each.layout is not torch.strided or each.is_quantized:
             return each if isinstance(each, torch.Tensor) else NotImplemented
-        if batch is not None and each.dim():
-            each = each.detach()[torch.arange(batch[1], device=each.device) % batch[0]].requires_grad_(
-                each.requires_grad
-            )
+        if resize is not None and each.dim():
+            each = resize.apply(each)
         return _tensor(each, kind, generator)
 
     return Copier(leaf).copy(value)

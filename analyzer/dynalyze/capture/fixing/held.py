@@ -8,6 +8,7 @@ import contextlib
 import functools
 import gc
 import io
+import os
 import random
 import re
 import sys
@@ -33,6 +34,7 @@ _OF_MODULES = frozenset((*vars(torch.nn.Module()), "_compiled_call_impl")) - {
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
 _OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
+_OF_LIBRARIES = ("TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 _GONE = object()
 
 
@@ -48,6 +50,9 @@ class HeldState:
         self._parts: list[_Part] = []
         self._tensors: list[_Tensor] = []
         self._moving: list[_Moving] = []
+        self._containers: dict[int, str] = {}
+        self.cut = False
+        """Whether there is more than can be held: nobody looks at the rest."""
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -60,7 +65,14 @@ class HeldState:
             if isinstance(value, SCALARS) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
+            if isinstance(value, list | dict | set):
+                self._containers[id(value)] = path
             waiting.extend((name, child, False) for name, child in self._hold(path, value, own))
+        self.cut = self.cut or bool(waiting)
+
+    def add_environment(self) -> None:
+        """Hold the variables of the process as well."""
+        deque(self._part("environment", _Environment({})), maxlen=0)
 
     def changes(self) -> Outline:
         """All that is not what it was, by path."""
@@ -88,6 +100,10 @@ class HeldState:
                 moving.put(moving.value, moving.start)
             else:
                 moving.start = moving.position(moving.value)
+
+    def containers(self) -> dict[int, str]:
+        """The paths of the lists, dicts and sets that were there before, by id."""
+        return self._containers
 
     def shared(self) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors that were there before, by path."""
@@ -327,6 +343,18 @@ class _Cells(_Part):
             self._owner[name].cell_contents = value
 
 
+class _Environment(_Part):
+    """The variables of this process, but for those of torch and of the libraries below it."""
+
+    def now(self) -> dict[Any, Any]:
+        return {name: value for name, value in os.environ.items() if not name.startswith(_OF_LIBRARIES)}
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        for name in now.keys() - contents.keys():
+            del os.environ[name]
+        os.environ.update(contents)
+
+
 @dataclass
 class _Tensor:
     path: str
@@ -336,9 +364,10 @@ class _Tensor:
 
     def __post_init__(self) -> None:
         self.then = self.tensor.detach().clone()
+        self._needs_grad = self.tensor.requires_grad
 
     def changed(self) -> bool:
-        return not identical(self.tensor.detach(), self.then)
+        return self.tensor.requires_grad != self._needs_grad or not identical(self.tensor.detach(), self.then)
 
     def restore(self) -> None:
         same = self.tensor.shape == self.then.shape and self.tensor.dtype == self.then.dtype
@@ -347,6 +376,9 @@ class _Tensor:
                 self.tensor.data.copy_(self.then)
             else:
                 self.tensor.data = self.then.clone()
+        if self.tensor.requires_grad != self._needs_grad:  # Something with a gradient was written into it.
+            with contextlib.suppress(RuntimeError):
+                self.tensor.detach_().requires_grad_(self._needs_grad)
 
 
 @dataclass

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.call_context import Modes
 from dynalyze.capture.fixing.held import HeldState
 from dynalyze.capture.fixing.watching import Effect, Outline, aliases, effects, outlined
+from dynalyze.capture.nested_values import children
 from dynalyze.capture.torch_private import numerics
 
 _MOST_MADE = 10_000
@@ -48,6 +50,7 @@ class Passes:
     def __init__(self, model: Callable[..., Any], state: StateSnapshot) -> None:
         self.held = HeldState()
         self.held.add("", model, own=True)
+        self.held.add_environment()
         self._state = state
         state.put_back_elsewhere = {id(tensor) for _, tensor in self.held.shared()}
         self._next_hook = RemovableHandle.next_id
@@ -140,9 +143,14 @@ class _Capture(OutputCapture):
         self._note(f"{prefix}input after it ", changed)
         self._note(f"{prefix}state ", state)
         for path, held in self._held.shared():
-            if held.grad is not None:
+            if held.is_leaf and held.grad is not None:
                 self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
         self._note_aliases(prefix, inputs, outputs)
+        known = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}
+        same = {
+            f"{prefix}output {path} is": known[id(each)] for path, each in containers_in(outputs) if id(each) in known
+        }
+        self._found.values |= same
 
     def _note_aliases(self, prefix: str, inputs: Any, outputs: Any) -> None:
         """Which outputs, and which of what was changed, share memory with what."""
@@ -175,8 +183,17 @@ class _Capture(OutputCapture):
         """Whether anything of the program still holds a leaf, so that its gradient can be asked for: not where a
         function made it for itself, as `torch.tensor(0.0, requires_grad=True)` that a loss is added to.
         """
-        holders = (each for each in gc.get_referrers(leaf) if each is not self._unowned)
-        return any(not isinstance(each, types.FrameType) for each in holders)
+        holders = [each for each in gc.get_referrers(leaf) if not isinstance(each, types.FrameType)]
+        if any(each is not self._unowned for each in holders):
+            return True
+        held = {"": torch.zeros((), requires_grad=True)}
+        graph = held[""] * 2
+        return _more_holders(leaf) > _more_holders(held[""]) if graph.requires_grad else False
+
+
+def _more_holders(leaf: torch.Tensor) -> int:
+    """How often it is held beside those that the collector knows of: NumPy's arrays of objects are none of them."""
+    return sys.getrefcount(leaf) - len(gc.get_referrers(leaf))
 
 
 def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
@@ -184,6 +201,19 @@ def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
     found = Outline()
     outlined(value, "", found, copies=False)
     return list(found.tensors.items())
+
+
+def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """The very lists, dicts and sets of a nested value, by path: who gets one of them can change it for others."""
+    waiting, seen = [("", value)], set()
+    while waiting and len(seen) < _MOST_MADE:
+        path, each = waiting.pop()
+        if id(each) in seen or isinstance(each, torch.Tensor | torch.nn.Module):
+            continue
+        seen.add(id(each))
+        if isinstance(each, list | dict | set):
+            yield path, each
+        waiting += [(f"{path}[{key!r:.60}]", inner) for key, inner in children(each)]
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,14 @@ from dynalyze.capture.fixing.regions import find, members_of
 from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
-from dynalyze.capture.fixing.watching import Effect, effects, in_addition, lines_run, without_numbers
+from dynalyze.capture.fixing.watching import (
+    Effect,
+    effects,
+    in_addition,
+    instructions_run,
+    lines_run,
+    without_numbers,
+)
 from dynalyze.capture.regions import Instead, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -64,6 +71,9 @@ _NO_LIMIT = {"recompile_limit": 1_000, "accumulated_recompile_limit": 10_000}
 
 _FIRST = "own, the first time"
 """The pass in which happens what happens once for all, as a message that is logged once."""
+
+_OF_THE_MODEL = ("other weights", "other numbers")
+"""Circumstances in which the model itself is another one, which its copy in fp64 is not."""
 
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
@@ -88,6 +98,7 @@ class Prover:
         self._arms: list[tuple[Arm, Configuration]] = []
         self._own_traced: tuple[Hashable, Pass] | None = None
         self._own_proof: tuple[Hashable, Proof] | None = None
+        self._new_code_run: set[tuple[types.CodeType, int]] = set()
         self._before: dict[Hashable, _Before] = {}
         self._room = _MOST_KEPT
 
@@ -171,6 +182,7 @@ class Prover:
         key = tuple(change.changes), repr(change.settings), repr(change.regions)
         if self._own_proof is None or self._own_proof[0] != key:
             proof = Proof()
+            self._new_code_run = set()
             self._own(proof, change)
             self._own_proof = key, proof
         return replace(self._own_proof[1], draws=Draws())
@@ -199,26 +211,47 @@ class Prover:
             # What happens once for all, as a message that is logged once, happens in the first pass.
             self._remembering.forget()
             first_after = self._pass(self._workload, self._eager)
-            eager = self._pass(self._workload, self._eager)
+            with self._watched(change):
+                eager = self._pass(self._workload, self._eager)
         judged = self._judged("eager", self._workload, first, first_after)
         if judged.equality != "different":
             judged = self._judged("eager", self._workload, before, eager)
         return before, judged
 
     def _draw(self, proof: Proof, change: _Change, draws: int, seconds: float) -> None:
-        began, seen, found = time.perf_counter(), set(proof.lines), proof.draws
+        began, seen, found = time.thread_time(), set(proof.lines), proof.draws  # However busy the machine is.
         kind: Kind = "alike"
         for number in range(draws):
-            if found.different or (number >= _FEWEST_DRAWS and time.perf_counter() - began > seconds):
+            if number == _FEWEST_DRAWS:  # Other circumstances tell more than the same ones again.
+                self._vary(proof, change, kind, draws, began + 2 * seconds, seen)
+            if found.different or (number >= _FEWEST_DRAWS and time.thread_time() - began > seconds):
                 break
             before = self._one_draw(proof, change, kind, "", number, seen)
             while before is not None and before.raised and kind in LESS:
                 found.tried, found.raised = found.tried - 1, found.raised - 1
                 kind = LESS[kind]
                 before = self._one_draw(proof, change, kind, "", number, seen)
+        if draws <= _FEWEST_DRAWS:
+            self._vary(proof, change, kind, draws, began + 2 * seconds, seen)
+        if not found.different and (sides := change.sides - seen):
+            self._turn(proof, change, sides, seen)
+        proof.lines = sorted(seen)
+        proof.unrun = change.swap.unrun(self._new_code_run) if change.swap is not None else []
+        if found.tried and found.tried == found.raised:
+            found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
+        elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
+            found.unproved = f"no call runs {unreached}, which is changed"
+        elif not found.unproved and self._passes.held.cut:
+            found.unproved = "its state is too large to be compared as a whole"
+
+    def _vary(
+        self, proof: Proof, change: _Change, kind: Kind, draws: int, ends: float, seen: set[tuple[str, int]]
+    ) -> None:  # fmt: skip
+        """Compare on inputs of this kind in each other circumstance, and on values that lead to other sides."""
+        found = proof.draws
         others: list[tuple[Kind, Circumstance]] = [(kind, circumstance) for circumstance in CIRCUMSTANCES]
         for number, (kind, circumstance) in enumerate([*others, *((each, "gradients") for each in SEARCHING)]):
-            if found.different or time.perf_counter() - began > 2 * seconds:
+            if found.different or time.thread_time() > ends:
                 break
             if kind in SEARCHING and "gradients" not in found.varied:
                 circumstance = ""
@@ -232,13 +265,6 @@ class Prover:
                     found.kinds.append(kind)
                 else:
                     found.varied.append(circumstance)
-        if not found.different and (sides := change.sides - seen):
-            self._turn(proof, change, sides, seen)
-        proof.lines = sorted(seen)
-        if found.tried and found.tried == found.raised:
-            found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
-        elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
-            found.unproved = f"no call runs {unreached}, which is changed"
 
     def _turn(
         self, proof: Proof, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
@@ -300,7 +326,10 @@ class Prover:
         seen |= as_it_is.lines
         try:
             with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
-                after = {arm: self._pass(drawn, how) for arm, how in self._arms}
+                after = {}
+                for arm, how in self._arms:
+                    with self._watched(change) if arm == "eager" else contextlib.nullcontext():
+                        after[arm] = self._pass(drawn, how)
         except Endless:
             found.different = f"inputs drawn {kind}: it does not end, as it did before"
             return before
@@ -317,6 +346,15 @@ class Prover:
                 how = f", {circumstance}" if circumstance else ""
                 found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
         return before
+
+    @contextlib.contextmanager
+    def _watched(self, change: _Change) -> Iterator[None]:
+        """Note what of the new code runs, as long as some of what is new in it has not."""
+        if change.swap is None or not change.swap.unrun(self._new_code_run):
+            yield
+            return
+        with instructions_run(change.new_codes, self._new_code_run):
+            yield
 
     def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> _Before:
         """A pass of the code as it is, with the lines of these functions that it runs: made once for all changes that
@@ -428,9 +466,8 @@ class Prover:
     ) -> Compared:
         """Tensors that differ, held to fp64; without it, to the tolerance alone."""
         keys = {each.tensor for each in found}
-        exact = (
-            None if getattr(workload, "circumstance", "") == "other weights" else self._passes.exact(workload, before)
-        )
+        of_copy = getattr(workload, "circumstance", "") in _OF_THE_MODEL
+        exact = None if of_copy else self._passes.exact(workload, before)
         runs = [Run({key: t for key, t in each.run.tensors.items() if key in keys}, each.run.positions, each.run.draws)
                 for each in (before, again, after)]  # fmt: skip
         tolerance = tolerance_of(before) * (OF_GRADIENTS if any(key and key[1] == "gradient" for key in keys) else 1)

@@ -16,7 +16,7 @@ import linecache
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -86,6 +86,7 @@ class Swap:
         ]  # fmt: skip
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]
+        self._new_lines = {change.path: _new_lines(change) for change in changes}
         freed = {name for change in changes for name in _freed(change)}
         self._held = [place for each in self._functions if each.function.__name__ in freed
                       for place in _disabled_places(each.function)]  # fmt: skip
@@ -112,6 +113,17 @@ class Swap:
             if not any((path, line) in lines for first, last in places for line in range(first, last + 1)):
                 return f"{Path(path).name}:{number}"
         return ""
+
+    def unrun(self, ran: Collection[tuple[types.CodeType, int]]) -> list[tuple[str, int]]:
+        """The new lines of functions, by file and number, with an expression of which no instruction ran."""
+        expressions: dict[tuple[Any, ...], bool] = {}
+        for code in self.new_codes:
+            lines = self._new_lines.get(code.co_filename, set())
+            for number, place in enumerate(code.co_positions() if hasattr(code, "co_positions") else ()):
+                if place[0] in lines and place[2] is not None:
+                    key = code.co_filename, *place
+                    expressions[key] = expressions.get(key, False) or (code, 2 * number) in ran
+        return sorted({(key[0], key[1]) for key, did_run in expressions.items() if not did_run})
 
     @property
     def codes(self) -> set[types.CodeType]:
@@ -338,12 +350,21 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
     return found
 
 
+def _new_lines(change: SourceChange) -> set[int]:
+    """The numbers of the lines that only the new source has."""
+    matcher = difflib.SequenceMatcher(None, bare_lines(change.old), bare_lines(change.new), autojunk=False)
+    return {line + 1 for kind, _, _, first, last in matcher.get_opcodes() if kind != "equal"
+            for line in range(first, last)}  # fmt: skip
+
+
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
 def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
-    """First and last line of each statement in functions; of one with a block of statements, of its head."""
+    """First and last line of each statement in functions; of one with a block of statements, of its head. A lambda that
+    is in none is one too.
+    """
     found = []
     for node in ast.iter_child_nodes(tree):
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -352,6 +373,8 @@ def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
             found.append((node.lineno, max(node.lineno, last or node.lineno)))
+        elif isinstance(node, ast.Lambda) and not inside:
+            found.append((node.body.lineno, node.body.end_lineno or node.body.lineno))
         found += _statements(node, inside or is_function)
     return found
 

@@ -157,8 +157,17 @@ def _look_of(tensor: torch.Tensor) -> Any:
     strides = tuple(step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size != 1)
     return (
         type(tensor).__name__, str(tensor.dtype), tuple(tensor.shape), tensor.device.type, tensor.requires_grad,
-        strides, tensor.is_inference(), tensor.requires_grad and tensor.is_leaf,
+        strides, tensor.is_inference(), tensor.requires_grad and tensor.is_leaf, *_added_to(tensor),
     )  # fmt: skip
+
+
+def _added_to(tensor: torch.Tensor) -> list[Any]:
+    """What a program asks of a tensor and attaches to it."""
+    added = [
+        (name, repr(value)) for name, value in sorted(vars(tensor).items())
+        if isinstance(value, SCALARS) and not name.startswith("_")
+    ]  # fmt: skip
+    return ["keeps its gradient", *added] if tensor.retains_grad else added
 
 
 def _content(value: Any) -> Any:
@@ -197,6 +206,29 @@ def lines_run(codes: Collection[types.CodeType], seen: set[tuple[str, int]]) -> 
 
     def enter(frame: types.FrameType, event: str, _: Any) -> Any:
         return local if event == "call" and frame.f_code in codes else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@contextlib.contextmanager
+def instructions_run(codes: Collection[types.CodeType], seen: set[tuple[types.CodeType, int]]) -> Iterator[None]:
+    """Note which instructions of these functions run inside: each side of an expression has its own."""
+
+    def local(frame: types.FrameType, event: str, _: Any) -> Any:
+        if event == "opcode":
+            seen.add((frame.f_code, frame.f_lasti))
+        return local
+
+    def enter(frame: types.FrameType, event: str, _: Any) -> Any:
+        if event != "call" or frame.f_code not in codes:
+            return None
+        frame.f_trace_opcodes = True
+        return local
 
     before = sys.gettrace()
     sys.settrace(enter)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.bench.call_workload import CallsWorkload
-from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, redrawn
+from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, Resize, redrawn
 from dynalyze.capture.inputs import Inputs
 
 KINDS: list[Kind] = ["alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]
@@ -26,8 +26,8 @@ DTYPES = [
 ]
 
 
-def drawn(value: Any, kind: Kind = "alike", seed: int = 0, batch: tuple[int, int] | None = None) -> Any:
-    return redrawn(value, kind, torch.Generator().manual_seed(seed), batch)
+def drawn(value: Any, kind: Kind = "alike", seed: int = 0, resize: Resize | None = None) -> Any:
+    return redrawn(value, kind, torch.Generator().manual_seed(seed), resize)
 
 
 @settings(max_examples=60)
@@ -106,9 +106,10 @@ class Noting(torch.nn.Module):
     [
         ("", [(3, 2), (3, 2)], False, False, 1),
         ("gradients", [(3, 2), (3, 2)], True, False, 1),
-        ("other mode", [(3, 2), (3, 2)], False, True, 1),
+        ("other mode", [(3, 2), (3, 2)], True, True, 1),
         ("smaller batch", [(1, 2), (1, 2)], False, False, 1),
         ("larger batch", [(4, 2), (4, 2)], False, False, 1),
+        ("other length", [(3, 3), (3, 3)], False, False, 1),
         ("other weights", [(3, 2), (3, 2)], False, False, -1),
     ],
 )
@@ -121,5 +122,6 @@ def test_a_circumstance_changes_what_it_says_alone(
     (step,) = DrawnWorkload(workload, "alike", 1, circumstance).steps(model)
     step.prepare()
     step.run()
-    assert model.seen == [(*map(torch.Size, shapes), grad, grad, training, sign * weights)]
+    of_inputs = grad and circumstance == "gradients"  # In the other mode those of weights alone.
+    assert model.seen == [(*map(torch.Size, shapes), of_inputs, grad, training, sign * weights)]
     assert model.training is False
