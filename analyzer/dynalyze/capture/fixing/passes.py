@@ -146,11 +146,10 @@ class _Capture(OutputCapture):
             if held.is_leaf and held.grad is not None:
                 self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
         self._note_aliases(prefix, inputs, outputs)
-        known = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}
-        same = {
-            f"{prefix}output {path} is": known[id(each)] for path, each in containers_in(outputs) if id(each) in known
+        names = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}
+        self._found.values |= {
+            f"{prefix}output {path} is": names[id(each)] for path, each in containers_in(outputs) if id(each) in names
         }
-        self._found.values |= same
 
     def _note_aliases(self, prefix: str, inputs: Any, outputs: Any) -> None:
         """Which outputs, and which of what was changed, share memory with what."""
@@ -205,7 +204,8 @@ def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
 
 def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
     """The very lists, dicts and sets of a nested value, by path: who gets one of them can change it for others."""
-    waiting, seen = [("", value)], set()
+    waiting: list[tuple[str, Any]] = [("", value)]
+    seen: set[int] = set()
     while waiting and len(seen) < _MOST_MADE:
         path, each = waiting.pop()
         if id(each) in seen or isinstance(each, torch.Tensor | torch.nn.Module):

@@ -343,8 +343,8 @@ class Prover:
             found.effects += [text for text in each.effects if without_numbers(text) not in known]
             found.as_compiled = found.as_compiled or each.as_compiled
             if each.equality == "different" and not found.different:
-                how = f", {circumstance}" if circumstance else ""
-                found.different = f"{arm}, inputs drawn {kind}{how}: {each.why}"
+                where = f", {circumstance}" if circumstance else ""
+                found.different = f"{arm}, inputs drawn {kind}{where}: {each.why}"
         return before
 
     @contextlib.contextmanager
