@@ -23,7 +23,6 @@ _UNDER_BACKEND = {
 }  # fmt: skip
 _AS_COMPILED = "Compiled, the unchanged code already gives something else than in eager; the change keeps that."
 _CALLS_ALONE = "There is no whole program to run: only calls were compared."
-_UNSAFE = "--write --unsafe-fixes"
 _GONE, _MORE = (
     re.compile(r"not ([\w ]+) any more: (.*)", re.DOTALL),
     re.compile(r"([\w ]+) in addition: (.*)", re.DOTALL),
@@ -48,9 +47,8 @@ def verdict(report: Report, fixed: Fixed) -> str:
     ended, suggested = ended_breaks(report), suggested_breaks(report)
     asked = count_of(len(ended) + len(fixed.unfixed), "graph break")
     if not ended and suggested:
-        apply = f" `{_UNSAFE}` applies them." if _changes_files(report, "suggested") else ""
         ended_by = f" {report.outcome.message}" if report.outcome.status == "interrupted" else ""
-        return f"Suggested, not verified: changes for {len(suggested)} of {asked}.{apply}{ended_by}"
+        return f"Suggested, not verified: changes for {len(suggested)} of {asked}.{ended_by}"
     if not ended:
         return f"Fixed none of {asked}: no change could be verified."
     said = [f"Fixed and verified {len(ended)} of {asked}."]
@@ -242,7 +240,7 @@ def unsafe_command(report: Report, fixed: Fixed) -> str:
     """The command line that writes what is suggested; "" where something was verified, or there is nothing to write."""
     if ended_breaks(report) or not _changes_files(report, "suggested"):
         return ""
-    return _with_options(report, fixed, *_UNSAFE.split())
+    return _with_options(report, fixed, "--write", "--unsafe-fixes")
 
 
 def _with_options(report: Report, fixed: Fixed, *options: str) -> str:

@@ -183,6 +183,19 @@ def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
         assert told["verdict"].startswith("Not verified: ‹1›") and INSTRUCTION in told["program"]["quotes"][0]
 
 
+def test_what_is_only_suggested_is_no_next_step() -> None:
+    report = fixed_report()
+    assert report.fixed is not None
+    report.fixed.kept = []
+    report.fixed.unfixed += [Unfixed(name, "Data-dependent branching") for name in ("b1", "b2")]
+    for each in report.fixes:
+        each.status, each.reason = "suggested", "no call runs it"
+    told = document(report)
+    assert told["verdict"] == "Suggested, not verified: changes for 3 of 3 graph breaks."
+    assert told["verified"] is False and "next" not in told
+    assert "unsafe" not in brief.render(report)
+
+
 def test_each_card_of_a_graph_break_names_the_command_for_it() -> None:
     report = judged(rich_report())
     report.fix_command = ["fix", "model.py", "--compile", "a b", "--", "--batch", "4"]
