@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import os
 import sys
 import types
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from dynalyze.capture.fixing.held import HeldState
+from dynalyze.capture.fixing.passes import _more_holders
 from dynalyze.capture.fixing.watching import Effect, effects, effects_that_differ
 from proving import module_of
 
@@ -215,3 +217,40 @@ def test_a_file_that_is_written_to_is_compared_and_put_back(tmp_path: Path) -> N
     assert kinds == ["opened", "opened", "printed", "wrote", "wrote"]
     assert seen[2] == ("printed", "one two\n") and "after" in seen[3][1] and "before" not in seen[3][1]
     assert old.read_text() == "before\n" and not new.exists()
+
+
+def test_a_buffer_that_got_a_gradient_is_put_back_without_it() -> None:
+    held, model = HeldState(), torch.nn.BatchNorm1d(2)
+    held.add("", model)
+    model.running_mean += torch.ones(2, requires_grad=True)
+    assert "_buffers.running_mean" in held.changes().values
+    held.restore()
+    assert not model.running_mean.requires_grad and not held.changes().values
+
+
+def test_variables_of_the_process_are_told_and_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEP", "1")
+    held = HeldState()
+    held.add_environment()
+    os.environ["STEP"] = "2"
+    os.environ["TORCH_LOGS"] = ""
+    assert held.changes().values == {"environment.STEP": ("str", "'2'")}
+    held.restore()
+    assert os.environ["STEP"] == "1"
+    del os.environ["TORCH_LOGS"]
+
+
+def test_state_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynalyze.capture.fixing.held._MOST", 10)
+    held = HeldState()
+    held.add("", [[number] for number in range(20)])
+    assert held.cut
+
+
+def test_a_leaf_in_an_array_of_objects_is_held() -> None:
+    numpy = pytest.importorskip("numpy")
+    array = numpy.array([None], dtype=object)
+    array[0] = torch.ones(2, requires_grad=True)
+    kept, made = {"": array[0]}, {"": torch.ones(2, requires_grad=True)}
+    graphs = [each[""] * 2 for each in (kept, made)]
+    assert _more_holders(kept[""]) > _more_holders(made[""]) and len(graphs) == 2

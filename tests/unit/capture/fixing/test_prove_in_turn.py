@@ -69,3 +69,16 @@ def test_what_differs_is_found_after_changes_that_hold(in_turn: _InTurn) -> None
     assert own.equality == "different"
     drawn = in_turn.prove("x + 1", "x + 1 if x.abs().max() <= 2 and x.min() == x.max() else x")
     assert drawn.own["eager"].equality == "bitwise" and "inputs drawn" in drawn.draws.different
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "lines"),
+    [
+        ("return x + 1", "return x + 1 if x.dim() < 5 else x", [11]),
+        ("return x + 1", "y = x\n        return y + 1", []),
+        ("x * 2", "x + x", []),
+    ],
+)
+def test_new_code_that_does_not_run_is_told(in_turn: _InTurn, was: str, becomes: str, lines: list[int]) -> None:
+    """The first one has two sides on one line."""
+    assert [line for _, line in in_turn.prove(was, becomes).unrun] == lines

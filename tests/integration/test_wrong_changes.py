@@ -1,0 +1,109 @@
+"""`dynalyze verify` against changes that were made to deceive it: none that does something else is verified, those that
+do not are, and whatever came of it, nothing outside has been touched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+import pytest
+from program import Outcome, dynalyze
+from test_effects import counting, tree_of
+from wrong_changes import BASES, BREAK, LEAVES, OPEN, PORT, RIGHT, SENDS, WRONG, Change
+
+from slow_siblings import mostly_slow
+
+torch = pytest.importorskip("torch")
+_ENDED = "verified"
+
+
+def each_kind() -> Iterator[object]:
+    """One wrong change of each kind; the others with `make slow`."""
+    for kind, changes in WRONG.items():
+        for number, name in enumerate(changes):
+            yield pytest.param(kind, name, id=f"{kind}: {name}", marks=[pytest.mark.slow] if number else [])
+
+
+def written(folder: Path, files: Mapping[str, str], port: int) -> None:
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace(PORT, str(port)))
+
+
+def sides(change: Change, folder: Path, port: int) -> tuple[Path, Path]:
+    """The program as it is and as it is changed, each in a folder of its own."""
+    base = dict(BASES[change.base])
+    text = base["model.py"]
+    assert text.count(BREAK) == 1
+    for old, new in (*change.swaps, (BREAK, "")):
+        assert text.count(old) == 1, (old, text)
+        text = text.replace(old, new)
+    after = {name: each for name, each in {**base, **(change.files or {}), "model.py": text}.items() if each}
+    folders = folder / "before", folder / "after"
+    for number, (side, files) in enumerate(zip(folders, (base, after), strict=True)):
+        written(side, files, port)
+        for name, target in (change.links or ({}, {}))[number].items():
+            (side / name).symlink_to(target)
+        for name, mode in (change.modes or ({}, {}))[number].items():
+            (side / name).chmod(mode)
+        for name in (change.folders or ((), ()))[number]:
+            (side / name).mkdir()
+    return folders
+
+
+def patch_of(change: Change, before: Path, after: Path) -> Path:
+    """The change as a patch, with a hunk for a file that is no Python."""
+    (before / change.patch).write_text("hello world\n")
+    (after / change.patch).write_text("hello there\n")
+    lines: list[str] = []
+    for name in ("model.py", change.patch):
+        texts = ((side / name).read_text().splitlines(keepends=True) for side in (before, after))
+        lines += difflib.unified_diff(*texts, f"a/{name}", f"b/{name}")
+    patch = after / "c.patch"
+    patch.write_text("".join(lines))
+    return patch
+
+
+def left(folder: Path, allowed: Set[str]) -> dict[str, str]:
+    """What is in a folder, but for what the program leaves there, and for what Python keeps of its sources."""
+    return {name: state for name, state in tree_of(folder).items() if name not in allowed and "__pycache__" not in name}
+
+
+def verified(change: Change, folder: Path) -> tuple[Outcome, str, str]:
+    """What `verify` says, the status of the change and its reason; the outside is looked at before and after."""
+    with counting() as server:
+        before, after = sides(change, folder, server.port)
+        given = patch_of(change, before, after) if change.patch else after / "model.py"
+        file, leaves = folder / "verify.json", LEAVES.get(change.base, set())
+        trees = [left(side, leaves) for side in (before, after)]
+        done = dynalyze("verify", "model.py", given, "--json", file, "--no-bench", "--quiet-target",
+                        cwd=before, bench=True)  # fmt: skip
+        assert [left(side, leaves) for side in (before, after)] == trees
+        assert server.count == SENDS.get(change.base, 0)
+    fixes = json.loads(file.read_text())["fixes"] if file.exists() else []
+    return done, fixes[0]["status"] if fixes else "", fixes[0]["reason"] if fixes else ""
+
+
+@pytest.mark.parametrize(("kind", "name"), each_kind())
+def test_a_wrong_change_is_not_verified(kind: str, name: str, tmp_path: Path) -> None:
+    done, status, reason = verified(WRONG[kind][name], tmp_path)
+    assert done.status == 1, done.stdout + done.stderr
+    assert status != _ENDED and (reason or not status)
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="nothing looks there yet")
+@pytest.mark.parametrize("name", OPEN)
+def test_what_is_verified_although_it_is_wrong(name: str, tmp_path: Path) -> None:
+    done, status, _ = verified(OPEN[name], tmp_path)
+    assert done.status == 1 and status != _ENDED
+
+
+@pytest.mark.parametrize("name", mostly_slow(RIGHT, every=7))
+def test_a_right_change_is_verified(name: str, tmp_path: Path) -> None:
+    done, status, reason = verified(RIGHT[name], tmp_path)
+    assert (done.status, status) == (0, _ENDED), reason + done.stdout + done.stderr
