@@ -295,7 +295,7 @@ def test_a_hanging_compile_ends_with_the_time_limit(cwd: Path) -> None:
 
 def test_ctrl_c_writes_what_is_there(cwd: Path) -> None:
     ended = interrupted(
-        "bench", "net.py:Net", "--configs", "backend=faulty:hangs", *QUICK, "--json", "bench.json",
+        "bench", "net.py:Net", "--configs", "backend=faulty:hangs", "--allow-effects", *QUICK, "--json", "bench.json",
         cwd=cwd, when=cwd / "hanging",
     )  # fmt: skip
     report = json.loads((cwd / "bench.json").read_text())

@@ -52,7 +52,14 @@ def starts(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_filled_cache_survives_every_move_and_torch_counts_the_same(tmp_path: Path, starts: Path) -> None:
     ended = dynalyze(
-        "cache", tmp_path / "place" / "model.py", "--portable", "--json", "-", cwd=tmp_path, env={"STARTS": str(starts)}
+        "cache",
+        tmp_path / "place" / "model.py",
+        "--portable",
+        "--allow-effects",
+        "--json",
+        "-",
+        cwd=tmp_path,
+        env={"STARTS": str(starts)},
     )
     assert ended.status == 0, ended.stderr[-3000:]
     found = json.loads(ended.stdout)
@@ -73,7 +80,7 @@ def test_a_filled_cache_survives_every_move_and_torch_counts_the_same(tmp_path: 
 def test_a_constant_that_each_start_draws_anew_is_named_with_its_line(tmp_path: Path, starts: Path) -> None:
     own = tmp_path / "own"
     variables = {"STARTS": str(starts), "DRIFTS": "1", "TORCHINDUCTOR_CACHE_DIR": str(own)}
-    ended = dynalyze("cache", "place/model.py", "--fail-on", "cold", cwd=tmp_path, env=variables)
+    ended = dynalyze("cache", "place/model.py", "--fail-on", "cold", "--allow-effects", cwd=tmp_path, env=variables)
     assert ended.status == 1, ended.stderr[-3000:]
     assert [misses for _, misses in counted(starts)] == [2, 2]
     assert re.search(r"constant +gm", ended.stdout)

@@ -25,16 +25,19 @@ class Containment:
         self, folder: Path, own: Sequence[Path] = (), tell: Callable[[SideEffect], None] = lambda _: None
     ) -> None:
         caches = runtime.cache_folders()
+        kept = [*caches.values(), runtime.default_cache_folder(), _extension_cache()]
+        runtime.keep_default_cache_folder()
         for name, variable in (("Inductor", "TORCHINDUCTOR_CACHE_DIR"), ("Triton", "TRITON_CACHE_DIR")):
-            with contextlib.suppress(OSError):
-                Path(caches[name]).mkdir(parents=True, exist_ok=True)
             os.environ.setdefault(variable, caches[name])  # Else it would follow the temporary folder.
+        for each in kept:  # What is not there may not be made later.
+            with contextlib.suppress(OSError):
+                Path(each).mkdir(parents=True, exist_ok=True)
         temporary = folder / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
         os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
         sys.dont_write_bytecode = True
         self.watch: Watch = side_effects.watch([folder, *own], refuses=True, tell=tell)
-        self._walled = landlock.restrict([folder, *own, *caches.values(), *_extension_caches()])
+        self._walled = landlock.restrict([folder, *own, *kept])
 
     def reason(self, error: BaseException | None = None) -> str:
         """What was refused, in one line; "" where nothing was. `error` is what a command ended with: native code that
@@ -49,10 +52,10 @@ class Containment:
         return ""
 
 
-def _extension_caches() -> list[str]:
-    """Where torch.utils.cpp_extension builds; kept where it was, though the temporary folder is another one."""
-    home = os.path.expanduser("~/.cache")  # noqa: PTH111
-    return [os.environ.get("TORCH_EXTENSIONS_DIR") or os.path.join(home, "torch_extensions")]  # noqa: PTH118
+def _extension_cache() -> str:
+    """Where torch.utils.cpp_extension builds."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return os.environ.get("TORCH_EXTENSIONS_DIR") or str(Path(base) / "torch_extensions")
 
 
 def _line(error: BaseException) -> str:

@@ -223,23 +223,35 @@ def cpp_compiler() -> str:
 
 def cache_folders() -> dict[str, str]:
     """Where Inductor and Triton keep what they compiled. No folder is made, and torch is not imported for it."""
-    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if not inductor:
-        try:
-            inductor = str(sys.modules["torch._inductor.runtime.cache_dir_utils"].default_cache_dir())
-        except Exception:
-            try:
-                user = getpass.getuser()
-            except (KeyError, OSError):  # A container may run as somebody without a name.
-                user = f"uid_{os.getuid()}"
-            user = re.sub(r'[\\/:*?"<>|]', "_", user)  # As torch makes a name of it.
-            inductor = str(Path(tempfile.gettempdir()) / f"torchinductor_{user}")
+    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or default_cache_folder()
     return {"Inductor": inductor, "Triton": os.environ.get("TRITON_CACHE_DIR") or str(Path(inductor) / "triton")}
+
+
+def default_cache_folder() -> str:
+    """Where Inductor keeps what it compiled where nobody says so, and its precompiled headers in any case."""
+    try:
+        return str(sys.modules["torch._inductor.runtime.cache_dir_utils"].default_cache_dir())
+    except Exception:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # A container may run as somebody without a name.
+            user = f"uid_{os.getuid()}"
+        user = re.sub(r'[\\/:*?"<>|]', "_", user)  # As torch makes a name of it.
+        return str(Path(tempfile.gettempdir()) / f"torchinductor_{user}")
+
+
+def keep_default_cache_folder() -> None:
+    """Have torch go on with the same one, whatever becomes of the folder for temporary files: it follows that."""
+    folder = default_cache_folder()
+    after_import(
+        "torch._inductor.runtime.cache_dir_utils", lambda module: setattr(module, "default_cache_dir", lambda: folder)
+    )
 
 
 def file_writers(torch: Any) -> list[tuple[Any, str]]:
     """What opens files in C++, whose first argument names one: what torch.save writes with."""
-    return [(torch._C, "PyTorchFileWriter")] if hasattr(torch._C, "PyTorchFileWriter") else []
+    owner = getattr(torch, "_C", None)
+    return [(owner, "PyTorchFileWriter")] if hasattr(owner, "PyTorchFileWriter") else []
 
 
 def mode_names() -> list[str]:
