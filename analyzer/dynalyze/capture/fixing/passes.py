@@ -145,9 +145,9 @@ class _Capture(OutputCapture):
             if held.is_leaf and held.grad is not None:
                 self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
         self._note_aliases(prefix, inputs, outputs)
-        known = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}
+        theirs = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}
         same = {
-            f"{prefix}output {path} is": known[id(each)] for path, each in containers_in(outputs) if id(each) in known
+            f"{prefix}output {path} is": theirs[id(each)] for path, each in containers_in(outputs) if id(each) in theirs
         }
         self._found.values |= same
 
@@ -195,7 +195,8 @@ def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
 
 def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
     """The very lists, dicts and sets of a nested value, by path: who gets one of them can change it for others."""
-    waiting, seen = [("", value)], set()
+    waiting = [("", value)]
+    seen: set[int] = set()
     while waiting and len(seen) < _MOST_MADE:
         path, each = waiting.pop()
         if id(each) in seen or isinstance(each, torch.Tensor | torch.nn.Module):
