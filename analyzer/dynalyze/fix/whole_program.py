@@ -22,7 +22,7 @@ from dynalyze.report.fixes import WholeProgram
 _PRINTED = "printed lines"
 _MOST_OUTPUT = 16 << 20
 _LONGEST = 80
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?", re.IGNORECASE)
+_NUMBERS = re.compile(r"0x[0-9a-f]+|-?\d+([.:]\d+)*(e[-+]?\d+)?", re.IGNORECASE)
 _OF_TORCH = re.compile(
     r"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\S*[/\\])?torch[/\\]\S+\.py:\d+\]"
     r"|^.*[/\\]torch[/\\].*\.py:\d+: \w*Warning: "
