@@ -265,6 +265,7 @@ class Road:
                 source = folder / str(number)
                 source.write_bytes(source_of(prover.originals, file).content_of(text))
                 shutil.copymode(file, source)
+                shutil.copymode(file, source)
                 put[file] = str(source)
             return gates.judge(state, prover.changes(state.texts), self._with(state), put, evidence)
 

@@ -104,13 +104,16 @@ def _pairs(before: Path, after: Path) -> Iterator[tuple[Path, Path]]:
 
 def _files(root: Path) -> Iterator[str]:
     """The files below a folder, also where links lead, and the folders that hold none."""
-    seen = set()
+    above: dict[
+        Path, frozenset[str]
+    ] = {}  # Where a folder and those above it really are: links may lead back to these.
     for folder, folders, files in os.walk(root, followlinks=True):
-        folders[:] = [name for name in folders if name not in _NOT_THE_PROGRAMS]
-        if (really := os.path.realpath(folder)) in seen:
+        known, really = above.get(Path(folder).parent, frozenset()), os.path.realpath(folder)
+        if really in known:
             folders.clear()
             continue
-        seen.add(really)
+        above[Path(folder)] = known | {really}
+        folders[:] = [name for name in folders if name not in _NOT_THE_PROGRAMS]
         for name in files or ([] if folders else [""]):
             yield os.path.relpath(Path(folder, name), root)
 

@@ -19,6 +19,7 @@ from dynalyze.launch.sandbox import Again, left_behind
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.fixes import WholeProgram
+from dynalyze.text.errors import UsageError
 
 _PRINTED = "printed lines"
 _MOST_OUTPUT = 16 << 20
@@ -83,11 +84,16 @@ class Gate:
         found = WholeProgram(runs=2, sandboxed=sandboxed)
         if uncovered and not sandboxed:
             found.unchecked.append(uncovered)
-        while len(self._before) < found.runs:
-            self._progress(f"running the unchanged program, {len(self._before) + 1} of {found.runs}")
-            self._before.append(self._run(self._observation))
-        self._progress("running the program with the changes")
-        after = self._run(replace(changed, bundle=False, isolation=self._again.isolation, put=put if sandboxed else {}))
+        changed = replace(changed, bundle=False, isolation=self._again.isolation, put=put if sandboxed else {})
+        try:
+            while len(self._before) < found.runs:
+                self._progress(f"running the unchanged program, {len(self._before) + 1} of {found.runs}")
+                self._before.append(self._run(self._observation))
+            self._progress("running the program with the changes")
+            after = self._run(changed)
+        except UsageError as error:
+            found.unchecked.append(f"the program could not be run again: {error}")
+            return found, None
         one, other = self._before
         if problem := _unusable(one, other):
             found.unchecked.append(problem)

@@ -184,8 +184,11 @@ def _put(files: dict[str, str]) -> None:
             os.makedirs(path, exist_ok=True)
         elif source:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            _copy(source, path)
-            shutil.copymode(source, path)
+            try:
+                _copy(source, path)
+                shutil.copymode(source, path)
+            except PermissionError:  # A file that nobody may change: another one is put over it.
+                _mount(source, path, "", _BIND)
         elif os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         elif os.path.lexists(path):

@@ -138,6 +138,7 @@ def test_links_modes_and_empty_folders_are_of_a_change_too(tmp_path: Path) -> No
         (tmp_path / folder / "model.py").write_text("same\n")
         (tmp_path / folder / "data").symlink_to(tmp_path / f"outside{folder}")
         (tmp_path / folder / "loop").symlink_to(tmp_path / folder)
+        (tmp_path / folder / "inner").symlink_to(tmp_path / folder / "kept" / data.strip())
         (tmp_path / folder / "tool.sh").write_text("echo\n")
     (tmp_path / "one" / "tool.sh").chmod(0o755)
     (tmp_path / "two" / "tool.sh").chmod(0o644)
@@ -147,6 +148,7 @@ def test_links_modes_and_empty_folders_are_of_a_change_too(tmp_path: Path) -> No
         str(one / "data" / "scale.txt"): str(two / "data" / "scale.txt"),
         str(one / "tool.sh"): str(two / "tool.sh"),
         str(one / "out"): "",
+        str(one / "inner" / "a.txt"): str(two / "inner" / "a.txt"),
         str(one / "kept" / "1" / "a.txt"): "",
         str(one / "kept" / "2" / "a.txt"): str(two / "kept" / "2" / "a.txt"),
     }

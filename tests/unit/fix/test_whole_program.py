@@ -122,3 +122,7 @@ def test_what_reaches_others_may_not_be_more() -> None:
 )
 def test_of_standard_error_only_what_torch_writes_is_left_out(lines: list[str], left: list[str]) -> None:
     assert list(_of_program(lines)) == left
+
+
+def test_a_number_may_have_another_sign() -> None:
+    assert not compared(run("sum -1.5"), run("sum 2.25"), run("sum 0.5")).unchecked

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -182,17 +181,8 @@ class _Capture(OutputCapture):
         """Whether anything of the program still holds a leaf, so that its gradient can be asked for: not where a
         function made it for itself, as `torch.tensor(0.0, requires_grad=True)` that a loss is added to.
         """
-        holders = [each for each in gc.get_referrers(leaf) if not isinstance(each, types.FrameType)]
-        if any(each is not self._unowned for each in holders):
-            return True
-        held = {"": torch.zeros((), requires_grad=True)}
-        graph = held[""] * 2
-        return _more_holders(leaf) > _more_holders(held[""]) if graph.requires_grad else False
-
-
-def _more_holders(leaf: torch.Tensor) -> int:
-    """How often it is held beside those that the collector knows of: NumPy's arrays of objects are none of them."""
-    return sys.getrefcount(leaf) - len(gc.get_referrers(leaf))
+        holders = (each for each in gc.get_referrers(leaf) if each is not self._unowned)
+        return any(not isinstance(each, types.FrameType) for each in holders)
 
 
 def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:

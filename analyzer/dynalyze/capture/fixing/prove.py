@@ -327,9 +327,9 @@ class Prover:
         try:
             with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
                 after = {}
-                for arm, how in self._arms:
+                for arm, configuration in self._arms:
                     with self._watched(change) if arm == "eager" else contextlib.nullcontext():
-                        after[arm] = self._pass(drawn, how)
+                        after[arm] = self._pass(drawn, configuration)
         except Endless:
             found.different = f"inputs drawn {kind}: it does not end, as it did before"
             return before

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from dynalyze.capture.fixing.held import HeldState
-from dynalyze.capture.fixing.passes import _more_holders
 from dynalyze.capture.fixing.watching import Effect, effects, effects_that_differ
 from proving import module_of
 
@@ -245,12 +244,3 @@ def test_state_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     held = HeldState()
     held.add("", [[number] for number in range(20)])
     assert held.cut
-
-
-def test_a_leaf_in_an_array_of_objects_is_held() -> None:
-    numpy = pytest.importorskip("numpy")
-    array = numpy.array([None], dtype=object)
-    array[0] = torch.ones(2, requires_grad=True)
-    kept, made = {"": array[0]}, {"": torch.ones(2, requires_grad=True)}
-    graphs = [each[""] * 2 for each in (kept, made)]
-    assert _more_holders(kept[""]) > _more_holders(made[""]) and len(graphs) == 2
