@@ -125,7 +125,11 @@ ROADS = [
         id="explain, JSON on the output",
     ),
     pytest.param(PATIENT, ("bench", "main.py", "--json", "-"), marks=pytest.mark.slow, id="the run of a bench"),
-    pytest.param(SLOW_FORWARD, ("bench", "main.py:Net", "--input", "torch.ones(2)", "--json", "-"), id="a bench"),
+    pytest.param(
+        SLOW_FORWARD,
+        ("bench", "main.py:Net", "--allow-effects", "--input", "torch.ones(2)", "--json", "-"),
+        id="a bench",
+    ),
     pytest.param(PATIENT, ("audit", "main.py", "--json", "-"), marks=pytest.mark.slow, id="audit"),
     pytest.param(WAITS, ("sweep", "main.py", "--workers", "1", "--json", "-"), id="sweep"),
 ]

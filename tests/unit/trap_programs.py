@@ -86,7 +86,6 @@ WRONG: dict[str, Change] = {
                            top="class Notes:\n    def __init__(self):\n        self.last = None"),
     "environment": impure("os.environ['POSITIVE'] = '1'", top="import os"),
     "modes": impure("torch.set_grad_enabled(False)"),
-    "file": impure("with open(PATH, 'a') as log: log.write('positive')", top="PATH = __file__ + '.log'"),
     "generator-advanced": impure("next(ITEMS)", top="ITEMS = (n for n in range(10**4))"),
     "random-numbers-in-a-branch": impure("torch.rand(1)"),
     "numpy-random-in-a-branch": impure("numpy.random.rand()", top="import numpy, numpy.random"),
