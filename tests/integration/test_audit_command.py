@@ -167,7 +167,7 @@ def test_a_model_that_is_none_of_transformers_has_no_attention_matrix(folder: Pa
 @pytest.mark.slow
 def test_ctrl_c_in_a_later_step_keeps_what_was_found(folder: Path) -> None:
     ended = interrupted(
-        "audit", "served.py:build", *QUICK, "--shapes", "batch=2|77", "--json", "audit.json",
+        "audit", "served.py:build", *QUICK, "--allow-effects", "--shapes", "batch=2|77", "--json", "audit.json",
         cwd=folder, when=folder / "seventy-seven",
     )  # fmt: skip
     assert ended.status == 130, ended.stderr[-2000:]
