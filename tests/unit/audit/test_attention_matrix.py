@@ -216,7 +216,9 @@ def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch)
     limits: list[Any] = []
 
     class Shop:
-        def __init__(self, streams: Any, seconds: float, total: float, python: Any = None) -> None:
+        def __init__(
+            self, streams: Any, seconds: float, total: float, python: Any = None, sandboxed: bool = False
+        ) -> None:
             limits.append((seconds, total))
 
         def __enter__(self) -> Shop:
