@@ -136,7 +136,7 @@ def test_one_process_leaves_nothing_to_the_next(request_of: WorkerRequest, tmp_p
 def test_a_death_costs_one_process(request_of: WorkerRequest, tmp_path: Path, act: str) -> None:
     """Its own, or that of the server: whoever comes next is forked by another one, or starts by itself."""
     (tmp_path / "dies.py").write_text(f"import os, time\n{act}\ntime.sleep(60)\n")
-    dying = replace(request_of, source={**request_of.source, "path": str(tmp_path / "dies.py")})
+    dying = replace(request_of, allow_effects=True, source={**request_of.source, "path": str(tmp_path / "dies.py")})
     with worker_pool() as (pool, _):
         with pytest.raises(WorkerFailed) as failed, pool.worker(dying, pool.empty_caches()) as worker:
             worker.ask("load")
