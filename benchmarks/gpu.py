@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--pairs", default="5")
     parser.add_argument("--seconds", default="10")
+    parser.add_argument("--timeout", default="580", help="seconds of each process [default: 580]")
     parser.add_argument("--out", type=Path, default=Path("gpu-reports"))
     options = parser.parse_args()
     unknown = set(options.cases) - set(CASES)
@@ -55,10 +57,15 @@ def measure(case: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run one case; its report."""
     file = options.out / f"{case}.json"
     command = [sys.executable, "-m", "dynalyze", "bench", *CASES[case], "--device", options.device]
-    command += ["--pairs", options.pairs, "--seconds", options.seconds, "--timeout", "580"]
+    command += ["--pairs", options.pairs, "--seconds", options.seconds, "--timeout", options.timeout]
     command += ["--json", str(file), "--html", str(file.with_suffix(".html"))]
     print(f"    {' '.join(command)}\n", flush=True)
-    subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            process.wait()
+        except KeyboardInterrupt:  # It writes what it has.
+            process.send_signal(signal.SIGINT)
+            process.wait()
     found: dict[str, Any] = json.loads(file.read_text())
     return found
 

@@ -76,6 +76,14 @@ def ids(group: list[Recipe]) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
+def no_group_is_left() -> Iterator[None]:
+    """A recipe about collectives makes the group of this process, which other tests would find."""
+    yield
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(autouse=True)
 def untouched_torch() -> Iterator[None]:
     """Give every test a fresh compiler, and put back what examples change: configuration, seed, hooks."""
     config = torch._dynamo.config

@@ -46,4 +46,5 @@ def test_settings_are_tried_against_the_guards_on_a_list_of_configs(tmp_path: Pa
     for each in prices.remedies:  # A busy machine has problems with times.
         assert (each.before_ms is None) == (each.gain_ms is None) == bool(each.problem)
     advised = [group for version in prices.guards for group in version.groups if group.advice]
-    assert ("self.configs", "values") in [(each.source, each.holds) for each in advised]
+    # The narrowest group with nearly all of the price: on a busy machine the one around it may be told instead.
+    assert {(each.source, each.holds) for each in advised} & {("self.configs", "values"), ("self", "values")}

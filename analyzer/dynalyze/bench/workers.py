@@ -364,5 +364,4 @@ def _needs(request: WorkerRequest) -> list[str]:
     checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
     transformers = ["transformers"] if request.source.get("kind") == "transformers" else []
     inductor = ["inductor"] if compiles or checked else []
-    on_cpu = ["cpu"] if inductor and not (request.device or "cpu").startswith("cuda") else []
-    return [*transformers, *inductor, *on_cpu]
+    return [*transformers, *inductor]

@@ -15,12 +15,13 @@ from types import CodeType, ModuleType
 
 from dynalyze.capture import environment, overlay
 from dynalyze.capture.compile_calls import Undo, watch_compile_calls
-from dynalyze.capture.events import BreakSeen, CompileCall
+from dynalyze.capture.events import BreakSeen, CompileCall, CudagraphSkipped
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
-from dynalyze.capture.torch_private import cache_keys, dynamo, trace
+from dynalyze.capture.torch_private import cache_keys, cudagraphs, dynamo, trace
+from dynalyze.capture.trace_records import cut
 from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter, has_event
 
@@ -54,6 +55,7 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
     after_import("torch", torch_loaded, without=own_trace)
     after_import("torch._dynamo.exc", lambda _: _watch_untraced(listener))
+    cudagraphs.watch_skips(partial(_skipped_cudagraph, listener))
     cache_keys.watch_keys()
     if (run / BYTECODE_FILE).exists():
 
@@ -112,6 +114,10 @@ def lead_descendants(run: Path) -> None:
     os.environ[RUN_VARIABLE] = str(run)
     # One that ignores PYTHONPATH (python -I) still writes torch's own log, unless the user wants that elsewhere.
     os.environ.setdefault(TRACE_VARIABLE, str(run / TRACE_FOLDER))
+
+
+def _skipped_cudagraph(listener: Listener, compile_id: str, reason: str) -> None:
+    listener.emit(CudagraphSkipped(id=compile_id, epoch=listener.epoch, reason=cut(reason)))
 
 
 def _watch_untraced(listener: Listener) -> Undo:

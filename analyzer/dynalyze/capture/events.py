@@ -227,6 +227,12 @@ class CacheBypassed(CompilerEvent, tag="cache_bypass"):
     place: Frame | None = None
 
 
+class CudagraphSkipped(CompilerEvent, tag="cudagraph_skip"):
+    """A graph for which Inductor makes no CUDA graph, as it is compiled or as it runs; `reason` are torch's words."""
+
+    reason: str = ""
+
+
 class CacheLooked(CompilerEvent, tag="cache"):
     """A cache was asked: `state` is hit, miss or, of the profile (pgo), stored. `detail` are torch's own words for it.
 

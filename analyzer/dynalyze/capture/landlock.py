@@ -21,12 +21,14 @@ _NO_NEW_PRIVILEGES = 38
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _FILES = sum(1 << bit for bit in (1, *range(4, 13)))  # Write, remove and make: in every version.
 _REFER, _NETWORK, _SCOPES = 1 << 13, 0b11, 0b11
-_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+# Where nobody has tried what the driver needs. NVIDIA's is content with its devices: CUDA and its graphs, Triton's
+# compiler and tuning, cuDNN, pinned memory and the profiler work so (H200, driver 580).
+_DRIVERS = ("/dev/kfd", "/dev/dxg")
 
 
 def restrict(writable: Iterable[str | Path]) -> bool:
     """Let this thread, and all threads and processes that it starts, write below these folders alone, and open no
-    connection. False where the kernel cannot, or where there is a GPU: nobody has tried what its driver needs.
+    connection. False where the kernel cannot, or where there is a GPU whose driver was never tried so.
     """
     if not sys.platform.startswith("linux") or any(Path(each).exists() for each in _DRIVERS):
         return False
@@ -40,7 +42,7 @@ def restrict(writable: Iterable[str | Path]) -> bool:
     if ruleset < 0:
         return False
     try:
-        for folder in [*writable, "/dev", "/proc"]:
+        for folder in [*writable, "/dev", "/proc", os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")]:
             _allow(libc, ruleset, str(folder), files)
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         return bool(libc.syscall(_RESTRICT, ruleset, 0) == 0)

@@ -140,7 +140,8 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     if not early and (own != 0 or crashed):
         if crashed or target is None:
             return Outcome("failed", _crash(run, status or 0, asked), status, seconds)
-        return Outcome("failed", _failure(target, asked), own, seconds)
+        raised_at = Location(target.file, target.line) if target.file else None
+        return Outcome("failed", _failure(target, asked), own, seconds, raised_at=raised_at)
     if report.capture.listener_errors:
         return Outcome("incomplete", f"Not recorded: {report.capture.listener_errors[0]}.", own, seconds)
     if not attempted:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from dynalyze.capture.events import CompileEnded, GraphSeen
+from dynalyze.capture.events import CompileEnded, CudagraphSkipped, GraphSeen
 from dynalyze.events.log import RunLog
 from dynalyze.facts.graph_text import GraphText, graph_input, parse
 from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_from, kernels_of
@@ -164,10 +164,7 @@ def graphs(
     `lines` is filled with the operations of each line, graph by graph.
     """
     owners = {c.key: c for c in compiled}
-    skips: dict[CompilationKey, str] = {}
-    for process, event in run.all():
-        if isinstance(event, CompileEnded) and event.metrics.get("cudagraph_skip_reason"):
-            skips.setdefault((process, event.epoch, event.id), str(event.metrics["cudagraph_skip_reason"]))
+    skips = _cudagraph_skips(run)
     reader = _Reader(run, sources, places or Places(), {} if lines is None else lines)
     found: list[Graph] = []
     kernels: list[Kernel] = []
@@ -177,6 +174,17 @@ def graphs(
         found.append(graph)
         kernels += own
     return found, kernels
+
+
+def _cudagraph_skips(run: RunLog) -> dict[CompilationKey, str]:
+    """Why a compilation has no CUDA graph; a log has only what was known when it was compiled."""
+    skips: dict[CompilationKey, str] = {}
+    for process, event in run.all():
+        if isinstance(event, CudagraphSkipped):
+            skips.setdefault((process, event.epoch, event.id), event.reason)
+        elif isinstance(event, CompileEnded) and event.metrics.get("cudagraph_skip_reason"):
+            skips.setdefault((process, event.epoch, event.id), str(event.metrics["cudagraph_skip_reason"]))
+    return skips
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,8 @@ class FailedStage(msgspec.Struct):
 class Outcome(msgspec.Struct):
     """How the run ended. `exit_status` is the target's own; None where it never ended by itself.
 
-    With `failed_stage` it is no result of torch.compile: nothing had been compiled yet.
+    With `failed_stage` it is no result of torch.compile: nothing had been compiled yet. `raised_at` is the line where
+    the exception that ended the program was raised.
     """
 
     status: Status
@@ -118,6 +119,7 @@ class Outcome(msgspec.Struct):
     exit_status: int | None = None
     seconds: float = 0.0
     failed_stage: FailedStage | None = None
+    raised_at: Location | None = None
 
 
 class Process(msgspec.Struct):

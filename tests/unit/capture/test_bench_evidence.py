@@ -278,3 +278,15 @@ def test_one_slow_pass_among_many_is_noise() -> None:
     quiet[15] = 80.0
     assert is_steady(quiet)
     assert steady_from(quiet, 0) == 0
+
+
+def test_what_a_cuda_graph_keeps_counts_as_free_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = [
+        {"segment_pool_id": (0, 0), "total_size": 900, "allocated_size": 100},
+        {"segment_pool_id": (0, 1), "total_size": 500, "allocated_size": 200},
+        {"segment_pool_id": (0, 2), "total_size": 50, "allocated_size": 0},
+    ]
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
+    assert memory._kept_by_graphs() == 350
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"size": 1}])
+    assert memory._kept_by_graphs() == 0

@@ -97,3 +97,8 @@ def test_afterwards_torch_is_as_it_was() -> None:
 def test_wrong_bounds_are_torchs_error() -> None:
     with fast_values(0), pytest.raises(RuntimeError):
         torch.empty(4).uniform_(1.0, 0.0)
+
+
+def test_a_default_device_that_is_not_the_cpu() -> None:
+    with torch.device("meta"), fast_values(0):
+        assert init.normal_(torch.empty(8)).device.type == "meta"

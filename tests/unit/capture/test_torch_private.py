@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch._logging._internal as internal
 
-from dynalyze.capture.torch_private import compiled_code, dynamo, numerics, runtime, trace
+from dynalyze.capture.torch_private import compiled_code, cudagraphs, dynamo, numerics, runtime, trace
 
 
 class Unsupported(Exception):
@@ -407,3 +407,30 @@ def test_functions_that_are_constants_for_dynamo_are_those_that_are_marked(monke
     monkeypatch.setitem(sys.modules, "planted_constants", made)
     found = dynamo.constant_functions()
     assert "asked" in found and "plain" not in found
+
+
+def test_why_a_graph_has_no_cuda_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    heard: list[tuple[str, str]] = []
+    home = importlib.import_module("torch._inductor.cudagraph_utils")
+    user: Any = types.ModuleType("cudagraph_trees")
+    monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", user)
+    for module in (home, user):
+        monkeypatch.setattr(module, "log_cudagraph_skip_and_bump_counter", said.append, raising=False)
+    cudagraphs.watch_skips(lambda *each: heard.append(each))
+    user.log_cudagraph_skip_and_bump_counter("due to mutated inputs")
+    home.log_cudagraph_skip_and_bump_counter("due to cpu device")
+    assert said == [reason for _, reason in heard] == ["due to mutated inputs", "due to cpu device"]
+    assert {compile_id for compile_id, _ in heard} == {""}
+
+
+def test_a_version_without_that_function_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("torch._inductor.cudagraph_utils.log_cudagraph_skip_and_bump_counter")
+    cudagraphs.watch_skips(lambda *each: pytest.fail("nobody can say it"))
+
+
+def test_work_at_run_time_is_no_end_of_a_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, recorded = types.SimpleNamespace(is_runtime=False), types.SimpleNamespace(is_runtime=True)
+    utils = importlib.import_module("torch._dynamo.utils")
+    monkeypatch.setattr(utils, "get_compilation_metrics", lambda: [compiled, recorded, types.SimpleNamespace()])
+    assert trace.counted().ends == 2

@@ -81,6 +81,17 @@ def test_single_operations_are_math() -> None:
     assert [found.backend for found in calls(run)] == ["math"]
 
 
+def test_the_softmax_of_a_gpu_stands_at_no_line() -> None:
+    softmax = "p = torch.ops.prims.prepare_softmax_online.default(view, -1)"
+    online = f"    # No stacktrace found for following nodes\n        {softmax}"
+    run = run_with(
+        ("dynamo", dynamo(LINE, call())),
+        ("inference", aten(LINE, 'amax: "f32[2, 8, 8]" = torch.ops.aten.amax.default(view_2, [-1], True)')),
+        ("post_grad", aten(LINE, 'bmm: "f32[2, 8, 8]" = torch.ops.aten.bmm.default(view, view_1)', online)),
+    )
+    assert [found.backend for found in calls(run)] == ["math"]
+
+
 def test_a_softmax_of_another_line_is_no_attention() -> None:
     run = run_with(("dynamo", dynamo(LINE, call())), ("inference", aten(LINE, f"f = {FLASH}", OTHER_LINE, SOFTMAX)))
     assert [found.backend for found in calls(run)] == ["cpu_flash"]

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.capture.events import GraphSeen
+from dynalyze.capture.events import CudagraphSkipped, GraphSeen
 from dynalyze.events.log import RunLog
 from dynalyze.facts import graphs as module
 from dynalyze.facts.compilations import compilations
@@ -342,3 +342,10 @@ def test_a_backward_without_its_forward_computes_nothing_again() -> None:
     run = graphs_run(("dynamo", DYNAMO), ("backward", BACKWARD_OF_TWO))
     ((graph,), _) = graphs(run, [], Sources())
     assert [each.name for each in graph.saved] == ["exp"] and graph.recomputed == []
+
+
+def test_a_cuda_graph_that_is_skipped_when_the_graph_runs() -> None:
+    skipped = CudagraphSkipped(id="0/0", reason="skipping cudagraphs due to mutated inputs (1 instances)")
+    run = graphs_run(("dynamo", DYNAMO), events=(end(graph_op_count=3), skipped))
+    ((graph,), _) = graphs(run, compiled(run), Sources())
+    assert graph.cudagraph_skip == skipped.reason

@@ -266,6 +266,11 @@ def test_an_aligned_or_unknown_mask_is_fine(device: str, mask: AttentionInput | 
     assert found(with_attention(sdpa("efficient", device, mask=mask)), "attention-mask-alignment") == []
 
 
+def test_another_kernel_takes_odd_rows() -> None:
+    mask = tensor(2, 1, 77, 77, stride=[5929, 5929, 77, 1])
+    assert found(with_attention(sdpa("cudnn", mask=mask)), "attention-mask-alignment") == []
+
+
 def test_a_boolean_mask_on_cuda() -> None:
     mask = tensor(2, 1, 128, 128, dtype="bool")
     assert "float16 mask once" in only(with_attention(sdpa("efficient", mask=mask)), "sdpa-bool-mask").advice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.report import Finding, Graph, Kernel, KernelKind, Report
+from dynalyze.report import Finding, Graph, Kernel, KernelKind, Location, Outcome, Report
 from dynalyze.rules.rule import judge
 from sample_reports import empty_report, line_of
 
@@ -64,6 +64,31 @@ def test_a_skipped_cuda_graph(reason: str, advice: str) -> None:
     assert (finding.severity, finding.evidence) == ("warning", ["g1"])
     assert advice in finding.advice
     assert "Found from" not in finding.advice and "File x" not in finding.advice
+
+
+def test_the_line_that_keeps_a_cuda_graph_off() -> None:
+    said = (
+        'skipping cudagraphs due to mutated inputs (1 instances). Found from : \n   File "/net.py", line 7, in add\n  x'
+    )
+    report = empty_report()
+    report.graphs = [Graph("g1", "0/0", location=Location("/net.py", 1), cudagraph_skip=said)]
+    assert findings_of(report, "cudagraph-skip")[0].location == Location("/net.py", 7, function="add")
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("CUDA error: device-side assert triggered", "on the CPU"),
+        ("CUDA error: an illegal memory access was encountered", "aot_eager"),
+    ],
+)
+def test_a_kernel_that_failed_on_the_gpu(said: str, advice: str) -> None:
+    report = empty_report()
+    at = Location("/net.py", 15)
+    report.outcome = Outcome("failed", f"The program raised torch.AcceleratorError: {said}", 1, raised_at=at)
+    (finding,) = findings_of(report, "gpu-kernel-failed")
+    assert (finding.severity, finding.location) == ("error", at)
+    assert "CUDA_LAUNCH_BLOCKING=1" in finding.advice and advice in finding.advice
 
 
 def test_graphs_skipped_for_one_reason_are_one_finding() -> None:

@@ -175,6 +175,13 @@ def test_an_overwritten_output_is_known_by_what_torch_says() -> None:
     assert "p.grad" in finding.advice and finding.evidence == ["reduce-overhead"]
 
 
+def test_an_overwritten_output_of_no_known_line_is_where_it_was_read() -> None:
+    report = empty_report("failed", OVERWRITTEN.partition("Stack")[0])
+    report.outcome.raised_at = Location("/home/ada/serve.py", 12)
+    (finding,) = [each for each in judge(report) if each.rule == "cudagraph-overwritten"]
+    assert finding.location == report.outcome.raised_at
+
+
 def test_another_failure_is_none_of_it() -> None:
     report = empty_report("failed", "RuntimeError: the tensor has been overwritten")
     assert [each for each in judge(report) if each.rule == "cudagraph-overwritten"] == []

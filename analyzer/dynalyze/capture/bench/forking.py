@@ -13,6 +13,7 @@ import importlib
 import mmap
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -27,11 +28,18 @@ from dynalyze.capture.torch_private import runtime
 
 _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
 _INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inductor.compile_fx")
+_CPU = "<the CPU>"
+"""Stands among names of modules for what Inductor has to find out about the processor, which takes seconds."""
+_TRIAL_SECONDS = 60
 _PAGE = 4096
 _HUGE_PAGE = 1 << 21
 _CACHES = "TORCHINDUCTOR_CACHE_DIR"  # Inductor sets it when it is imported.
+# Has torch ask NVIDIA's management library whether there is a GPU: that starts no driver, which would outlive a fork.
+_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 _moved: list[Any] = []
+_lent: list[str] = []
+"""Variables that the server needs and its children do not get."""
 
 
 def _reason_against_forks(native_threads: int) -> str:
@@ -42,15 +50,21 @@ def _reason_against_forks(native_threads: int) -> str:
         return "CUDA was initialised by an import"
     if threading.active_count() > 1 or _threads() > native_threads:
         return "an import started threads"
+    if not torch.cuda.is_available():
+        return ""
     child = os.fork()
     if child == 0:
-        os._exit(runtime.is_bad_fork())
+        signal.alarm(_TRIAL_SECONDS)
+        os._exit(not runtime.can_use_cuda())
     return "an import has used CUDA" if os.waitpid(child, 0)[1] else ""
 
 
 def serve(address: str, what: list[str]) -> int:
-    """Import torch and what `what` names ("inductor", "cpu" for it, "transformers"), then fork for who connects."""
+    """Import torch and what `what` names ("inductor", "transformers"), then fork for who connects."""
     own = os.environ.get(_CACHES)
+    if _ASK_NVML not in os.environ:
+        os.environ[_ASK_NVML] = "1"
+        _lent.append(_ASK_NVML)
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
     native_threads = _threads()
@@ -58,8 +72,6 @@ def serve(address: str, what: list[str]) -> int:
     importlib.import_module("torch")
     os.environ[IMPORT_SECONDS_VARIABLE] = str(time.perf_counter() - began)
     _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
-    if "cpu" in what:
-        runtime.know_the_cpu()
     if "transformers" in what:
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
             from dynalyze.capture.hf.build import preload
@@ -68,30 +80,35 @@ def serve(address: str, what: list[str]) -> int:
 
     def imported(modules: Sequence[str]) -> str:
         _import(modules)
+        if _CPU in modules:
+            runtime.know_the_cpu()
         os.environ.pop(_CACHES, None)
         os.environ.update({} if own is None else {_CACHES: own})
         return _reason_against_forks(native_threads)
 
     if against := imported(()):
-        print(against, file=sys.stderr)
+        print(f"dynalyze: each process that measures imports torch for itself, since {against}", file=sys.stderr)
         return 1
     forkserver.listen(address, _measure, imported)
     return 0
 
 
 def imported_modules() -> list[str]:
-    """The modules of installed packages imported in this process, in that order: the next one will need them too."""
+    """What the next process will need too: the modules of installed packages imported in this one, in that order, and
+    `_CPU` where it had to find out about the processor.
+    """
 
     def is_needed(name: str, module: Any) -> bool:
         file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
         return (isinstance(file, str) and is_installed(file)) or name.startswith("dynalyze.capture.")
 
-    return [name for name, module in list(sys.modules.items()) if is_needed(name, module)]
+    known = [name for name, module in list(sys.modules.items()) if is_needed(name, module)]
+    return [*known, _CPU] if runtime.knows_the_cpu() else known
 
 
 def _import(modules: Sequence[str]) -> None:
     for module in modules:
-        if module not in sys.modules:
+        if module not in sys.modules and module != _CPU:
             with contextlib.suppress(Exception):  # Each process that needs it will say what is wrong with it.
                 importlib.import_module(module)
 
@@ -102,6 +119,8 @@ def _measure(request: dict[str, Any]) -> NoReturn:
     def main(folder: Path) -> int:
         from dynalyze.capture.bench.worker import main as measuring
 
+        for name in _lent:
+            del os.environ[name]
         os.environ.update(request["environment"])
         # What this process will allocate is at other addresses than in its siblings, down to a cache line.
         chance = random.Random(os.urandom(16))
@@ -113,8 +132,11 @@ def _measure(request: dict[str, Any]) -> NoReturn:
 
 
 def _threads() -> int:
-    """Native threads of this process; 1 where they cannot be counted."""
+    """Native threads of this process; 1 where they cannot be counted. Not those of CUDA's library, which starts one as
+    it is loaded: whether a child can use the GPU all the same is tried.
+    """
     try:
-        return len(list(Path("/proc/self/task").iterdir()))
+        names = [file.read_text() for file in Path("/proc/self/task").glob("*/comm")]
     except OSError:
         return 1
+    return sum(not name.startswith("cuda") for name in names)

@@ -25,8 +25,8 @@ def fast_values(seed: int) -> Iterator[None]:
     """
     import torch
 
-    normal = _Block(lambda generator: torch.randn(_BLOCK, generator=generator), seed)
-    uniform = _Block(lambda generator: torch.rand(_BLOCK, generator=generator), seed + 1)
+    normal = _Block(lambda generator: torch.randn(_BLOCK, generator=generator, device="cpu"), seed)
+    uniform = _Block(lambda generator: torch.rand(_BLOCK, generator=generator, device="cpu"), seed + 1)
     real_normal, real_uniform = torch.Tensor.normal_, torch.Tensor.uniform_
 
     def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:

@@ -64,10 +64,14 @@ def recompile_limit() -> int:
     return limit if isinstance(limit, int) else 0
 
 
-def is_bad_fork() -> bool:
-    """Whether CUDA was used in the process that this one was forked from, so that it cannot be used here."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    return bool(getattr(cuda, "_is_in_bad_fork", bool)())
+def can_use_cuda() -> bool:
+    """Whether a forked process can: not where the one that it was forked from has used CUDA."""
+    try:
+        import torch
+
+        return bool(torch.ones(1, device="cuda").item())
+    except RuntimeError:
+        return False
 
 
 def know_the_cpu() -> None:
@@ -76,6 +80,13 @@ def know_the_cpu() -> None:
         from torch._inductor.cpu_vec_isa import pick_vec_isa
 
         pick_vec_isa()
+
+
+def knows_the_cpu() -> bool:
+    """Whether this process had to find that out: what is compiled for a GPU alone never does."""
+    module = sys.modules.get("torch._inductor.cpu_vec_isa")
+    known = getattr(getattr(module, "valid_vec_isa_list", None), "cache_info", None)
+    return known is not None and known().currsize > 0
 
 
 def stay_eager() -> Callable[[], None]:

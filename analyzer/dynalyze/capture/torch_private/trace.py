@@ -102,7 +102,8 @@ class _TraceHandler(logging.Handler):
 class Counted:
     """What torch itself has counted in this process so far: graphs, graph breaks, ends of compiles.
 
-    The last of them is of those that torch still holds, which are the latest 64 or so.
+    The last of them is of those that torch still holds, which are the latest 64 or so. Of what is compiled while a
+    graph runs (Triton's tuning, CUDA graphs) torch keeps metrics among them that are no end of a compile.
     """
 
     graphs: int = 0
@@ -114,7 +115,8 @@ def counted() -> Counted:
     """torch's own counts; zeros where Dynamo was not imported or has no such counters."""
     with contextlib.suppress(Exception):
         metrics = sys.modules["torch._dynamo.utils"].get_compilation_metrics()
-        return Counted(counters("stats").get("unique_graphs", 0), sum(counters("graph_break").values()), len(metrics))
+        ends = sum(not getattr(each, "is_runtime", False) for each in metrics)
+        return Counted(counters("stats").get("unique_graphs", 0), sum(counters("graph_break").values()), ends)
     return Counted()
 
 

@@ -181,7 +181,7 @@ def attention_mask_alignment(report: Report) -> Iterator[Ranked]:
         if (
             not queries.on_cuda(call)
             or call.mask is None
-            or call.backend in ("flash", "math")
+            or call.backend not in ("efficient", "")
             or not _is_odd(call.mask)
         ):
             continue

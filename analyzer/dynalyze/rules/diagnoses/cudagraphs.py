@@ -10,6 +10,7 @@ from dynalyze.report.measurements import Measurement
 from dynalyze.rules.report_queries import FROM_RUN, counted, graphs_on_cuda, ids
 from dynalyze.rules.rule import Ranked, Rule
 
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _TREES = "https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html"
 # What torch says, and what helps against it.
 _ADVICE = (
@@ -42,9 +43,15 @@ def cudagraph_skip(report: Report) -> Iterator[Ranked]:
         yield cudagraph_skip.finding(
             f"{'A graph runs' if len(graphs) == 1 else f'{len(graphs)} graphs run'} without CUDA graphs",
             f"PyTorch says: {reason}. {advice}",
-            location=graphs[0].location,
+            location=_place(graphs[0].cudagraph_skip) or graphs[0].location,
             evidence=ids(graphs),
         )
+
+
+def _place(text: str) -> Location | None:
+    """The last line that a stack in torch's words names: the one that the operation, or the output, came from."""
+    frames = _FRAME.findall(text)
+    return Location(frames[-1][0], int(frames[-1][1]), function=frames[-1][2]) if frames else None
 
 
 _MANY = 3
@@ -116,7 +123,6 @@ def _needs_more(measured: Measurement) -> Iterator[Ranked]:
 
 
 _SAID = re.compile(r"accessing (gradient )?tensor output of CUDAGraphs that has been overwritten")
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _OUTPUT = (
     "Clone what you keep of a call before the next one, outside of the compiled function: `output = "
     "model(inputs).clone()`. Only where nothing of an earlier call is kept, call "
@@ -152,7 +158,7 @@ def cudagraph_overwritten(report: Report) -> Iterator[Ranked]:
     for evidence, text in texts:
         if (said := _SAID.search(text)) is None:
             continue
-        gradient, frames = said[1] is not None, _FRAME.findall(text)  # The last one made the output.
+        gradient = said[1] is not None
         yield cudagraph_overwritten.finding(
             f"{'A gradient' if gradient else 'An output'} of a CUDA graph was read after a later call had written over "
             "it",
@@ -160,7 +166,7 @@ def cudagraph_overwritten(report: Report) -> Iterator[Ranked]:
             why=f"{FROM_RUN} A CUDA graph writes its results to the same memory in every call, so those of the call "
             "before are gone. torch noticed that one of them was read, and stopped.",
             example=None if gradient else cudagraph_overwritten.example,
-            location=Location(frames[-1][0], int(frames[-1][1]), function=frames[-1][2]) if frames else None,
+            location=_place(text) or report.outcome.raised_at,
             evidence=evidence,
         )
         return
