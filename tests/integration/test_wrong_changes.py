@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from program import Outcome, dynalyze
 from test_effects import counting, tree_of
-from wrong_changes import BASES, BREAK, LEAVES, OPEN, PORT, RIGHT, SENDS, WRONG, Change
+from wrong_changes import BASES, BREAK, LEAVES, OPEN, PORT, RIGHT, SENDS, SIGN_OF_ZERO, WRONG, Change
 
 from dynalyze.launch.sandbox import why_no_sandbox
 from slow_siblings import mostly_slow
@@ -98,11 +98,17 @@ def test_a_wrong_change_is_not_verified(kind: str, name: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="nothing looks there yet")
+@pytest.mark.xfail(strict=True, reason="nothing looks there")
 @pytest.mark.parametrize("name", OPEN)
 def test_what_is_verified_although_it_is_wrong(name: str, tmp_path: Path) -> None:
     done, status, _ = verified(OPEN[name], tmp_path)
     assert done.status == 1 and status != _ENDED
+
+
+@pytest.mark.slow
+def test_zeros_of_another_sign_are_not_called_bit_identical(tmp_path: Path) -> None:
+    done, _, _ = verified(SIGN_OF_ZERO, tmp_path)
+    assert "bit-identical" not in done.stdout and "up to rounding" in done.stdout
 
 
 @pytest.mark.parametrize("name", mostly_slow(RIGHT, every=7))

@@ -540,18 +540,24 @@ WRONG: dict[str, dict[str, Change]] = {
             f"        urllib.request.urlopen('http://127.0.0.1:{PORT}/').read()\n        return y * 2")),)),
         "the arguments of a call": Change("lambda", (("torch.randn(3, 4)", "torch.randn(3, 4) * 2"),)),
     },
+    "settings": {
+        "precision": Change(
+            "net", (("import torch\n", "import torch\n\nSET = torch.set_float32_matmul_precision('medium')\n"),)
+        ),
+        "the seed": Change("net", (("manual_seed(0)", "manual_seed(1)"),)),
+    },
 }  # fmt: skip
 """Changes that do something else, by kind and name."""
 
 OPEN: dict[str, Change] = {
-    "the sign of zero": Change("trunc", (("torch.trunc(y * 0.3)", "torch.trunc(y * 0.3) + 0.0"),)),
     "always float": Change("dtype", ((".to(x.dtype)", ".to(torch.float32)"),)),
     "the generator": Change("threads", (("import torch\n", "import torch\n\nSEEDED = torch.manual_seed(0)\n"),)),
-    "precision": Change(
-        "net", (("import torch\n", "import torch\n\nSET = torch.set_float32_matmul_precision('medium')\n"),)
-    ),
-}  # fmt: skip
-"""Changes that do something else where nothing looks yet: they are verified."""
+}
+"""Changes that do something else where nothing looks: for calls that the program never makes, and where it does another
+thing in each run. They are verified.
+"""
+
+SIGN_OF_ZERO = Change("trunc", (("torch.trunc(y * 0.3)", "torch.trunc(y * 0.3) + 0.0"),))
 
 RIGHT: dict[str, Change] = {
     "the break alone": Change("net"),

@@ -1,7 +1,7 @@
 """The second gate of a change: the whole program, as it is and with the change, has to do the same.
 
-It runs twice as it is, which tells what is stable: how it ends, what it prints, which files it leaves. Then it runs
-with the change, from its own folder. What was stable has to be the same.
+It runs twice as it is, which tells what is stable: how it ends, what it prints, which files it leaves, how it sets
+torch. Then it runs with the change, from its own folder. What was stable has to be the same.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _TO_OTHERS = ("connects to", "sends to", "listens on", "looks up")
 _NOT_LOOKED_AT = ("/dev/shm/", "/run/")
 """In the sandbox these folders are empty, and nobody lists what is left there."""
 
+_OF_COMPILER = ("torch._dynamo.", "torch._inductor.")
 _DIRECTORY = re.compile(r"4\d{4}$")
 _ENDED = ("complete", "incomplete", "failed")
 
@@ -50,6 +51,13 @@ class ProgramRun:
     printed: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """How torch was set, the seed of its random numbers included; settings of the compiler are changes of their
+        own.
+        """
+        return {name: value for name, value in self.report.settings.items() if not name.startswith(_OF_COMPILER)}
 
     @property
     def ending(self) -> str:
@@ -138,6 +146,9 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
     if more := [each for each in _beyond(after) if _masked(each) not in known]:
         found.different = f"the program {more[0]} in addition"
         return
+    if different := _other_settings(one.settings, other.settings, after.settings):
+        found.different = f"the program {different}"
+        return
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
                         ("lines of standard error", [run.errors for run in (one, other, after)])):  # fmt: skip
@@ -190,6 +201,14 @@ def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str])
                 return f"prints {_quoted(now[0])} in the place of {_quoted(was[0])}"
             return f"prints {_quoted(now[0])} in addition" if now else f"no longer prints {_quoted(was[0])}"
     return "prints other numbers"
+
+
+def _other_settings(one: Mapping[str, object], other: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """Which setting of torch is another one; "" for none. A run that compiles nothing tells none."""
+    for name in sorted(one.keys() & other.keys() & after.keys()):
+        if one[name] == other[name] != after[name]:
+            return f"sets {name} to {after[name]}, which was {one[name]}"
+    return ""
 
 
 def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mapping[str, str]) -> str:

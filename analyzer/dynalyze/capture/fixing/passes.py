@@ -137,7 +137,7 @@ class _Capture(OutputCapture):
         changed = Outline({name: look for name, look in given.values.items() if before.values.get(name) != look})
         changed.values |= {name: "gone" for name in before.values if name not in given.values}
         for name, tensor in given.tensors.items():
-            if name not in before.tensors or not identical(tensor, before.tensors[name]):
+            if name not in before.tensors or not identical(tensor, before.tensors[name], signs=True):
                 changed.values[name], changed.tensors[name] = given.values[name], tensor
         self._note(f"{prefix}input after it ", changed)
         self._note(f"{prefix}state ", state)
@@ -231,7 +231,7 @@ def differences(one: Pass, other: Pass) -> list[Difference]:
             if key[1] == "gradient" and there is not None and not bool(there.any()):
                 continue  # No gradient and a gradient of zeros are the same.
             found.append(Difference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
-        elif not identical(mine_, theirs_):
+        elif not identical(mine_, theirs_, signs=key[1] != "gradient"):  # Autograd adds zeros, which lose their sign.
             found.append(Difference(f"{key}", f"{key[1]} {key[2]} differs", key))
     return found
 

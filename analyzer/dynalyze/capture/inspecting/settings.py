@@ -45,6 +45,7 @@ _Reading = tuple[str, Callable[[], Any]]
 def _modes() -> Iterator[_Reading]:
     import torch
 
+    yield "torch.initial_seed", torch.initial_seed
     yield "torch.num_threads", torch.get_num_threads
     yield "torch.get_default_dtype", torch.get_default_dtype
     yield "torch.is_grad_enabled", torch.is_grad_enabled
