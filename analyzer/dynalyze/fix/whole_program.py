@@ -146,8 +146,8 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
     if more := [each for each in _beyond(after) if _masked(each) not in known]:
         found.different = f"the program {more[0]} in addition"
         return
-    if different := _other_settings(one.settings, other.settings, after.settings):
-        found.different = f"the program {different}"
+    if set_anew := _other_settings(one.settings, other.settings, after.settings):
+        found.different = f"the program {set_anew}"
         return
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
