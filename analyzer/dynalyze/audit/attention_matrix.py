@@ -20,7 +20,7 @@ from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.stats import MIN_PAIRS
+from dynalyze.bench.stats import SHORT_PAIRS
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
@@ -305,7 +305,7 @@ class Trials:
             self._plan, source=rebuilt_source(self._target.with_attention(cell.attention)),
             configurations=(self._configuration,), works=(replace(self._work, shape=()),), written=None,
             adds_written=False, rerun=False, dims=(), dtype=cell.dtype, static_cache=cell.cache == STATIC,
-            pairs=MIN_PAIRS, seconds=min(self._plan.seconds, _MOST_SECONDS), total=self._left(), accuracy=False,
+            pairs=SHORT_PAIRS, seconds=min(self._plan.seconds, _MOST_SECONDS), total=self._left(), accuracy=False,
             memory=False,
         )  # fmt: skip
         result = run_bench(plan)

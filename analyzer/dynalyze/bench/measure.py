@@ -119,6 +119,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     plan = replace(
         _as_called(plan, seen), source=source.fields, label=Path(target.path or target.stem).name, total=left,
         cold_seconds=None if cached else sum(each.seconds.get("total", 0.0) for each in report.compilations),
+        prices_first=plan.prices and bool(report.graph_breaks),  # One process, and the answer to what to do first.
     )  # fmt: skip
     if source.written is not None and not source.cannot_write:  # What the user wrote is what they want to know about.
         plan = replace(plan, configurations=(source.written,))

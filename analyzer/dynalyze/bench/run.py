@@ -142,6 +142,9 @@ class WorkBench:
         """Every row, once eager is known to run."""
         for row in self.rows:
             self._first_calls(row)
+        for row in self.rows if self._plan.prices_first else ():
+            if row.usable:
+                self._prices(row)
         if not self._plan.answers_first:
             self._pairs()
         for row in (self.eager, *self.rows):
@@ -163,11 +166,15 @@ class WorkBench:
                 row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
 
     def measured(self) -> list[ConfigRun]:
-        """The rows to report. Where a budget did not last for a verdict on speed there are none."""
+        """The rows to report. Where a budget did not last for a verdict on speed, those of which prices are known."""
         rows = [self.eager, *self.rows]
-        if self._budget is None or all(row.timed or row.problem or not row.usable for row in self.rows):
+        if self._budget is None or self._has_speed:
             return rows
-        return [row for row in rows if row.pairs] if self._pool.interrupted else []
+        return [row for row in rows if row.prices is not None or (row.pairs and self._pool.interrupted)]
+
+    @property
+    def _has_speed(self) -> bool:
+        return all(row.timed or row.problem or not row.usable or len(row.pairs) >= MIN_PAIRS for row in self.rows)
 
     def unmeasured(self) -> str:
         """A note on what the budget was too short for and how to measure it; empty where nothing is missing."""
@@ -178,7 +185,7 @@ class WorkBench:
         missing = ["answers"] if lacks_answers else []
         missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
         missing += ["what graph breaks take of a call"] if self._plan.prices and any(not r.prices for r in rows) else []
-        what = listed(missing) if self.measured() else "speed"
+        what = listed(missing) if self._has_speed else "speed"
         if not what:
             return ""
         return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
@@ -262,7 +269,7 @@ class WorkBench:
         if self._plan.accuracy and row.configuration.compile:
             row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
             self._vary_inputs(row)
-        if self._plan.prices and row.configuration.compile:
+        if self._plan.prices and row.configuration.compile and row.prices is None:
             self._prices(row)
         if not self._begins_cold(row):
             return

@@ -13,7 +13,7 @@ the log of the ratio of its two medians, and the error comes from how these diff
 resamples pairs, and within them the calls of each arm (Kalibera and Jones, "Quantifying performance changes with effect
 size confidence intervals", 2012).
 
-With 5 to 10 pairs a percentile bootstrap is too narrow: it never leaves the range of the pairs seen, so with five equal
+With 3 to 10 pairs a percentile bootstrap is too narrow: it never leaves the range of the pairs seen, so with five equal
 pairs it claims a difference at least once in 16. Two corrections, as in Hesterberg, "What teachers should know about
 the bootstrap" (2015): the bootstrap's standard error is multiplied by sqrt(n / (n - 1)) against its narrowness bias,
 and the interval is the mean plus and minus a quantile of Student's t, with n - 1 degrees of freedom, times that error.
@@ -45,14 +45,19 @@ from dynalyze.report.measurements import BreakEven, Interval, Latency, Pair, Spe
 _SHORTEST, _LONGEST = 1e-9, 1e12
 """Milliseconds, a picosecond and thirty years: what lies outside was not measured by a clock."""
 _RESAMPLES = 1000
-MIN_PAIRS = 5
-"""With fewer pairs the verdict is always "no difference shown"."""
+MIN_PAIRS = 3
+"""With fewer pairs the verdict is always "no difference shown". Three have two degrees of freedom: their interval
+reaches 4.3 standard errors to either side, so only what is far above the noise is told.
+"""
+
+SHORT_PAIRS = 5
+"""The most pairs of a benchmark that is part of something else; a quiet machine needs 3."""
 
 DEFAULT_PAIRS = 10
 """The most pairs of a default run, of the control and of each configuration.
 
 With A/A ratios that differ by 15 % from pair to pair (0.70 to 1.26 were seen), 10 pairs find a true 1.3x more than 9
-times of 10; 7 pairs do not. `enough` ends a quiet run at 5. Figures: benchmarks/verdicts.py.
+times of 10; 7 pairs do not. `enough` ends a quiet run at 3 or 4. Figures: benchmarks/verdicts.py.
 """
 
 CONFIDENCE = 0.95

@@ -116,7 +116,7 @@ def same_call(context: click.Context, name: str) -> list[str]:
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
     from dynalyze.bench.plan import Plan, works
-    from dynalyze.bench.stats import MIN_PAIRS
+    from dynalyze.bench.stats import SHORT_PAIRS
     from dynalyze.capture.bench.protocol import Configuration, Work
     from dynalyze.capture.settings import CompileArguments, names_of
 
@@ -131,7 +131,7 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         configurations=(Configuration("default", **{name: options[name] for name in names_of(CompileArguments)}),),
         works=explained,
         seconds=options["bench_seconds"],
-        pairs=MIN_PAIRS,
+        pairs=SHORT_PAIRS,
         quiet=options["quiet_target"],
         memory=False,
         prices=True,

@@ -19,7 +19,7 @@ import msgspec
 
 from dynalyze.bench.measure import add_bench
 from dynalyze.bench.plan import Plan, works
-from dynalyze.bench.stats import MIN_PAIRS
+from dynalyze.bench.stats import SHORT_PAIRS
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.settings import CompileArguments, Placement, settings_of
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
@@ -173,7 +173,7 @@ def _plan(item: Item, settings: RunSettings) -> Plan:
         configurations=(Configuration("default", **settings_of(options, CompileArguments)),),
         works=works(None, None, None, train=options.train),
         **settings_of(options, Placement),
-        pairs=MIN_PAIRS,
+        pairs=SHORT_PAIRS,
         seconds=settings.bench_seconds,
         timeout=settings.timeout,
         python=settings.python,

@@ -414,9 +414,9 @@ def speed_clause(measurements: list[Measurement]) -> str:
 
 
 def not_measured(measurements: list[Measurement]) -> list[str]:
-    """Why a measurement that was tried has no number, as a sentence."""
+    """Why a measurement that was tried has no number, as a sentence. What the time was too short for a note says."""
     best = first_best(measurements)
-    if best is None or (best.status == "valid" and best.speedup is not None):
+    if best is None or best.status == "valid":
         return []
     return [f"Its speed could not be measured: {best.reason or 'the reason is not known'}."]
 

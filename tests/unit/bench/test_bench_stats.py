@@ -130,11 +130,20 @@ def test_an_interval_that_includes_one_shows_no_difference():
     assert found.ratio.low < 1 < found.ratio.high
 
 
-def test_four_pairs_never_show_a_difference_however_clear():
-    four, five = pairs_of(*[2.0, 2.01] * 2), pairs_of(2.0, 2.01, 2.0, 2.01, 2.0)
-    shown = [speedup(pairs, QUIET) for pairs in (four, five)]
-    assert [speed and (speed.verdict, speed.pairs) for speed in shown] == [("no difference shown", 4), ("faster", 5)]
-    assert not enough(four, QUIET)
+def test_two_pairs_never_show_a_difference_however_clear():
+    two, three = pairs_of(2.0, 2.01), pairs_of(2.0, 2.01, 2.0)
+    shown = [speedup(pairs, QUIET) for pairs in (two, three)]
+    assert [speed and (speed.verdict, speed.pairs) for speed in shown] == [("no difference shown", 2), ("faster", 3)]
+    assert not enough(two, QUIET)
+
+
+def test_three_pairs_have_an_interval_of_two_degrees_of_freedom():
+    # GIVEN three pairs whose logs have the mean 0.3 and the deviation 0.1, with calls that never scatter
+    pairs = pairs_of(math.exp(0.2), math.exp(0.3), math.exp(0.4))
+    found = speedup(pairs, pairs_of(1.0, 1.0, 1.0))
+    # THEN the interval reaches 4.303 standard errors, which is Student's quantile for two degrees
+    assert found is not None
+    assert math.log(found.ratio.high) == pytest.approx(0.3 + 4.303 * 0.1 / math.sqrt(3), rel=1e-3)
 
 
 def test_the_floor_is_the_far_end_of_the_controls_interval():
