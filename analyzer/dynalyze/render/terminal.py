@@ -11,11 +11,13 @@ from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
+from dynalyze.text.visible import clipped
 from dynalyze.words import report as words
 from dynalyze.words.fixes import HOW_TO_GO_ON, fix_command
 
 _MOST_FINDINGS = 10
 _MOST_IDS = 4
+_LONGEST_MESSAGE = 400
 _SETTING = 12  # Below the setting itself.
 _MARKS: dict[Severity, tuple[str, str]] = {
     "error": ("✗", "bold red"),
@@ -33,6 +35,8 @@ def render(
     summary, cards = Summary(color, width), as_cards(report)
     audit_text.add_policy(summary, report.policy)
     summary.line(words.verdict(report), style="bold")
+    if raised := _what_ended_it(report):
+        summary.line(one_line(raised), style="red")
     for note in words.trust_notes(report):
         summary.line(note, style="dim")
     summary.line()
@@ -49,6 +53,16 @@ def render(
     _add_next(summary, report)
     summary.files(files)
     return summary.text()
+
+
+def _what_ended_it(report: Report) -> str:
+    """The exception that ended the program, in its first line, and where it was raised."""
+    outcome = report.outcome
+    if outcome.status != "failed" or outcome.failed_stage is not None:
+        return ""
+    said, at = clipped(outcome.message.strip().partition("\n")[0], _LONGEST_MESSAGE), outcome.raised_at
+    place = f"{at.file}:{at.line}" if at is not None else ""
+    return said if place in said else f"{said} at {place}"
 
 
 def _add_next(summary: Summary, report: Report) -> None:

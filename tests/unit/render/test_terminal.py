@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
-from dynalyze.report import Finding, Location, Report, Status
+from dynalyze.report import Finding, Location, Outcome, Report, Status
 from dynalyze.report.fixes import Counts, Evidence, Instead, Unfixed, WholeProgram
 from dynalyze.rules.rule import judge
 from dynalyze.words import report as words
@@ -371,3 +371,11 @@ def test_how_to_go_on_is_one_line_in_every_output() -> None:
         assert f"--compile net --only {','.join(finding.evidence)} -- --batch 4" in page
     report.graph_breaks.clear()
     assert "dynalyze fix" not in plain(report) + markdown.render(report)
+
+
+def test_the_exception_of_a_failed_run_stands_below_the_verdict() -> None:
+    report = empty_report("failed", "The program raised ValueError: no such head\nand more of it at /a/net.py:7")
+    report.outcome.raised_at = Location("/a/net.py", 7)
+    assert "The program raised ValueError: no such head at /a/net.py:7\n" in render(report, color=False, width=100)
+    report.outcome = Outcome("failed", "The program raised ValueError: no such head at /a/net.py:7", 1)
+    assert "no such head at /a/net.py:7\n" in render(report, color=False, width=100)
