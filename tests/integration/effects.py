@@ -81,5 +81,6 @@ HARMLESS = {
     "a signal to itself": "os.kill(os.getpid(), 0)",
     "torch.save to memory": "torch.save(torch.ones(2), io.BytesIO())",
     "importing": "import this_is_imported",
+    "what machine this is": "import platform, ctypes.util; platform.processor(); ctypes.util.find_library('m')",
     "compiling": "torch.compile(lambda x: (x + 1).relu())(torch.ones(7))",
 }  # fmt: skip

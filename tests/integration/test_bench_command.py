@@ -288,7 +288,7 @@ def test_what_falls_back_to_eager_has_no_number(cwd: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hanging_compile_ends_with_the_time_limit(cwd: Path) -> None:
-    ended, report = bench(cwd, "net.py:Net", "--configs", "backend=faulty:hangs", "--timeout", "15")
+    ended, report = bench(cwd, "net.py:Net", "--configs", "backend=faulty:hangs", "--allow-effects", "--timeout", "15")
     assert (ended.status, report["outcome"]["status"]) == (4, "timed_out")
     assert "--timeout" in rows(report)["backend=faulty:hangs"]["reason"]
 
@@ -329,10 +329,11 @@ def test_a_mistake_is_one_line(cwd: Path, arguments: tuple[str, ...], says: str)
 
 
 def test_explain_measures_what_it_explained(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one pair of processes instead of five, and little time: how much it plans is a matter of unit tests."""
+    """With one pair of processes, and little time: how much it plans is a matter of unit tests."""
     with monkeypatch.context() as here:
         here.chdir(cwd)
         here.setattr(stats, "MIN_PAIRS", 1)
+        here.setattr(stats, "SHORT_PAIRS", 1)
         here.setattr(explain_command, "_TIMED_SHARE", 0.001)
         here.setattr(schedule, "_BUDGET_WARMING", 0.001)
         start_by_forks(here, measures=True)

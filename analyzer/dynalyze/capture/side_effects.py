@@ -38,6 +38,9 @@ _PASSES_ON = ("_dynamo/eval_frame.py", "_dynamo/external_utils.py")
 _TOOLS = re.compile(r"[\\/](?:site|dist)-packages[\\/](filelock|setuptools|packaging|ninja)[\\/]")
 """Packages that torch's compilers have write for them."""
 
+_FACTS = ("platform.py", "uuid.py", os.path.join("ctypes", "util.py"))
+"""Parts of Python that start a process (`uname`, `ldconfig`) to read what the machine is, as packages do at import."""
+
 _TRITON = re.compile(r"[\\/](?:site|dist)-packages[\\/]triton[\\/]")
 _BYTECODE = frozenset({"_write_atomic", "set_data", "_cache_bytecode"})
 """Of Python's import system: what keeps compiled modules in `__pycache__`."""
@@ -48,6 +51,7 @@ _REST_OF = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
 """What Dynamo calls the rest of a function after a graph break."""
 
 FrameKind = Literal["passes_on", "compiler", "library", "program"]
+"""What a `compiler` asks for is let through."""
 Target = Callable[[tuple[Any, ...]], "str | None"]
 """What an audit event is about, from its arguments; None where it changes nothing outside."""
 
@@ -304,7 +308,9 @@ def _kind_of(file: str) -> FrameKind:
         return "passes_on"
     if not is_installed(file):
         return "program"
-    return "library" if "-packages" in file else "passes_on"
+    if "-packages" in file:
+        return "library"
+    return "compiler" if file.endswith(_FACTS) else "passes_on"
 
 
 def _is_tempfile(code: CodeType) -> bool:

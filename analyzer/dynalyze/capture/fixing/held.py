@@ -46,7 +46,7 @@ class HeldState:
     def __init__(self) -> None:
         self.ignored: set[str] = set()
         """Names that a change adds or replaces, which are no state."""
-        self._seen: dict[int, Any] = {}
+        self._seen: dict[int, Any] = _of_python()
         self._parts: list[_Part] = []
         self._tensors: list[_Tensor] = []
         self._moving: list[_Moving] = []
@@ -172,6 +172,15 @@ class HeldState:
         self._parts.append(part)
         for key, value in part.then.items():
             yield f"{path}{part.step(key)}".lstrip("."), value
+
+
+def _of_python() -> dict[int, Any]:
+    """The containers of Python's own modules, by id: `sys.modules`, `linecache.cache` and more that is nobody's state.
+    A module that is taken out of the first is imported twice.
+    """
+    modules = (sys.modules.get(name) for name in sys.stdlib_module_names)
+    values = (value for module in modules if module is not None for value in list(vars(module).values()))
+    return {id(value): value for value in values if type(value) in (dict, list, set)}
 
 
 class _Part(ABC):

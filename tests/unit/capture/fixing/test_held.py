@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import linecache
 import os
 import sys
 import types
@@ -236,3 +237,13 @@ def test_state_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     held = HeldState()
     held.add("", [[number] for number in range(20)])
     assert held.cut
+
+
+def test_what_python_has_imported_is_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = HeldState()
+    held.add("holder", types.SimpleNamespace(modules=sys.modules, lines=linecache.cache))
+    monkeypatch.setitem(linecache.cache, "<nowhere>", (0, None, [], "<nowhere>"))
+    monkeypatch.setitem(sys.modules, "imported_later", types.ModuleType("imported_later"))
+    assert held.changes().values == {}
+    held.restore()
+    assert "imported_later" in sys.modules
