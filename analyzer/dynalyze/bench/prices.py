@@ -7,9 +7,9 @@ import statistics
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, step_memory_of
+from dynalyze.bench.schedule import PAIR_WARMING, Arm, FirstCalls, limits, step_memory_of
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileStarted
@@ -67,9 +67,15 @@ class PartOwner:
     compile_id: str = ""
 
 
-def priced(
-    pool: WorkerPool, arm: Arm, seconds: float, budget: float | None, eager: dict[str, Any] | None
-) -> tuple[Prices, StepMemory | None]:
+class Priced(NamedTuple):
+    """What came of it; `first` are the first calls of the process that it was measured in."""
+
+    prices: Prices
+    step_memory: StepMemory | None
+    first: FirstCalls
+
+
+def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None, eager: dict[str, Any] | None) -> Priced:
     """Measure for about this many seconds in a process of its own, whose compiles are recorded. `eager` is its answer
     to the command `step_memory`; without one that is not asked for here either.
 
@@ -77,9 +83,10 @@ def priced(
         WorkerFailed: the process failed.
     """
     with pool.worker(arm.request, arm.caches) as worker:
-        worker.ask("load")
+        load = worker.ask("load")
         warming = limits(PAIR_WARMING, budget)
         warmed = worker.ask("record", **warming)
+        first = FirstCalls(load, warmed, worker.ask("check"))
         answer, folder = worker.ask("prices", timed=seconds), warmed["torch_folder"]
         steps = None if eager is None else step_memory_of(worker)
         run = read_run(worker.folder)
@@ -90,7 +97,7 @@ def priced(
             left = math.inf if budget is None else budget * _TRIALS_SHARE
             trials = Trials(worker, {"timed": seconds / 2, **warming}, left, sum(warmed["calls_ms"]) / 1e3)
             found.remedies = trials.take(int(answer["calls"]))
-        return found, memory
+        return Priced(found, memory, first)
 
 
 def guards_are_dear(prices: Prices) -> bool:

@@ -141,10 +141,10 @@ class WorkBench:
     def _measure(self) -> None:
         """Every row, once eager is known to run."""
         for row in self.rows:
-            self._first_calls(row)
-        for row in self.rows if self._plan.prices_first else ():
-            if row.usable:
+            if self._plan.prices_first:
                 self._prices(row)
+            if row.first is None:
+                self._first_calls(row)
         if not self._plan.answers_first:
             self._pairs()
         for row in (self.eager, *self.rows):
@@ -170,7 +170,11 @@ class WorkBench:
         rows = [self.eager, *self.rows]
         if self._budget is None or self._has_speed:
             return rows
-        return [row for row in rows if row.prices is not None or (row.pairs and self._pool.interrupted)]
+        if self._pool.interrupted:
+            return [row for row in rows if row.prices is not None or row.pairs]
+        for row in rows:  # Too few for a figure: none is better than one that nobody may quote.
+            row.pairs, row.eager_samples = [], []
+        return [row for row in rows if row.prices is not None]
 
     @property
     def _has_speed(self) -> bool:
@@ -306,7 +310,8 @@ class WorkBench:
         try:
             with self._progress.doing("prices", self._named(row, "prices")):
                 eager = self.eager.first.step_memory if self.eager.first is not None else None
-                row.prices, row.step_memory = prices.priced(self._pool, self._arm(row), seconds, self._budget, eager)
+                found = prices.priced(self._pool, self._arm(row), seconds, self._budget, eager)
+            row.prices, row.step_memory, row.first = found.prices, found.step_memory, row.first or found.first
         except WorkerFailed as error:
             row.prices = Prices(problem=error.message)
         self._pricing = time.monotonic() - began
