@@ -171,10 +171,10 @@ class WorkBench:
         if self._budget is None or self._has_speed:
             return rows
         if self._pool.interrupted:
-            return [row for row in rows if row.prices is not None or row.pairs]
+            return [row for row in rows if _is_priced(row) or row.pairs]
         for row in rows:  # Too few for a figure: none is better than one that nobody may quote.
             row.pairs, row.eager_samples = [], []
-        return [row for row in rows if row.prices is not None]
+        return [row for row in rows if _is_priced(row)]
 
     @property
     def _has_speed(self) -> bool:
@@ -188,8 +188,10 @@ class WorkBench:
         lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
         missing = ["answers"] if lacks_answers else []
         missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
-        missing += ["what graph breaks take of a call"] if self._plan.prices and any(not r.prices for r in rows) else []
-        what = listed(missing) if self._has_speed else "speed"
+        unpriced = self._plan.prices and any(row.prices is None for row in rows)
+        if not self._has_speed:
+            missing, unpriced = ["speed"], unpriced and self._plan.prices_first
+        what = listed([*missing, *(["what graph breaks take of a call"] if unpriced else [])])
         if not what:
             return ""
         return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
@@ -373,6 +375,10 @@ class WorkBench:
     def _named(self, row: ConfigRun, what: str) -> str:
         sizes = [f"{name} {size}" for name, size in self._work.sizes.items()]
         return " ".join([row.name, *([self._work.phase] if len(self._plan.works) > 1 else []), *sizes]) + f": {what}"
+
+
+def _is_priced(row: ConfigRun) -> bool:
+    return row.prices is not None and not row.prices.problem
 
 
 MakeWorkBench = Callable[[Plan, Work, WorkerPool, Progress, random.Random], WorkBench]
