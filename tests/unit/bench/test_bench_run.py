@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from dynalyze.bench import run as module
 from dynalyze.bench.configurations import configurations
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
@@ -385,3 +386,18 @@ def test_a_training_step_that_cannot_be_looked_at_spoils_nothing_else(tmp_path: 
     measured = row(found, "default")
     assert measured.status == "valid" and measured.speedup is not None
     assert measured.step_memory is not None and "it was too large" in measured.step_memory.problem
+
+
+@pytest.mark.parametrize(("hangs", "told"), [("load@5", 3), ("load@4", None)])
+def test_a_budget_that_ends_early_has_a_verdict_from_three_pairs_on(
+    hangs: str, told: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "enough", lambda *pairs, **looks: False)
+    found = bench(
+        tmp_path, acts={"default": {hangs: "hang"}}, total=10.0, pairs=5, more_time="dynalyze bench net.py",
+        accuracy=False, memory=False,
+    )  # fmt: skip
+    if told is None:
+        assert found.measurements == [] and found.notes[0].startswith("Speed: not measured in 10 s")
+    else:
+        assert (row(found, "default").speedup or pytest.fail()).pairs == told
