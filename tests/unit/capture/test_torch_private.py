@@ -415,8 +415,9 @@ def test_why_a_graph_has_no_cuda_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     home = importlib.import_module("torch._inductor.cudagraph_utils")
     user: Any = types.ModuleType("cudagraph_trees")
     monkeypatch.setitem(sys.modules, "torch._inductor.cudagraph_trees", user)
+    say = said.append  # One object, as the function that the second module took over from the first.
     for module in (home, user):
-        monkeypatch.setattr(module, "log_cudagraph_skip_and_bump_counter", said.append, raising=False)
+        monkeypatch.setattr(module, "log_cudagraph_skip_and_bump_counter", say, raising=False)
     cudagraphs.watch_skips(lambda *each: heard.append(each))
     user.log_cudagraph_skip_and_bump_counter("due to mutated inputs")
     home.log_cudagraph_skip_and_bump_counter("due to cpu device")
