@@ -36,7 +36,8 @@ class Plan(CommonSettings):
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
     has each process run the program again. `vary_inputs` are seconds for the answers to variants of the inputs.
-    `prices` asks where the time of a compiled call goes, before speed is measured with `prices_first`. With `sandboxed`
+    `prices` asks where the time of a compiled call goes, before speed is measured with `prices_first` and a
+    budget. With `sandboxed`
     every process stands in a sandbox, in which calls do what they like.
     """
 

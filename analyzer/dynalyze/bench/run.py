@@ -141,7 +141,7 @@ class WorkBench:
     def _measure(self) -> None:
         """Every row, once eager is known to run."""
         for row in self.rows:
-            if self._plan.prices_first:
+            if self._plan.prices_first and self._budget is not None:  # Else the first calls are from empty caches.
                 self._prices(row)
             if row.first is None:
                 self._first_calls(row)
@@ -158,6 +158,9 @@ class WorkBench:
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
         if self._budget is not None and reason != _STOPPED["interrupted"]:
+            if not self._has_speed:  # Too few for a figure: none is better than one that nobody may quote.
+                for row in (self.eager, *self.rows):
+                    row.pairs, row.eager_samples = [], []
             return  # `measured` and `unmeasured` say it.
         for row in (self.eager, *self.rows):
             if not row.problem and not row.pairs:
@@ -170,11 +173,7 @@ class WorkBench:
         rows = [self.eager, *self.rows]
         if self._budget is None or self._has_speed:
             return rows
-        if self._pool.interrupted:
-            return [row for row in rows if _is_priced(row) or row.pairs]
-        for row in rows:  # Too few for a figure: none is better than one that nobody may quote.
-            row.pairs, row.eager_samples = [], []
-        return [row for row in rows if _is_priced(row)]
+        return [row for row in rows if _is_priced(row) or row.pairs]
 
     @property
     def _has_speed(self) -> bool:

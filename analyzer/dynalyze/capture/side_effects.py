@@ -38,7 +38,7 @@ _PASSES_ON = ("_dynamo/eval_frame.py", "_dynamo/external_utils.py")
 _TOOLS = re.compile(r"[\\/](?:site|dist)-packages[\\/](filelock|setuptools|packaging|ninja)[\\/]")
 """Packages that torch's compilers have write for them."""
 
-_FACTS = ("platform.py", "uuid.py", os.path.join("ctypes", "util.py"))
+_FACTS = tuple(os.path.join(os.sep, *parts) for parts in (("platform.py",), ("uuid.py",), ("ctypes", "util.py")))
 """Parts of Python that start a process (`uname`, `ldconfig`) to read what the machine is, as packages do at import."""
 
 _TRITON = re.compile(r"[\\/](?:site|dist)-packages[\\/]triton[\\/]")

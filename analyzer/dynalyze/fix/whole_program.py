@@ -38,7 +38,7 @@ _TO_OTHERS = ("connects to", "sends to", "listens on", "looks up")
 _NOT_LOOKED_AT = ("/dev/shm/", "/run/")
 """In the sandbox these folders are empty, and nobody lists what is left there."""
 
-_OF_COMPILER = ("torch._dynamo.", "torch._inductor.")
+_NO_SETTINGS = ("torch._dynamo.", "torch._inductor.", "torch.is_grad_", "torch.is_inference_", "torch.autocast.")
 _DIRECTORY = re.compile(r"4\d{4}$")
 _ENDED = ("complete", "incomplete", "failed")
 
@@ -54,10 +54,10 @@ class ProgramRun:
 
     @property
     def settings(self) -> dict[str, object]:
-        """How torch was set, the seed of its random numbers included; settings of the compiler are changes of their
-        own.
+        """How torch was set when something was first compiled, the seed of its random numbers included. Not settings of
+        the compiler, which are changes of their own, nor modes, which hold for a part of the program.
         """
-        return {name: value for name, value in self.report.settings.items() if not name.startswith(_OF_COMPILER)}
+        return {name: value for name, value in self.report.settings.items() if not name.startswith(_NO_SETTINGS)}
 
     @property
     def ending(self) -> str:

@@ -21,7 +21,7 @@ from dynalyze.bench.configurations import configurations
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Benchmarks, run_in
-from dynalyze.bench.workers import WorkerPool
+from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Work
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
@@ -401,3 +401,18 @@ def test_a_budget_that_ends_early_has_a_verdict_from_three_pairs_on(
         assert found.measurements == [] and found.notes[0].startswith("Speed: not measured in 10 s")
     else:
         assert (row(found, "default").speedup or pytest.fail()).pairs == told
+
+
+@pytest.mark.parametrize(("settings", "before"), [({}, True), ({"more_time": "dynalyze bench net.py"}, False)])
+def test_without_a_budget_first_calls_from_empty_caches_come_before_prices(
+    settings: dict[str, str], before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[bool] = []
+
+    def priced(*_: Any) -> Any:
+        called.append(any(name == "default" and order == "warm" for name, _, order in orders(tmp_path)))
+        raise WorkerFailed("died", "it is not priced here")
+
+    monkeypatch.setattr(module.prices, "priced", priced)
+    bench(tmp_path, prices=True, prices_first=True, accuracy=False, memory=False, total=60.0, **settings)
+    assert called[0] is before

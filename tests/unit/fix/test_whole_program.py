@@ -126,3 +126,21 @@ def test_of_standard_error_only_what_torch_writes_is_left_out(lines: list[str], 
 
 def test_a_number_may_have_another_sign() -> None:
     assert not compared(run("sum -1.5"), run("sum 2.25"), run("sum 0.5")).unchecked
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "different"),
+    [
+        ("torch.float32_matmul_precision", ["highest", "highest"], "medium", True),
+        ("torch.initial_seed", [1, 2], 0, False),  # Another one in each run.
+        ("torch.is_grad_enabled", [True, True], False, False),
+        ("torch._dynamo.config.capture_scalar_outputs", [False, False], True, False),
+    ],
+)
+def test_a_program_that_sets_torch_otherwise(name: str, before: list[object], after: object, different: bool) -> None:
+    runs = [ProgramRun(empty_report()) for _ in range(3)]
+    for run, value in zip(runs, [*before, after], strict=True):
+        run.report.settings = {name: value}
+    found = WholeProgram()
+    _compare(found, *runs)
+    assert (name in found.different) is different
