@@ -30,9 +30,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import run_bench
-from dynalyze.bench.stats import DEFAULT_PAIRS
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.report.measurements import Measurement
 

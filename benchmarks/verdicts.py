@@ -23,7 +23,8 @@ import random
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 
-from dynalyze.bench.stats import CONFIDENCE, DEFAULT_PAIRS, MIN_PAIRS, enough, log_ratio, speedup
+from dynalyze.bench.pair_counts import DEFAULT_PAIRS, MIN_PAIRS
+from dynalyze.bench.stats import CONFIDENCE, enough, log_ratio, speedup
 from dynalyze.report.measurements import Pair
 
 SPREADS = (0.03, 0.08, 0.15)

@@ -179,7 +179,7 @@ def test_a_file_for_an_issue_that_cannot_be_written_is_told_in_the_line(
         raise ZeroDivisionError
 
     monkeypatch.setattr("dynalyze.cli.files.read_report", fail)
-    monkeypatch.setattr("dynalyze.cli.group.tempfile.mkstemp", fail)
+    monkeypatch.setattr("dynalyze.cli.fault.tempfile.mkstemp", fail)
     ended = in_process("report", "saved.json", cwd=here)
     assert is_one_line(ended) and "could not be written" in ended.stderr
 

@@ -17,10 +17,10 @@ from typing import Any
 from dynalyze.bench import schedule
 from dynalyze.bench.configurations import EAGER
 from dynalyze.bench.measure import rebuilt_source
+from dynalyze.bench.pair_counts import SHORT_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.stats import SHORT_PAIRS
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, cast
 
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
-from dynalyze.bench.stats import DEFAULT_PAIRS
+from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.capture.bench.protocol import AS_WRITTEN, CommonSettings, Configuration, Work, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, PHASES, Phase, settings_of
 from dynalyze.capture.shapes import Dim

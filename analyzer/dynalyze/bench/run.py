@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dynalyze.bench import prices, records, schedule
+from dynalyze.bench.pair_counts import MIN_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.settings import Trial, to_try
-from dynalyze.bench.stats import MIN_PAIRS, enough
+from dynalyze.bench.stats import enough
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended

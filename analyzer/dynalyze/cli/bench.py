@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.bench.configurations import configurations, names_default
-from dynalyze.bench.plan import Plan, shaped, works
-from dynalyze.bench.stats import DEFAULT_PAIRS
-from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.options import (
     compile_options,
@@ -25,9 +22,11 @@ from dynalyze.cli.options import (
     target_options,
     vary_inputs_option,
 )
-from dynalyze.launch.shape_options import read_dims, read_shapes
-from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from dynalyze.bench.plan import Plan
+    from dynalyze.launch.spec import TargetSpec
 
 _AS_THEY_ARE = (
     "device", "dtype", "train", "static_cache", "new_tokens", "threads", "seed", "seconds", "timeout", "python",
@@ -61,7 +60,7 @@ _AS_THEY_ARE = (
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
 @seconds_option("--seconds", "Timed seconds of each configuration.", 10.0)
 @count_option(
-    "--pairs", "The most pairs of processes of each configuration; below 5 no difference can be shown.", DEFAULT_PAIRS
+    "--pairs", "The most pairs of processes of each configuration; below 3 no difference can be shown.", DEFAULT_PAIRS
 )
 @count_option("--threads", "Threads of torch on the CPU.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of weights and order.")
@@ -108,6 +107,11 @@ def bench(context: click.Context, /, **options: Any) -> int:
 
 def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -> Plan:
     """What the options ask for; what is run is not in it yet."""
+    from dynalyze.bench.configurations import configurations, names_default
+    from dynalyze.bench.plan import Plan, shaped, works
+    from dynalyze.capture.bench.protocol import Configuration
+    from dynalyze.launch.shape_options import read_dims, read_shapes
+
     default = Configuration("default", **{name: options[name] for name in names_of(CompileArguments)})
     if options["configs"] is not None and options["matrix"]:
         raise UsageError("--configs and --matrix exclude each other")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.capture.notebook import SUFFIX
 from dynalyze.cli.options import (
     artifacts_option,
     brief_option,
@@ -67,6 +66,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
     from dynalyze.bench.measure import add_bench
+    from dynalyze.capture.notebook import SUFFIX
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.launch.observe import observed
@@ -115,8 +115,8 @@ def same_call(context: click.Context, name: str) -> list[str]:
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
+    from dynalyze.bench.pair_counts import SHORT_PAIRS
     from dynalyze.bench.plan import Plan, works
-    from dynalyze.bench.stats import SHORT_PAIRS
     from dynalyze.capture.bench.protocol import Configuration, Work
     from dynalyze.capture.settings import CompileArguments, names_of
 

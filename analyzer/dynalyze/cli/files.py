@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dynalyze.files.read_write import write_whole_file
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> Non
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """As `write_whole_file`; a UsageError where it cannot be written."""
+    from dynalyze.files.read_write import write_whole_file
+
     try:
         write_whole_file(path, text)
     except OSError as error:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from dynalyze.capture.notebook import SUFFIX
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_outputs, print_summary, write_whole
 from dynalyze.cli.options import (
@@ -77,6 +76,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
+    from dynalyze.capture.notebook import SUFFIX
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.words.fixes import patch_head, write_command

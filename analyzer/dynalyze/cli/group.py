@@ -9,8 +9,6 @@ import difflib
 import errno
 import importlib
 import os
-import platform
-import shlex
 import signal
 import sys
 import tempfile
@@ -19,22 +17,41 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
 import dynalyze
-from dynalyze import __version__, privacy
+from dynalyze import __version__
 from dynalyze.cli.files import drop_standard_output, print_summary
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
-from dynalyze.report import printable
-from dynalyze.report.held import CommandLine, ErrorText, Word
-from dynalyze.text.errors import DynalyzeError
+from dynalyze.text.errors import DynalyzeError, first_line
 from dynalyze.text.visible import say
 
-_COMMANDS = (
-    "explain", "bench", "audit", "fix", "verify", "cache", "plan", "upgrade", "sweep", "report", "diff", "doctor",
-    "rules", "mcp",
-)  # fmt: skip
+_SECTIONS = {
+    "Diagnose": {
+        "explain": "Run a model; say what broke and recompiled.",
+        "bench": "Measure what compiling gains.",
+        "audit": "Decide whether a model may ship.",
+        "cache": "Say why a start was cold.",
+    },
+    "Change": {
+        "fix": "Find and verify changes that end breaks.",
+        "verify": "Verify a change of yours, or an agent's.",
+        "plan": "Choose what to compile, and how.",
+        "upgrade": "Compare two versions of torch.",
+    },
+    "Many": {"sweep": "Run many models, and write one index."},
+    "Reports": {
+        "report": "Render a saved report, or torch's own log.",
+        "diff": "Compare two reports.",
+    },
+    "Reference": {
+        "doctor": "Check what this environment can compile.",
+        "rules": "List the findings, or explain one.",
+        "mcp": "Serve a coding agent over MCP.",
+    },
+}
+"""The commands as `--help` lists them. Their modules are not imported for it: that takes longer than Python's start."""
+_COMMANDS = tuple(name for section in _SECTIONS.values() for name in section)
 _RUN_NO_TARGET = ("report", "diff", "rules")
 _COMPLETION = "_DYNALYZE_COMPLETE"  # Click's variable for what a shell completes.
 
@@ -51,6 +68,12 @@ class _LazyGroup(click.Group):
         if name not in _RUN_NO_TARGET and not hasattr(os, "fork"):
             command.callback = _not_on_windows
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), what) for name, what in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -125,8 +148,6 @@ def _result_of(arguments: list[str]) -> int:
 # What people type from the habit of other tools; here each output has an option of its own.
 _ANY_OUTPUT = ("-o", "-O", "--out", "--outfile", "--out-file", "--output", "--output-file", "--output-path", "--save")
 _LOOKS_LIKE_TARGET = (".py", ".json", ".toml", ".log")
-_ISSUES = "https://github.com/dynalyze/dynalyze/issues"
-_LONGEST = 256 * 1024
 
 
 def _usage_message(error: click.ClickException) -> str:
@@ -171,12 +192,14 @@ def _unforeseen_message(error: Exception) -> str:
         return "memory ran out"
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # From pathlib, before Python 3.13.
         return str(error)
-    what = "nested too deeply" if isinstance(error, RecursionError) else _first_line(error)
-    return f"a fault of dynalyze: {what}; {_kept(error)}"
+    what = "nested too deeply" if isinstance(error, RecursionError) else first_line(error)
+    from dynalyze.cli.fault import kept  # Not for every `--help`: it imports all records of a report.
+
+    return f"a fault of dynalyze: {what}; {kept(error)}"
 
 
 def _of_system(error: OSError) -> str:
-    reason = error.strerror or _first_line(error)
+    reason = error.strerror or first_line(error)
     if error.filename is None:
         # What Click prints itself, as a help text.
         if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
@@ -189,29 +212,3 @@ def _of_system(error: OSError) -> str:
     named = [name for name in (error.filename, error.filename2) if name]
     names = [os.fsdecode(name) if isinstance(name, bytes) else str(name) for name in named]
     return f"{' and '.join(names) or '(a file without a name)'}: {reason}"
-
-
-def _first_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-
-
-class _Fault(msgspec.Struct):
-    versions: Word
-    command: CommandLine
-    traceback: ErrorText
-
-
-def _kept(error: Exception) -> str:
-    """Where the details are, without secrets, home folder, user and host."""
-    try:
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        versions = f"dynalyze {dynalyze.__version__}, Python {platform.python_version()}, {platform.platform()}"
-        fault = _Fault(versions, [printable(word) for word in sys.argv[1:]], printable(trace[-_LONGEST:]))
-        fault = privacy.redact(privacy.mask_secrets(fault))
-        descriptor, name = tempfile.mkstemp(prefix="dynalyze-error-", suffix=".txt")
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{fault.versions}\ndynalyze {shlex.join(fault.command)}\n\n{fault.traceback}")
-    except Exception as problem:
-        return f"its details could not be written ({_first_line(problem)}); please report it at {_ISSUES}"
-    return f"please attach {name} to an issue at {_ISSUES}"

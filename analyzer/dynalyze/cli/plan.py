@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.files import read_report
 from dynalyze.cli.options import (
@@ -149,6 +148,7 @@ def _plan(options: dict[str, Any]) -> Plan:
     """What is measured; what is run is not in it yet."""
     from dynalyze.bench.budget import names
     from dynalyze.bench.plan import Plan, works
+    from dynalyze.capture.bench.protocol import Configuration
 
     default = Configuration("default", **{name: options[name] for name in names_of(CompileArguments)})
     sizes = (None if options[name] is None else str(options[name]) for name in ("batch", "sequence"))
@@ -175,6 +175,7 @@ def _versions(wanted: Plan, shapes: Histogram | None) -> dict[str, int]:
         return {}
     from dynalyze.bench.budget import PARTS, ways
     from dynalyze.bench.histogram import versions_of
+    from dynalyze.capture.bench.protocol import AS_WRITTEN
 
     known = wanted.configurations or ways("cuda", wanted.default)
     return versions_of(shapes, [*(each.name for each in known), PARTS, AS_WRITTEN])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.bench.stats import DEFAULT_PAIRS
+from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import (
     compile_options,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--no-bench", is_flag=True, help="Do not measure speed, memory and outputs.")
 @seconds_option("--seconds", "Timed seconds, of all pairs of processes together.", 5.0)
-@count_option("--pairs", "The most pairs of processes; below 5 no difference can be shown.", DEFAULT_PAIRS)
+@count_option("--pairs", "The most pairs of processes; below 3 no difference can be shown.", DEFAULT_PAIRS)
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the page of `dynalyze diff` for the two runs.")
 @click.option(

@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from dynalyze.bench.measure import add_bench
+from dynalyze.bench.pair_counts import SHORT_PAIRS
 from dynalyze.bench.plan import Plan, works
-from dynalyze.bench.stats import SHORT_PAIRS
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.settings import CompileArguments, Placement, settings_of
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.bench import measure, schedule
+from dynalyze.bench.pair_counts import MIN_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.stats import MIN_PAIRS, enough, latency, speedup
+from dynalyze.bench.stats import enough, latency, speedup
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.comparison import upgrades as told
 from dynalyze.comparison.reports import compare

@@ -9,3 +9,9 @@ class DynalyzeError(Exception):
 
 class UsageError(DynalyzeError):
     """A mistake in what the user asked for; the message says what to do."""
+
+
+def first_line(error: BaseException) -> str:
+    """The type of an exception and the first line of its message."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

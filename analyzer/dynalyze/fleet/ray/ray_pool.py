@@ -16,7 +16,7 @@ from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel
 from dynalyze.fleet.ray.ray_session import Session
 from dynalyze.fleet.work import RunSettings, lost_item
 from dynalyze.privacy.redaction import redaction
-from dynalyze.text.errors import UsageError
+from dynalyze.text.errors import UsageError, first_line
 from dynalyze.text.visible import say
 
 _LOOK_SECONDS = 0.2
@@ -139,7 +139,7 @@ class ClusterPool:
             _refuse_broken_node(error)
             submitted.killed += 1
         except errors.RuntimeEnvSetupError as error:
-            raise UsageError(f"a node could not get what this sweep ships: {_first_line(error)}") from error
+            raise UsageError(f"a node could not get what this sweep ships: {first_line(error)}") from error
         else:
             if delivery.unusable:
                 raise UsageError(f"a node of the cluster cannot run the items: {delivery.unusable}")
@@ -182,11 +182,7 @@ def _refuse_broken_node(error: Exception) -> None:
     if isinstance(cause, node.NodeUnusable):
         raise UsageError(f"a node of the cluster cannot run the items: {cause}") from error
     if cause is not None and not isinstance(cause, node.AgentLost):
-        raise UsageError(f"a node of the cluster cannot run the items: {type(cause).__name__}: {_first_line(cause)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UsageError(f"a node of the cluster cannot run the items: {first_line(cause)}")
 
 
 @dataclass(frozen=True)
