@@ -114,9 +114,11 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
 def load(path: Path) -> Any:
     """Read back what `save` wrote; the definitions of the program's own file become those of `__main__`.
 
-    cloudpickle has to be loaded already: the pickled names are looked up in it.
+    The tensors are the pages of the file, copied where they are written to: processes that read the same file share
+    them, and gigabytes of parameters are there at once. cloudpickle has to be loaded already: the pickled names are
+    looked up in it.
     """
-    value, definitions = torch.load(path, weights_only=False)
+    value, definitions = torch.load(path, weights_only=False, mmap=True)
     for name, found in definitions.items():
         sys.modules["__main__"].__dict__.setdefault(name, found)
     return value
