@@ -8,16 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dynalyze
 from dynalyze.bench.configurations import program_config
+from dynalyze.bench.in_turns import measurements as in_turns_here
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
 from dynalyze.bench.prices import name_breaks
 from dynalyze.bench.records import ConfigRun, measurement
 from dynalyze.bench.run import Benchmarks, run_bench
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
-from dynalyze.capture.events import BundleWritten, CompileCall
+from dynalyze.capture.events import BundleWritten, CompileCall, TimedInTurns
 from dynalyze.capture.settings import CompileOptions, ModelBuild, settings_of
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.observe import Observation, Observed, observed
@@ -31,6 +32,8 @@ _PROGRAM_SHARE = 0.75
 
 _LEAST_SECONDS = 30.0
 """With less time than this no benchmark is begun: its processes would hardly have started."""
+
+_Event = TypeVar("_Event", BundleWritten, TimedInTurns)
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,12 @@ def add_bench(
     """
     report = seen.report
     ready, source = planned(seen, target, plan)
+    in_turns = _event(seen, TimedInTurns)
+    if in_turns is not None and not in_turns.problem:
+        report.measurements = in_turns_here(in_turns, source.written or plan.configurations_on("cpu")[0])
+        return None
+    if in_turns is not None:
+        source = replace(source, reason=in_turns.problem)
     if ready is None:
         report.capture.notes.append(f"No speed was measured: {source.reason}.")
         return None
@@ -141,7 +150,7 @@ def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:
 
 def _as_called(plan: Plan, seen: Observed) -> Plan:
     """The plan with training steps in the place of forward passes, where the program went backward."""
-    event = _bundle_event(seen)
+    event = _event(seen, BundleWritten)
     if not plan.as_called or event is None or not event.backwards:
         return plan
     return replace(
@@ -189,7 +198,7 @@ def _add(report: Report, found: Benchmarks) -> None:
 def _source(target: TargetSpec, seen: Observed) -> Source:
     if target.rebuilt:
         return Source(rebuilt_source(target))
-    written = _bundle_event(seen)
+    written = _event(seen, BundleWritten)
     if written is None:
         return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
     if written.error:
@@ -209,7 +218,7 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
 
 def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Source:
     """The source for running the program again, with the calls that it made the first time."""
-    event = _bundle_event(seen)
+    event = _event(seen, BundleWritten)
     if event is not None and not event.calls:
         return Source(None, event.error)
     fields = {
@@ -229,8 +238,8 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
     return Source(fields, notes=notes, written=program_config(event))
 
 
-def _bundle_event(seen: Observed) -> BundleWritten | None:
-    return next((event for _, event in seen.log.all() if isinstance(event, BundleWritten)), None)
+def _event(seen: Observed, kind: type[_Event]) -> _Event | None:
+    return next((event for _, event in seen.log.all() if isinstance(event, kind)), None)
 
 
 def rebuilt_source(target: TargetSpec) -> dict[str, Any]:

@@ -86,6 +86,7 @@ class Session:
         self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
+        self._too_large: Any = None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
         self._refused = False
@@ -130,7 +131,10 @@ class Session:
             self._in_place.emit_seen()
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):
             return ending
-        return self._after_program(ending, names)
+        ending = self._after_program(ending, names)
+        if self._too_large is not None:
+            self._time_in_turns()
+        return ending
 
     def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
         self._inspection.look_again(ended=True)
@@ -182,8 +186,29 @@ class Session:
         if collected is None:
             self.emit(bundle_writing.nothing(self._compiled_recording, self._recorder))
         else:
-            self.emit(bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", "")))
+            most = self._request.get("largest_copy", bundle_writing.BYTE_CAP)
+            written = bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", ""), most)
+            self.emit(written)
+            if written.too_large and self._request.get("seconds_in_turns"):
+                self._too_large = collected.bundle
         return True
+
+    def _time_in_turns(self) -> None:
+        """Time the calls here, where they are too large for another process; nothing of it is recorded."""
+        from dynalyze.capture.bench.in_turns import timed_in_turns
+        from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+        from dynalyze.capture.settings import CompileArguments, settings_of
+
+        if any(self._too_large.written):
+            configuration = Configuration(AS_WRITTEN)
+        else:
+            configuration = Configuration("default", **settings_of(self._options, CompileArguments))
+        with self._listener.paused():
+            found = timed_in_turns(
+                self._too_large, configuration, self._options, self._folder, self._request["seconds_in_turns"],
+                effects=bool(self._request.get("allow_effects")),
+            )  # fmt: skip
+        self.emit(found)
 
     def _run_object(self) -> Ending:
         request = self._request

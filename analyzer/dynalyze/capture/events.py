@@ -463,6 +463,8 @@ class BundleWritten(Event, tag="bundle"):
     nbytes: Whole = 0
     seconds: Length = 0.0
     error: str = ""
+    # The tensors hold more bytes than were to be copied.
+    too_large: bool = False
     calls: Whole = 0
     backwards: Whole = 0
     # Whether the program gave arguments to torch.compile itself: there is a configuration "as written" then.
@@ -479,6 +481,24 @@ class BundleWritten(Event, tag="bundle"):
     sys_path: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     folder: str = ""
+
+
+class TimedInTurns(Event, tag="timed_in_turns"):
+    """The program's calls were timed in its own process, in eager and compiled in turn, or `problem` says why not.
+
+    A turn is the milliseconds of passes of eager, of compiled, and of eager once more. `load` says of the work what a
+    measuring process says of it.
+    """
+
+    load: dict[str, Any] = field(default_factory=dict)
+    eager_calls_ms: list[float] = field(default_factory=list)
+    calls_ms: list[float] = field(default_factory=list)
+    steady_after: Whole | None = None
+    turns: list[tuple[list[float], list[float], list[float]]] = field(default_factory=list)
+    counts: dict[str, Any] = field(default_factory=dict)
+    invalid: str = ""
+    failure: str = ""
+    problem: str = ""
 
 
 class ModelBuilt(Event, tag="model_built"):

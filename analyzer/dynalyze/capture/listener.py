@@ -13,6 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ class Listener:
         self.compile_seconds = 0.0
         self.on_each_compile: Callable[[int], None] | None = None
         self._handled = _Handled()
-        self._listening = False
+        self._listening = self._paused = False
         self._writer = writer
         self._busy = threading.local()
         self._records = TraceRecords(dynamo.interned_files())
@@ -90,7 +91,7 @@ class Listener:
 
     def handle(self, metadata: dict[str, Any], payload: Any) -> None:
         """One record of the trace, called by the compiler."""
-        if getattr(self._busy, "now", False):
+        if self._paused or getattr(self._busy, "now", False):
             return
         self._busy.now = True
         try:
@@ -114,8 +115,21 @@ class Listener:
         if missed:
             self.emit(Lost(message=f"torch counted {'; '.join(missed)}"))
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Record nothing of what happens inside, which is ours and not the program's; nor is it missed afterwards."""
+        self.check()
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            self._handled = _Handled()
+
     def emit(self, event: Event) -> None:
         """Write an event that is not in the trace, under the same protection."""
+        if self._paused:
+            return
         try:
             self._write(event)
         except Exception as error:
@@ -123,6 +137,8 @@ class Listener:
 
     def emit_bytecode(self, compile_id: str, code: types.CodeType) -> None:
         """Write down what Dynamo made of a frame. Called by the compiler: the rules of `handle` hold."""
+        if self._paused:
+            return
         try:
             name = self._writer.write_text(as_python(code))
             self._writer.write(GraphSeen(id=compile_id, epoch=self.epoch, stage="transformed", text=name))

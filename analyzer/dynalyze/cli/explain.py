@@ -29,6 +29,9 @@ _OUTPUTS = ("json_file", "html_file", "fail_on", "brief")
 _TIMED_SHARE = 1 / 15
 """Of the budget: what is timed, in all pairs together. The rest goes into getting processes ready."""
 
+_LARGEST_COPY = 4 << 30
+"""Bytes of tensors that are written for other processes, unasked; a larger model is timed where it is."""
+
 
 @click.command()
 @target_options
@@ -75,7 +78,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     outputs = Outputs(options, target.stem, target.path)
     observation = observation_of(
         context, target, stop_after=options["stop_after"], provenance=options["provenance"],
-        bundle=not options["no_bench"],
+        bundle=not options["no_bench"], largest_copy=_LARGEST_COPY, seconds_in_turns=options["bench_seconds"],
     )  # fmt: skip
     with Interrupts(), observed(observation, outputs.keep()) as seen:
         if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.

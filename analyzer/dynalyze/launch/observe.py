@@ -42,7 +42,9 @@ class Observation:
     """What to run and under which limits; times in seconds.
 
     `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
-    which they are. Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
+    which they are. Calls with more than `largest_copy` bytes of tensors are not written: they are timed where they were
+    made, for `seconds_in_turns`, unless that is 0.
+    Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
     where it is None. `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
@@ -60,6 +62,8 @@ class Observation:
     command: tuple[str, ...] = ()
     provenance: bool = False
     bundle: bool = False
+    largest_copy: int = 16 << 30
+    seconds_in_turns: float = 0.0
     written: bool = True
     in_place: bool = True
     switches: Mapping[str, str] = field(default_factory=dict)
@@ -188,6 +192,8 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "refuses": observation.isolation == "refuse",
         "allow_effects": observation.allow_effects,
         "bundle": observation.bundle,
+        "largest_copy": observation.largest_copy,
+        "seconds_in_turns": observation.seconds_in_turns,
         "in_place": observation.in_place,
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
     }

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +90,13 @@ def write_examples(
         return BundleWritten(error=f"an input cannot be copied: {error}")
 
 
-def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWritten:
-    """Write the bundle and return the event of it; its `error` says why there is none.
+def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = BYTE_CAP) -> BundleWritten:
+    """Write the bundle, of `most` bytes of tensors, and return the event of it; its `error` says why there is none.
 
     Without the folder of `cloudpickle` (None) nothing is written: the event holds which calls there were.
     """
     began = time.perf_counter()
-    bundle = collected.bundle
+    bundle = replace(collected.bundle, written=list(collected.bundle.written))
     event = BundleWritten(
         calls=len(bundle.calls), names=bundle.names, backwards=sum(call.backward for call in bundle.calls),
         written=any(each is not None for each in bundle.written),
@@ -111,7 +111,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWri
     try:
         package = pickling.load_cloudpickle(cloudpickle)
         lost = _pickle_arguments(bundle, package)
-        pickling.save(bundle, path, package, min(BYTE_CAP, shutil.disk_usage(path.parent).free // 2))
+        pickling.save(bundle, path, package, min(most, shutil.disk_usage(path.parent).free // 2, _room_on_device()))
         event.file, event.digest, event.nbytes = BUNDLE_FILE, digest_of(path), path.stat().st_size
         event.cannot_write = lost
         event.notes = [*([_PARAMETERS_NOTE] if event.backwards else []), *([lost] if lost else [])]
@@ -119,8 +119,16 @@ def write(collected: Collected, run: Path, cloudpickle: str | None) -> BundleWri
         with contextlib.suppress(OSError):
             path.unlink()
         event.error = str(error) if isinstance(error, pickling.CannotPickle) else f"{type(error).__name__}: {error}"
+        event.too_large = isinstance(error, pickling.OverBudget)
     event.seconds = time.perf_counter() - began
     return event
+
+
+def _room_on_device() -> int:
+    """How many bytes two processes can have on the GPU, each with as much again to work with; no limit without one."""
+    if not torch.cuda.is_initialized():
+        return BYTE_CAP
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory) // 4
 
 
 def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> BundleWritten:

@@ -46,18 +46,20 @@ def load(request: WorkerRequest) -> tuple[Workload, dict[str, Any]]:
         from dynalyze.capture.bench.call_workload import TrainWorkload
 
         workload = TrainWorkload(workload)
-    load_seconds = time.perf_counter() - started
+    seconds = {"import_seconds": import_seconds, "load_seconds": time.perf_counter() - started}
+    return workload, {**seconds, "made": made, **facts_of(workload)}
+
+
+def facts_of(workload: Workload) -> dict[str, Any]:
+    """What the records of a measurement say of a workload."""
     import torch
 
     model = workload.model
-    return workload, {
-        "import_seconds": import_seconds,
-        "load_seconds": load_seconds,
+    return {
         "calls": len(workload.steps(model)),
         **{name: getattr(workload, name) for name in ("items", "tokens", "batch", "sequence", "phase", "notes")},
         "threads": torch.get_num_threads(),
         "name": type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__),
-        "made": made,
         "environment": vars(torch_facts(torch)),
         **_placement(workload),
     }

@@ -19,10 +19,11 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
 class StateSnapshot:
     """A snapshot of a model or a function and of the random generators, to begin each run alike.
 
-    Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept.
+    Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept. Without
+    `parameters` their values are left out, where nothing changes them and two copies are too much.
     """
 
-    def __init__(self, model: Callable[..., Any], seed: int) -> None:
+    def __init__(self, model: Callable[..., Any], seed: int, *, parameters: bool = True) -> None:
         self._before = RandomState.now()
         self._model = model
         parts = model.modules() if isinstance(model, torch.nn.Module) else ()
@@ -31,8 +32,13 @@ class StateSnapshot:
             for part in parts
         ]
         self._buffers = [(part._buffers, dict(part._buffers)) for part, _, _ in self._attributes if part._buffers]
-        self._tensors = {id(t): (t, t.detach().to("cpu", copy=True)) for _, t in held_tensors(model)}
-        self._gradients = [(t, t.grad) for t, _ in self._tensors.values() if t.is_leaf]
+        held = {id(t): t for _, t in held_tensors(model)}
+        self._tensors = {
+            identity: (t, t.detach().to("cpu", copy=True))
+            for identity, t in held.items()
+            if parameters or not isinstance(t, torch.nn.Parameter)
+        }
+        self._gradients = [(t, t.grad) for t in held.values() if t.is_leaf]
         self.put_back_elsewhere: set[int] = set()
         """Tensors, by id, that somebody else compares and puts back."""
         set_seed(seed)

@@ -1,0 +1,32 @@
+"""From what a program's own process timed, in turns, to the records of the report: for models too large to copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dynalyze.bench.configurations import EAGER
+from dynalyze.bench.records import ConfigRun, measurement
+from dynalyze.bench.schedule import FirstCalls
+from dynalyze.capture.bench.protocol import Configuration, Work
+from dynalyze.capture.events import TimedInTurns
+from dynalyze.report.measurements import Measurement, Pair
+
+SHARED = (
+    "The model is too large for a copy in each of two processes: eager and compiled took turns in the program's own "
+    "process, on the same parameters. What two processes differ by is not in the interval."
+)
+
+
+def measurements(event: TimedInTurns, configuration: Configuration) -> list[Measurement]:
+    """Eager, and the configuration against it; each turn stands for a pair of processes."""
+    work = Work(event.load.get("phase") or "forward")
+    eager, row = ConfigRun(replace(EAGER, autocast=configuration.autocast), work), ConfigRun(configuration, work)
+    eager.first = FirstCalls(event.load, {"calls_ms": event.eager_calls_ms}, {})
+    row.first = FirstCalls(event.load, {"counts": event.counts}, {"invalid": event.invalid})
+    row.warm = {"calls_ms": event.calls_ms}
+    for first, compiled, second in event.turns:
+        row.pairs.append(Pair(first, compiled))
+        eager.pairs.append(Pair(first, second))
+        eager.eager_samples += first + second
+    row.notes.append(SHARED)
+    return [measurement(each, eager) for each in (eager, row)]

@@ -1,0 +1,175 @@
+"""Times eager and compiled in the process that made the calls, on the same parameters: for a model too large to copy.
+
+The two take turns, as processes do elsewhere (bench/schedule.py); eager is timed twice in a turn, for the control. What
+was compiled by the program is used as it is. What two processes differ by, as where their memory lies, is not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dynalyze.capture import side_effects
+from dynalyze.capture.bench.bundle import Bundle, RecordedWorkload
+from dynalyze.capture.bench.configure import target_of
+from dynalyze.capture.bench.failures import kind_of, one_line
+from dynalyze.capture.bench.load import facts_of
+from dynalyze.capture.bench.protocol import Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.state_snapshot import StateSnapshot
+from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
+from dynalyze.capture.bench.validity import Evidence, codes_run, reason_against
+from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.events import TimedInTurns
+from dynalyze.capture.settings import Phase, Placement
+from dynalyze.capture.torch_private import runtime
+
+_FEWEST, _MOST = 3, 10
+"""Turns."""
+_LONGEST_BLOCK = 0.5
+"""Seconds of timed calls of each arm in a turn, where a call is shorter."""
+_WARMING = 0.4
+"""Of the time: until the compiled calls are steady."""
+
+
+def timed_in_turns(
+    bundle: Bundle, configuration: Configuration, placement: Placement, run: Path, seconds: float, *, effects: bool
+) -> TimedInTurns:
+    """Time the calls of a bundle for about `seconds`. Unless `effects` are allowed, one that does something to the
+    outside ends it. What a call leaves in buffers, gradients and random generators is put back.
+    """
+    found = TimedInTurns()
+    doing: Failure = "eager"
+    refused = contextlib.nullcontext() if effects else side_effects.refused([run])
+    try:
+        with _put_back(bundle.targets), refused:
+            turns = _Turns(bundle, configuration, placement, seconds)
+            found.load = facts_of(turns.workload)
+            found.eager_calls_ms = turns.warm_eager()
+            doing = "compile"
+            found.calls_ms, found.steady_after = turns.warm_compiled()
+            found.turns = turns.take()
+            found.counts, found.invalid = turns.check()
+    except OutOfTime as error:
+        found.problem = str(error)
+    except side_effects.Refused as error:
+        found.failure, found.problem = "effects", f"its calls are not made again: {error.effect}"
+    except (Exception, SystemExit) as error:
+        found.failure, found.problem = kind_of(error, doing), one_line(error)
+    return found
+
+
+class OutOfTime(Exception):
+    """Three turns do not fit the time; the text says what they take."""
+
+
+@dataclass
+class _Arm:
+    steps: list[Step]
+    recent_ms: Sequence[float] = ()
+
+
+class _Turns:
+    """Eager and compiled over one workload, for some seconds from now."""
+
+    def __init__(self, bundle: Bundle, configuration: Configuration, placement: Placement, seconds: float) -> None:
+        self._seconds, self._ends = seconds, time.perf_counter() + seconds
+        phase: Phase = "train" if any(call.backward for call in bundle.calls) else "forward"
+        request = WorkerRequest(
+            source={"kind": "bundle"}, configuration=configuration, phase=phase, device=placement.device,
+            dtype=placement.dtype, train=placement.train,
+        )  # fmt: skip
+        self.workload: Workload = RecordedWorkload(bundle, request)
+        if phase == "train":
+            from dynalyze.capture.bench.call_workload import TrainWorkload
+
+            self.workload = TrainWorkload(self.workload)
+        self._configuration = configuration
+        self._device = str(facts_of(self.workload)["device"])
+        self._timer: Timer = timer_for(self._device)
+        self._eager = _Arm(self.workload.steps(self.workload.model))
+        self._compiled = _Arm(self.workload.steps(target_of(self.workload, configuration, self._device)))
+        self._before = 0
+
+    def warm_eager(self) -> list[float]:
+        """Milliseconds of the first passes in eager."""
+        with torch.compiler.set_stance("force_eager"):
+            self._eager.recent_ms = self._timer.passes(self._eager.steps, 2, flush=False)
+        return list(self._eager.recent_ms)
+
+    def warm_compiled(self) -> tuple[list[float], int | None]:
+        """Milliseconds of the compiled passes until they are steady, and how many came before that."""
+        limit = _WARMING * (self._ends - time.perf_counter())
+        steps = self._compiled.steps
+        warmed = warm(lambda: self._timer.passes(steps, 1, flush=False)[0], _compiles, limit, 1000)
+        self._compiled.recent_ms = warmed.calls_ms[-5:]
+        self._before = _compiles()
+        return warmed.calls_ms, warmed.steady_after
+
+    def take(self) -> list[tuple[list[float], list[float], list[float]]]:
+        """The turns: milliseconds of the passes of eager, of compiled, and of eager once more.
+
+        Raises:
+            OutOfTime: there is no time for three.
+        """
+        eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
+        left = self._ends - time.perf_counter()
+        if (needed := _FEWEST * (2 * eager + compiled)) > left:
+            raise OutOfTime(
+                f"{_FEWEST} turns of eager, compiled and eager take {needed:.0f} s, with {max(0, left):.0f} s left; "
+                f"--bench-seconds {(self._seconds + needed) * 1.5:.0f} gives them the time"
+            )
+        each = min(_LONGEST_BLOCK, left / (3 * _MOST) / 1.5)
+        turns: list[tuple[list[float], list[float], list[float]]] = []
+        longest = 0.0
+        while len(turns) < _FEWEST or (len(turns) < _MOST and time.perf_counter() + longest < self._ends):
+            began = time.perf_counter()
+            arms = [self._eager, self._compiled, self._eager]
+            taken: dict[int, list[float]] = {}
+            for place in random.Random(len(turns)).sample(range(3), 3):
+                taken[place] = self._block(arms[place], each)
+            turns.append((taken[0], taken[1], taken[2]))
+            longest = max(longest, time.perf_counter() - began)
+        return turns
+
+    def _block(self, arm: _Arm, seconds: float) -> list[float]:
+        with torch.compiler.set_stance("force_eager") if arm is self._eager else contextlib.nullcontext():
+            return block(self._timer, arm.steps, seconds=seconds, lead=lead_in(arm.recent_ms))
+
+    def check(self) -> tuple[dict[str, Any], str]:
+        """The counts of one more pass, and why what was timed is not what was asked for; "" where it is."""
+        again = _compiles() - self._before
+        codes: set[int] = set()
+        in_eager = 0
+        with runtime.counted_replays() as replays:
+            for step in self._compiled.steps:
+                step.prepare()
+                seen = codes_run(step.run, runtime.calls_a_graph)
+                codes |= seen.keys()
+                in_eager += not seen
+        counts = {"compiled_frames": len(codes), "recompiles_while_timing": again}
+        evidence = Evidence(len(self._compiled.steps), in_eager, replays[0])
+        return counts, reason_against(self._configuration, counts, evidence, self._device)
+
+
+def _compiles() -> int:
+    return int(runtime.counters("frames").get("total", 0))
+
+
+@contextlib.contextmanager
+def _put_back(targets: Sequence[Callable[..., Any]]) -> Iterator[None]:
+    """The program may still save its model when it ends: buffers, gradients, modes and random generators stay as they
+    were.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+        for target in targets:
+            stack.callback(StateSnapshot(target, 0, parameters=False).leave)
+        yield
