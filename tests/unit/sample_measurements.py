@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from dynalyze.report import Location
 from dynalyze.report.measurements import (
     Accuracy,
@@ -20,7 +18,6 @@ from dynalyze.report.measurements import (
     Counts,
     GuardGroup,
     GuardPrice,
-    GuardRemedy,
     Interval,
     KeptLine,
     KeptTensor,
@@ -156,23 +153,7 @@ def prices(first: Broken, second: Broken) -> Prices:
             SettingPrice(SCALARS, 1, [], Interval(2.0, 1.9, 2.1), 3.1, Interval(1.1, 1.0, 1.2), 3),
             SettingPrice(PRINTS, 2, [second[0]], problem="the graph still breaks here with it"),
         ],
-        remedies=[
-            remedy("recursive dict tags", 0.0, safe=True),
-            remedy("skip_guard_on_globals_unsafe", 0.16, dropped=11),
-            remedy("keep_tensor_guards_unsafe", 0.18, dropped=2020),
-            GuardRemedy("skip_all_guards_unsafe", "s", False, "everything", "r", problem="not tried: no time was left"),
-        ],
     )
-
-
-def remedy(name: str, gain: float, *, safe: bool = False, **changes: Any) -> GuardRemedy:
-    """Tried on a call of 3.1 ms."""
-    before, after = Interval(3.1, 3.09, 3.11), Interval(3.1 - gain, 3.09 - gain, 3.11 - gain)
-    found = GuardRemedy(
-        name, f"options={{'guard_filter_fn': torch.compiler.{name}}}", safe, "something", "it goes unnoticed", before,
-        after, Interval(gain, gain - 0.01, gain + 0.01), "equal", 2029,
-    )  # fmt: skip
-    return replace(found, **changes)
 
 
 def measurements() -> list[Measurement]:
@@ -277,7 +258,6 @@ def _hostile_prices(text: str) -> Prices:
     found.guards = [GuardPrice(text, place, 5.0, 3, [GuardGroup(text, 2, 0.5, 2.5, advice=text)])]
     found.runs = {text: 1.0}
     found.settings = [SettingPrice(text, 1, [place], problem=text)]
-    found.remedies = [remedy(text, 0.5), GuardRemedy(text, text, False, text, text, problem=text)]
     return found
 
 

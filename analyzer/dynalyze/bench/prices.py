@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dynalyze.bench.schedule import PAIR_WARMING, Arm, FirstCalls, limits, step_memory_of
 from dynalyze.bench.step_memory import memory_of
-from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
+from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.events import CompileStarted
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
@@ -27,7 +25,6 @@ from dynalyze.report.measurements import (
     CallPart,
     GuardGroup,
     GuardPrice,
-    GuardRemedy,
     Interval,
     PartKind,
     Prices,
@@ -43,15 +40,12 @@ _Z = 1.96
 _KINDS: dict[str, PartKind] = {"gap": "break"}
 
 _NOTABLE_MS, _NOTABLE_SHARE = 0.02, 0.05
-"""Remedies are tried where guards take this much of a call, and this share: below it a trial, which compiles all once
-more, cannot tell a gain from noise, and nobody gives up a check for less."""
-_TRIALS_SHARE = 0.15
-"""Of a budget: how long trials may take in all."""
+"""Something is said of guards where they take this much of a call, and this share: nobody changes code for less."""
 _LARGE_GROUP, _MANY_SOURCES = 0.1, 10
 _ADVICE = {
-    "values": "untried: read what forward needs of these once, in __init__, into a tuple of plain numbers and strings: "
+    "values": "read what forward needs of these once, in __init__, into a tuple of plain numbers and strings: "
     "few guards look at that (at a frozen dataclass, or a tuple of objects, as many as before)",
-    "tensors": "untried: keep these tensors as one, stacked: few guards look at that (at parameters and buffers as "
+    "tensors": "keep these tensors as one, stacked: few guards look at that (at parameters and buffers as "
     "many as before)",
 }
 """By what a group of guards holds. Each was measured on torch 2.13, as docs/prices.md says."""
@@ -94,9 +88,6 @@ def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None, eag
         found = Record(run, folder).prices(answer)
         if guards_are_dear(found):
             advise(found, Places(folder))
-            left = math.inf if budget is None else budget * _TRIALS_SHARE
-            trials = Trials(worker, {"timed": seconds / 2, **warming}, left, sum(warmed["calls_ms"]) / 1e3)
-            found.remedies = trials.take(int(answer["calls"]))
         return Priced(found, memory, first)
 
 
@@ -113,62 +104,6 @@ def advise(prices: Prices, places: Places) -> None:
         for group in each.groups if own else ():
             if group.share >= _LARGE_GROUP and group.sources >= _MANY_SOURCES:
                 group.advice = _ADVICE.get(group.holds, "")
-
-
-@dataclass
-class Trials:
-    """Remedies for guards, tried one after the other for `left` seconds in all; the next one may take as long as the
-    last one, `longest` seconds at first.
-    """
-
-    worker: Worker
-    limits: dict[str, float]
-    left: float
-    longest: float
-
-    def take(self, calls: int) -> list[GuardRemedy]:
-        """Those that change something; what was not tried says why."""
-        found, problem = [], ""
-        try:
-            offered = self.worker.ask("remedies")["remedies"]
-        except (WorkerFailed, Stopped):
-            return []
-        for each in offered:
-            remedy = GuardRemedy(each["name"], each["setting"], each["safe"], each["skips"], each["risk"])
-            if not problem and self.longest > self.left:
-                problem = "not tried: there was no time left for it"
-            if problem:
-                remedy.problem = problem
-                found.append(remedy)
-                continue
-            try:
-                pointless = self._try(remedy, calls)
-            except (WorkerFailed, Stopped) as stop:  # What was measured until then stays.
-                remedy.problem = stop.message if isinstance(stop, WorkerFailed) else "not tried to its end"
-                problem, pointless = "not tried: the process had ended", False
-            if not pointless:
-                found.append(remedy)
-        return found
-
-    def _try(self, remedy: GuardRemedy, calls: int) -> bool:
-        """Fill in what came of it; returns whether the setting changes nothing here."""
-        began = time.monotonic()
-        answer = self.worker.ask("remedy", name=remedy.name, **self.limits)
-        self.longest = time.monotonic() - began
-        self.left -= self.longest
-        fill(remedy, answer, calls)
-        return bool(answer["pointless"])
-
-
-def fill(remedy: GuardRemedy, answer: dict[str, Any], calls: int) -> None:
-    """Put what the measuring process found into the record."""
-    for name in ("outputs", "guards", "dropped", "added_versions", "added_breaks", "problem"):
-        setattr(remedy, name, answer[name])
-    both = [(one / calls, two / calls) for one, two in zip(answer["plain_ms"], answer["remedy_ms"], strict=True)]
-    if remedy.problem or not both:
-        return
-    remedy.before_ms, remedy.after_ms = (_interval([turn[side] for turn in both]) for side in (0, 1))
-    remedy.gain_ms = _interval([one - two for one, two in both], least=-math.inf)
 
 
 class Record:

@@ -51,7 +51,7 @@ def add(summary: Summary, measurements: Sequence[Measurement], accuracy: Sequenc
                 if item.status == "valid" and item.speedup and item.speedup.verdict == "no difference shown"
             ]
         remarks += [f"{item.configuration}: {told}" for item in items if (told := words.step_memory(item))]
-        for remark in [*remarks, *words.remedies(items), *words.notes(items)]:
+        for remark in [*remarks, *words.notes(items)]:
             summary.indented(remark, "dim")
         summary.line()
     if groups and summary.width >= _NARROWEST:

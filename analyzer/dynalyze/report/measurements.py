@@ -178,10 +178,6 @@ class SettingPrice(msgspec.Struct):
     problem: Message = ""
 
 
-_LEAST_GAIN = 0.02
-"""Of a call: two compiled versions of one and the same program were seen to differ by 1 %."""
-
-
 class GuardGroup(msgspec.Struct):
     """Guards on one source and on all that is reached by it; `share` of what all guards of the version take.
 
@@ -207,47 +203,14 @@ class GuardPrice(msgspec.Struct):
     groups: list[GuardGroup] = []
 
 
-class GuardRemedy(msgspec.Struct):
-    """A setting that makes guards cheaper, tried: the program was compiled with it, beside what it is compared with.
-
-    `setting` is code to paste, or an argument of torch.compile. `skips` says which guards are no longer checked, or how
-    they are; `risk` what goes wrong where one that is not `safe` is trusted, else what it costs. `before_ms`,
-    `after_ms` and what lies between, `gain_ms`, are of calls that took turns. Where a filter tells, `dropped` of
-    `guards` are no longer made. `problem` says why there are no times, or why they do not count.
-    """
-
-    name: Word
-    setting: Word
-    safe: bool
-    skips: Message
-    risk: Message
-    before_ms: Interval | None = None
-    after_ms: Interval | None = None
-    gain_ms: Interval | None = None
-    outputs: Literal["equal", "different", "not comparable"] | None = None
-    guards: int | None = None
-    dropped: int | None = None
-    added_versions: int = 0
-    added_breaks: int = 0
-    problem: Message = ""
-
-    @property
-    def gains(self) -> bool:
-        """Whether it clearly makes a call faster, and its outputs are those without it."""
-        if self.gain_ms is None or self.before_ms is None or self.problem or self.outputs != "equal":
-            return False
-        return self.gain_ms.low > 0 and self.gain_ms.value >= _LEAST_GAIN * self.before_ms.value
-
-
 class Prices(msgspec.Struct):
     """Where the time of a compiled call goes, measured with the model warm in a process of its own.
 
     Nothing here is estimated: where the parts do not add up to the call, `problem` says so and there are none.
 
     `call_ms` is of calls without anything in between, `passes` how many were timed. `runs` are the compiled graphs that
-    run in a call, by compile id. `settings` were tried as the counterfactual, `remedies` where guards take a notable
-    share of a call. `waited` is the share of the time in which the calls had no core to run on, for what else the
-    machine did.
+    run in a call, by compile id. `settings` were tried as the counterfactual. `waited` is the share of the time in
+    which the calls had no core to run on, for what else the machine did.
     """
 
     call_ms: Interval | None = None
@@ -258,7 +221,6 @@ class Prices(msgspec.Struct):
     runs: dict[Word, float] = {}
     problem: Message = ""
     settings: list[SettingPrice] = []
-    remedies: list[GuardRemedy] = []
     waited: float | None = None
 
 

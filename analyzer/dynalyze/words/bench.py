@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
-    GuardRemedy,
     Interval,
     Measurement,
     Memory,
@@ -145,35 +144,6 @@ def notes(items: Sequence[Measurement]) -> list[str]:
             found.setdefault(note, []).append(item.configuration)
     shared = len(items)
     return [note if len(whose) == shared > 1 else f"{', '.join(whose)}: {note}" for note, whose in found.items()]
-
-
-def remedies(items: Sequence[Measurement]) -> list[str]:
-    """What was measured to make guards cheaper, the greatest gain first; where nothing does, that nothing does."""
-    found = []
-    for prices in [item.prices for item in items if item.prices is not None and item.prices.remedies]:
-        gaining = sorted((each for each in prices.remedies if each.gains), key=lambda each: -gain(each))
-        found += [f"{remedy_name(each)}: {gain_words(each)} less a call, tried" for each in gaining]
-        if not gaining:
-            found.append("No setting that was tried makes guards clearly cheaper.")
-    return found
-
-
-def remedy_name(remedy: GuardRemedy) -> str:
-    """Its name, and whether it is safe."""
-    return f"{remedy.name} ({'safe' if remedy.safe else 'unsafe'})"
-
-
-def gain(remedy: GuardRemedy) -> float:
-    """Milliseconds of a call, 0 where they are not known."""
-    return remedy.gain_ms.value if remedy.gain_ms is not None else 0.0
-
-
-def gain_words(remedy: GuardRemedy) -> str:
-    """What a call gains by it, with its interval."""
-    found = remedy.gain_ms
-    if found is None or not remedy.gains:
-        return "outputs not comparable" if remedy.outputs == "not comparable" else "none shown"
-    return f"{milliseconds(found.value)} ({milliseconds(found.low)} to {milliseconds(found.high)})"
 
 
 def accuracy_of(item: Measurement, accuracy: Iterable[Accuracy]) -> Accuracy | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.bench.prices import Record, Trials, advise, guards_are_dear, name_breaks
-from dynalyze.bench.workers import WorkerFailed
+from dynalyze.bench.prices import Record, advise, guards_are_dear, name_breaks
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Location
-from dynalyze.report.measurements import CallPart, GuardGroup, GuardPrice, GuardRemedy, Interval, Prices
+from dynalyze.report.measurements import CallPart, GuardGroup, GuardPrice, Interval, Prices
 from records import MODEL, PRINT, TORCH, broke, end, frame, run_of, start
-from sample_measurements import measured, prices, remedy, speedup
+from sample_measurements import measured, prices, speedup
 from sample_reports import rich_report
 
 BROKEN = frame(14)
@@ -132,65 +131,8 @@ def test_guards_are_those_of_a_real_call_and_groups_have_their_share() -> None:
     assert (found.groups[0].source, found.groups[0].us) == ("self.configs", pytest.approx(160.0))
 
 
-class Worker:
-    """Answers as a measuring process does; the trial named in `dies_at` ends it."""
-
-    def __init__(self, dies_at: str = "") -> None:
-        self.asked: list[str] = []
-        self._dies_at = dies_at
-
-    def ask(self, do: str, **details: Any) -> dict[str, Any]:
-        if do == "remedies":
-            known = {"setting": "s", "safe": True, "skips": "k", "risk": "r"}
-            return {"remedies": [{"name": name, **known} for name in ("first", "pointless", "last")]}
-        name = details["name"]
-        self.asked.append(name)
-        if name == self._dies_at:
-            raise WorkerFailed("died", "the process was killed")
-        return {**TRIED, "pointless": name == "pointless"}
-
-
-TRIED: dict[str, Any] = {
-    "plain_ms": [4.0, 4.2] * 5, "remedy_ms": [3.0, 3.2] * 5, "outputs": "equal", "guards": 40, "dropped": 30,
-    "added_versions": 1, "added_breaks": 0, "problem": "", "pointless": False,
-}  # fmt: skip
-
-
-def tried(worker: Worker, left: float = 100.0) -> list[GuardRemedy]:
-    return Trials(cast(Any, worker), {"timed": 1.0}, left, longest=1.0).take(calls=2)
-
-
-def test_a_remedy_gains_what_lies_between_its_calls_and_those_without_it() -> None:
-    first, last = tried(Worker())
-    assert (first.name, last.name) == ("first", "last"), "one that changes nothing is left out"
-    assert first.before_ms is not None and first.after_ms is not None and first.gain_ms is not None
-    assert (first.before_ms.value, first.after_ms.value) == (pytest.approx(2.05), pytest.approx(1.55))
-    assert (first.gain_ms.low, first.gain_ms.high) == (pytest.approx(0.5), pytest.approx(0.5)), "pair by pair"
-    assert (first.dropped, first.guards, first.added_versions, first.gains) == (30, 40, 1, True)
-
-
-def test_trials_end_with_their_time_and_with_their_process() -> None:
-    late, dead = Worker(), Worker(dies_at="first")
-    assert [each.problem for each in tried(late, left=0.5)] == ["not tried: there was no time left for it"] * 3
-    assert late.asked == []
-    assert [each.problem for each in tried(dead)] == [
-        "the process was killed",
-        *["not tried: the process had ended"] * 2,
-    ]
-    assert dead.asked == ["first"]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"outputs": "not comparable"}, {"outputs": "different"}, {"problem": "it compiled again"},
-                {"gain_ms": Interval(0.5, -0.1, 1.1)}, {"gain_ms": Interval(0.02, 0.01, 0.03)}, {"gain_ms": None}],
-)  # fmt: skip
-def test_a_gain_is_clear_or_none(changes: dict[str, Any]) -> None:
-    sure = remedy("any", 0.5)
-    assert sure.gains and not replace(sure, **changes).gains
-
-
 @pytest.mark.parametrize(("guards", "call", "dear"), [(0.2, 3.0, True), (0.2, 5.0, False), (0.015, 0.03, False)])
-def test_remedies_are_tried_where_guards_take_a_notable_share(guards: float, call: float, dear: bool) -> None:
+def test_guards_are_dear_where_they_take_a_notable_share(guards: float, call: float, dear: bool) -> None:
     found = Prices(Interval(call, call, call), parts=[CallPart("guards", guards)])
     assert guards_are_dear(found) is dear
 
@@ -201,7 +143,6 @@ def test_a_change_of_the_source_fits_what_a_group_holds() -> None:
     library = GuardPrice("1/0", Location(f"{TORCH}/nn/modules/linear.py", 3), 10.0, 80, [replace(groups[0])])
     advise(Prices(guards=[GuardPrice("0/0", Location(MODEL, 3), 10.0, 80, groups), library]), Places(TORCH))
     assert "plain numbers" in groups[0].advice and "stacked" in groups[1].advice
-    assert all(each.advice.startswith("untried: ") for each in groups[:2])
     assert [each.advice for each in [*groups[2:], *library.groups]] == ["", "", ""]
 
 

@@ -35,8 +35,6 @@ what the answer holds beside `ok`:
               capture/fixing/regions.py `Found`
     parts     what can be compiled in parts, from the structure of the modules alone. parts: {name: {regions, lines}},
               names "regional" and "layers"
-    remedies  after prices: what may make guards cheaper. remedies (each as capture/bench/guard_remedies.py `Remedy`)
-    remedy    {name, timed, and those of warm}: one of these is tried. The fields of `Trial`, same file
     step_memory  what each training step keeps for its backward, and its peak. steps: those of
               capture/bench/step_memory.py `MeasuredStep`
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what

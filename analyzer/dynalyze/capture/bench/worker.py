@@ -108,15 +108,13 @@ class Session:
         self._steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
-        self._offered: dict[str, Any] = {}
-        self._trials: Any = None
         self._prover: Any = None
         self._bisector: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
-            "bisect": self._bisect, "record": self._record, "prices": self._prices, "remedies": self._remedies,
-            "remedy": self._remedy, "step_memory": self._step_memory,
+            "bisect": self._bisect, "record": self._record, "prices": self._prices,
+            "step_memory": self._step_memory,
             "baseline": self._baseline, "values": self._values, "prove": self._prove,
             "regions": self._regions, "parts": self._parts,
         }  # fmt: skip
@@ -318,17 +316,6 @@ class Session:
         from dynalyze.capture.fixing.regions import parts_to_compile
 
         return {"parts": parts_to_compile(self._workload().model)}
-
-    def _remedies(self, _: Command) -> Answer:
-        from dynalyze.capture.bench.guard_remedies import Trials, offered
-
-        self._offered = {each.name: each for each in offered(self._configuration.mode)}
-        self._trials = Trials(self._steps, self._new_steps, self._compiles, self._timer, self._workload().model)
-        return {"remedies": [asdict(each) for each in self._offered.values()]}
-
-    def _remedy(self, command: Command) -> Answer:
-        remedy = self._offered[command["name"]]
-        return asdict(self._trials.take(remedy, command["timed"], command["seconds"], command["most"]))
 
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""

@@ -6,10 +6,9 @@ from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots.prices import price_plot
 from dynalyze.report import LATER_CALLS, Report, seconds_later
-from dynalyze.report.measurements import BreakPrice, GuardPrice, GuardRemedy, Prices, SettingPrice
+from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices, SettingPrice
 from dynalyze.text.amounts import count_of, duration, milliseconds, percent
 from dynalyze.text.visible import clipped
-from dynalyze.words.bench import gain_words
 from dynalyze.words.report import line_words, setting_name
 
 _MOST_ROWS = 50
@@ -24,7 +23,7 @@ class PricesView:
         chosen = next((each for each in measured if each.prices and each.prices.parts), None)
         self.problem = next((each.prices.problem for each in measured if each.prices and each.prices.problem), "")
         self.plot, self.lead, self.tables, self.breaks = None, "", list[Table](), False
-        self.remedies, self.advice = list[tuple[str, str, str]](), list[tuple[str, str]]()
+        self.advice = list[tuple[str, str]]()
         if chosen is None or chosen.prices is None or chosen.prices.call_ms is None:
             self.shown = bool(self.problem)
             return
@@ -35,10 +34,8 @@ class PricesView:
         spent = {each.id: each.compile_seconds for each in report.graph_breaks}
         tables = (
             _breaks(found.breaks), _later(found.breaks, spent), _settings(found.settings), _guards(found.guards),
-            _remedies(found.remedies),
         )  # fmt: skip
         self.tables = [each for each in tables if each.rows]
-        self.remedies = [(each.setting, "Safe" if each.safe else "Unsafe", _doing(each)) for each in found.remedies]
         advised = (group for version in found.guards for group in version.groups if group.advice)
         self.advice = [(clipped(each.source, 80), each.advice) for each in advised]
 
@@ -118,27 +115,3 @@ def _guards(prices: list[GuardPrice]) -> Table:
             for group in each.groups
         ]
     return Table("What guards take of a call", heads, rows)
-
-
-def _remedies(found: list[GuardRemedy]) -> Table:
-    heads = ["Tried", "Safety", "Before", "With it", "Gain of a call", "Guards dropped"]
-    rows = [
-        [
-            each.name,
-            "safe" if each.safe else "unsafe",
-            milliseconds(each.before_ms.value) if each.before_ms else "",
-            milliseconds(each.after_ms.value) if each.after_ms else "",
-            gain_words(each) if each.gain_ms else "not told",
-            "" if each.dropped is None else f"{each.dropped:,} of {each.guards:,}",
-        ]
-        for each in found
-    ]
-    return Table("What makes guards cheaper, tried", heads, rows)
-
-
-def _doing(remedy: GuardRemedy) -> str:
-    """What a setting does, in a sentence or two; and why there are no times where there are none."""
-    more = ((remedy.added_versions, "more compiled version"), (remedy.added_breaks, "more graph break"))
-    parts = [f"no longer checked: {remedy.skips}", remedy.risk, remedy.problem]
-    parts += [count_of(number, words) for number, words in more if number]
-    return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts if part)
