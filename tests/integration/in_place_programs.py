@@ -579,6 +579,46 @@ PROGRAMS["compiles_late"] = """
         compiled(torch.ones(size, 3))
     other(torch.ones(9, 3))
 """
+PROGRAMS["called_in_constructors"] = """
+    import torch
+    from torch import nn
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.features = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten())
+            self.head = nn.Linear(self.width(), 2)
+
+        def width(self):
+            with torch.no_grad():
+                return self.features(torch.zeros(1, 3, 6, 6)).shape[1]
+
+        def forward(self, x):
+            y = self.features(x)
+            print("classified", y.shape)
+            return self.head(y)
+
+    class Detector(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Conv2d(3, 4, 3, 2), nn.Conv2d(4, 4, 3, 2)])
+            run = lambda image: self.forward(image)
+            self.stride = 32 // run(torch.zeros(1, 3, 32, 32)).shape[-1]
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            print("detected", x.shape)
+            return x
+
+    net = Classifier()
+    #: net = torch.compile(net, backend="eager")
+    detector = Detector()
+    #: detector = torch.compile(detector, backend="eager")
+    for _ in range(2):
+        net(torch.randn(2, 3, 6, 6))
+        detector(torch.randn(2, 3, 32, 32))
+"""
 PROGRAMS["chosen"] = """
     import torch
 

@@ -79,6 +79,7 @@ class CallablesSeen:
         self._rest: CallableSeen | None = None
         self._targets: dict[int, CallableSeen] = {}
         self._callers: dict[tuple[str, int], CandidateEntry] = {}
+        self._constructed: dict[type[torch.nn.Module], CandidateEntry] = {}
         # Both hold for as many compiled modules as the number says.
         self._compiled_parts: tuple[int, set[int]] = (0, set())
         self._owned: tuple[int, dict[int, bool]] = (0, {})
@@ -102,6 +103,22 @@ class CallablesSeen:
         if caller is not None and len(self._callers) < _MOST_CALLERS:
             self._callers.setdefault((caller.file, caller.line), caller)
         return seen
+
+    def in_constructor(self) -> bool:
+        """Whether a module is being constructed around the call of ours: `model = torch.compile(model)` comes after
+        that, and what is called until then, to learn a size or a stride, is a part of it.
+        """
+        for frame in frames_of_program():
+            code = frame.f_code
+            if code.co_name != "__init__" or not code.co_varnames:
+                continue
+            owner = frame.f_locals.get(code.co_varnames[0])
+            if issubclass(type(owner), torch.nn.Module):
+                place = code.co_filename, code.co_firstlineno, code.co_name
+                entry = CandidateEntry("module", "", type(owner).__qualname__, *place, reason="constructor")
+                self._constructed.setdefault(type(owner), entry)
+                return True
+        return False
 
     def is_full(self, seen: CallableSeen) -> bool:
         """Whether this one came after the last that is held."""
@@ -135,7 +152,8 @@ class CallablesSeen:
 
     def entries(self) -> list[CandidateEntry]:
         rest = [self._rest] if self._rest is not None else []
-        return [*(seen.entry() for seen in [*self._targets.values(), *rest]), *self._callers.values()]
+        called = [*(seen.entry() for seen in [*self._targets.values(), *rest]), *self._callers.values()]
+        return called or list(self._constructed.values())
 
 
 def _parameters_of(module: Any) -> int:

@@ -125,7 +125,8 @@ class InPlace:
 
     def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
-        if being_traced() or in_backward() or "_is_replica" in getattr(module, "__dict__", ()):
+        replica = "_is_replica" in getattr(module, "__dict__", ())
+        if being_traced() or in_backward() or replica or self._in_constructor(module):
             if in_backward():
                 with contextlib.suppress(Exception):
                     self._first_look(module).left["backward"] += 1  # No call of the program's: torch makes it again.
@@ -182,6 +183,13 @@ class InPlace:
                 self._chosen.resolve()
                 seen = self.seen.add(module)
             return seen
+
+    def _in_constructor(self, module: Any) -> bool:
+        """Whether it is called for the first time, by the constructor of the module that it becomes a part of."""
+        if self.seen.find(module) is not None or not self.seen.in_constructor():
+            return False
+        self._chosen.resolve()
+        return module not in self._chosen
 
     def _left_alone(self, seen: CallableSeen, module: Any) -> CandidateReason:
         """Why a call is not compiled, "" where it is; what it calls may be."""

@@ -31,5 +31,5 @@ LOOK = "look"
 CandidateKind = Literal["module", "method", "function"]
 CandidateReason = Literal[
     "no_parameters", "backward", "worker", "torchscript", "part_of_compiled", "not_chosen", "raised", "too_many",
-    "method", "function", "",
+    "method", "function", "constructor", "",
 ]  # fmt: skip

@@ -83,6 +83,8 @@ def reason_for_candidates(seen: Sequence[Candidate]) -> str:
         return f"{failed.name or failed.class_name} raised under torch.compile at its first call: {failed.error}"
     named = next((each.name for each in seen if each.name), "")
     what = ", ".join(dict.fromkeys(each.class_name or each.name for each in seen if each.kind == "module"))
+    if all(each.reason == "constructor" for each in seen):
+        return f"Modules were called in the constructor of {what} alone. Call what is constructed."
     choose = f" `--compile {named}` compiles one all the same." if named else ""
     return f"No module with parameters of its own was called, only {what or 'functions'}, left in eager.{choose}"
 

@@ -274,6 +274,13 @@ def test_a_program_that_is_compiled_in_its_own_calls() -> None:
     assert (place.file, place.line, place.function) == ("/m.py", 30, "forward")
 
 
+def test_a_program_that_calls_modules_in_constructors_alone_is_told_so() -> None:
+    built = CandidateEntry("module", "", "Detector", "/m.py", 7, "__init__", reason="constructor")
+    report = report_of(CandidatesCounted(seconds=1.0, entries=[built]), ProgramEnded(), OK)
+    assert report.outcome.status == "nothing_compiled"
+    assert "in the constructor of Detector alone" in report.outcome.message
+
+
 def test_of_a_program_that_was_killed_the_last_counts_and_all_first_calls_are_known() -> None:
     """The table is told from time to time; what was called first after that has no count yet."""
     late = CandidateEntry("module", "head", "Head", parameters=2, calls=0, seconds=0.0)

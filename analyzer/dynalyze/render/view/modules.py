@@ -21,6 +21,7 @@ _REASONS: dict[CandidateReason, str] = {
     "too_many": "One of too many modules: only the first 64 were compiled.",
     "method": "A method that calls modules in place of forward: torch.compile of the module leaves it in eager.",
     "function": "A function that calls modules.",
+    "constructor": "Its constructor called parts of it: torch.compile of the whole comes after that.",
 }
 
 
