@@ -52,4 +52,8 @@ def _close_streams() -> None:
 
 
 if __name__ == "__main__":
+    # As for the command `dynalyze`: `python -m` puts the working directory first, where a program of the user's may lie
+    # beside a `logging.py` or a `random.py`.
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
     main()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, explain, in_process
+
+from limits import WALL_SECONDS
 
 MODEL = """\
 import torch
@@ -267,3 +271,32 @@ def test_two_outputs_need_two_files(cwd: Path) -> None:
         cwd=cwd,
         says=r"--html .*--json|--json .*--html",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("logging", "def log(x): print(x)"), ("random", "def choice(x): return x"), ("calendar", "DAYS = 7")],
+)
+def test_a_file_named_as_a_module_of_python_is_found_as_by_plain_python(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    program = tmp_path / "model.py"
+    program.write_text(f"import torch, {name}\nprint(torch.ones(2).tolist(), {name}.__file__)\n", encoding="utf-8")
+    plain = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=WALL_SECONDS)
+    ended = dynalyze("explain", "model.py", cwd=tmp_path, real=True)
+    assert plain.stdout in ended.stderr
+    assert ended.status == (0 if plain.returncode == 0 else 2)
+    if plain.returncode:
+        (said,) = [line for line in ended.stderr.splitlines() if line.startswith("dynalyze: ")]
+        assert plain.stderr.splitlines()[-1] in said
+        assert str(tmp_path / f"{name}.py") in said
+
+
+def test_a_part_of_a_package_is_to_be_run_as_a_module(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "parts.py").write_text("WIDTH = 2\n")
+    (tmp_path / "package" / "model.py").write_text("from .parts import WIDTH\nprint(WIDTH)\n")
+    ended = dynalyze("explain", "package/model.py", cwd=tmp_path)
+    assert "-m package.model)" in " ".join(ended.stdout.split())
+    followed = dynalyze("explain", "-m", "package.model", cwd=tmp_path)
+    assert "2\n" in followed.stderr and TRACEBACK not in followed.stderr

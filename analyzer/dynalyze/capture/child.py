@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, events, objects, overlay, program, regions, side_effects
+from dynalyze.capture import environment, events, objects, overlay, program, regions, shadows, side_effects
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
@@ -126,6 +126,7 @@ class Session:
             ending, names = program.run_module(self._request["module"], self._request["arguments"], *chosen)
         else:
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
+        shadows.put_back()
         self.emit(events.ProgramEnded(**vars(ending)))
         if self._in_place is not None:
             self._in_place.emit_seen()
@@ -213,6 +214,7 @@ class Session:
     def _run_object(self) -> Ending:
         request = self._request
         ending, module = program.end_of(lambda: objects.import_target(request["path"], request["module"]))
+        shadows.put_back()
         if module is None:
             return ending
         found = objects.find_object(module, request["name"])

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from dynalyze.capture import shadows
 from dynalyze.capture.events import NothingCompiled, TorchLoaded, Wrapped
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
@@ -111,10 +112,10 @@ def torch_refusal(error: BaseException) -> str:
             for frame, _ in traceback.walk_tb(each.__traceback__)
         ):  # It was raised while torch's own file was being imported.
             said = " ".join((str(each).strip().splitlines() or [""])[0].split())
-            return (
-                f"torch cannot be imported in {sys.executable}: {type(each).__name__}: {said}; "
-                f"mend it (dynalyze doctor says more), or {_ANOTHER}"
-            )
+            what = f"torch cannot be imported in {sys.executable}: {type(each).__name__}: {said}"
+            if hiding := shadows.standing_before():
+                return f"{what}; {', '.join(hiding)} hides Python's own module of that name: rename it"
+            return f"{what}; mend it (dynalyze doctor says more), or {_ANOTHER}"
         seen.add(id(each))
         each = each.__cause__ or each.__context__
     return ""

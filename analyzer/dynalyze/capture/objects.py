@@ -15,7 +15,7 @@ from typing import Any
 
 from dynalyze.capture.events import ModuleClass
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from, calls_from_expressions, needs_inputs, signature_text
-from dynalyze.capture.program import REFUSALS, misuse_of_source, origin_of, set_first_path
+from dynalyze.capture.program import REFUSALS, misuse_of_source, module_of, origin_of, set_first_path
 
 
 def import_target(path: str | None, module: str | None) -> ModuleType:
@@ -153,15 +153,10 @@ def _required(function: Any) -> int:
 
 
 def _import_file(path: Path) -> ModuleType:
-    root, parts = path.parent, [path.stem]
-    while (root / "__init__.py").is_file():
-        parts.insert(0, root.name)
-        root = root.parent
-    if parts[-1] == "__init__" and len(parts) > 1:
-        parts.pop()
-    if len(parts) > 1:
+    root, name = module_of(path)
+    if "." in name:
         set_first_path(str(root))
-        return importlib.import_module(".".join(parts))
+        return importlib.import_module(name.removesuffix(".__init__"))
     set_first_path(str(path.parent))
     # A file called like an installed module must not get that one, nor replace it.
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"_{path.stem}_target"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import environment, notebook, overlay
+from dynalyze.capture import environment, notebook, overlay, shadows
 from dynalyze.capture.chosen import HOOK, compiled_with_hooks
 from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Misuse
@@ -50,7 +50,23 @@ def run_script(
         for code in codes:
             exec(code, module.__dict__)
 
-    return end_of(run)[0], module.__dict__
+    ending = end_of(run)[0]
+    if "attempted relative import with no known parent package" in ending.message and ending.file == path:
+        root, name = module_of(Path(path).resolve())
+        if "." not in name:  # A package without an __init__.py.
+            root, name = root.parent, f"{root.name}.{name}"
+        where = "" if root == Path.cwd() else f", from {root}"
+        ending.message += f" (run it as a module of its package: -m {name}{where})"
+    return ending, module.__dict__
+
+
+def module_of(path: Path) -> tuple[Path, str]:
+    """The folder that a file is imported from, and its name from there: `pkg.sub.mod` where it is part of packages."""
+    root, parts = path.parent, [path.stem]
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    return root, ".".join(parts)
 
 
 def run_module(
@@ -78,11 +94,12 @@ def run_module(
 
 
 def set_first_path(folder: str) -> None:
-    """Put `folder` where Python puts the script's own folder, in place of ours."""
+    """Put `folder` where Python puts the script's own folder, in place of ours, and look there first as Python does."""
     if sys.path and Path(sys.path[0] or os.curdir).resolve() == Path(__file__).resolve().parent:
         del sys.path[0]
     if not getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, folder)
+        shadows.leave_out(Path(folder))
 
 
 REFUSALS = (SyntaxError, ValueError, RecursionError, MemoryError)

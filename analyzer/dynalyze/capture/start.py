@@ -11,11 +11,14 @@ sys.path as it was.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import signal
 import sys
-from pathlib import Path
+
+_LOADED_BY_PYTHON = frozenset(sys.modules)
+
+import importlib  # noqa: E402
+import importlib.util  # noqa: E402
+import signal  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 _RUNS = {"explain": "child", "measure": "bench.worker", "warmup": "warmup"}
 _SERVERS = {"serve": "forkserver", "fork-measures": "bench.forking"}
@@ -40,6 +43,7 @@ def main(what: str, path: Path, *arguments: str) -> int:
     if what in _RUNS:  # Until the target's own code begins: nobody wants our traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     load_package()
+    vars(importlib.import_module("dynalyze.capture.shadows")).update(loaded_by_python=_LOADED_BY_PYTHON)
     if what in _RUNS:
         return int(importlib.import_module(f"dynalyze.capture.{_RUNS[what]}").main(path))
     del sys.path[0]

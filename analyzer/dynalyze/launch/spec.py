@@ -113,10 +113,14 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
     if path.is_dir():
         main = path / "__main__.py"
         hint = f"run {main}" if main.is_file() else "name a Python file in it"
+        if main.is_file() and (path / "__init__.py").is_file() and path.name == text:
+            hint = f"run the package with -m {text}"
         raise UsageError(f"{text} is a directory; {hint}")
     place, colon, name = text.rpartition(":")
     if not (colon and place):
-        raise UsageError(f"no such file: {text}")
+        module = Path(*text.split("."))
+        is_module = _MODULE_NAME.fullmatch(text) and (module.with_suffix(".py").is_file() or module.is_dir())
+        raise UsageError(f"no such file: {text}{f'; to run the module: -m {text}' if is_module else ''}")
     if _MODULE_NAME.fullmatch(name) is None:
         raise UsageError(f"{text}: after the colon comes the name of a module, a class or a function")
     if Path(place).is_file():

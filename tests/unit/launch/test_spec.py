@@ -23,6 +23,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__main__.py").write_text("")
     (tmp_path / "data").mkdir()
+    (tmp_path / "package").mkdir()
+    for name in ("__init__", "__main__", "part"):
+        (tmp_path / "package" / f"{name}.py").write_text("")
     return tmp_path
 
 
@@ -91,6 +94,9 @@ def test_what_stands_where_target_would_is_the_modules_first_argument() -> None:
         ("", "no such file"),
         (":Net", "no such file"),
         ("data", "is a directory; name a Python file in it"),
+        ("package", "package is a directory; run the package with -m package"),
+        ("package.part", "no such file: package.part; to run the module: -m package.part"),
+        ("package.gone", "no such file: package.gone"),
         ("app", "__main__.py"),
         ("model.py:", "after the colon"),
         ("model.py:2nd", "after the colon"),
