@@ -443,7 +443,9 @@ def compared() -> Comparison:
     moved = [replace(item, location=replace(item.location, line=item.location.line + 7)) for item in after.graph_breaks]
     new = graph_break("b7", "split", line_of(45, 15, 40), gb_id="GB0124", gb_type="Unsupported Tensor.item() call")
     after.graph_breaks = [replace(moved[0], effect="eager"), *moved[2:], new]
-    after.findings = [Finding("graph-break", "warning", "T", None, ["b7"], "Keep `history` out of the compiled part.")]
+    after.findings = [
+        Finding("graph-break", "warning", "Take it out", None, ["b7"], "Keep `history` out of the compiled part.")
+    ]
     after.recompiles = [recompile("r1", "0/1", cause="dtype", source="history"), *after.recompiles[1:2]]
     after.compilations[0].seconds = {"total": 0.7}
     for report, milliseconds, speed in ((before, 4.0, speedup(1.5, 1.4, 1.6)), (after, 3.0, speedup(2.0, 1.9, 2.1))):

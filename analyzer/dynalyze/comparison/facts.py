@@ -31,7 +31,7 @@ from dynalyze.comparison.types import (
     RecompileSide,
 )
 from dynalyze.facts.compilations import NOTHING_TRACED
-from dynalyze.report import Compilation, Effect, GraphBreak, Recompile, Report
+from dynalyze.report import Compilation, Effect, Finding, GraphBreak, Recompile, Report
 
 _Number = TypeVar("_Number", int, float)
 _Change = TypeVar("_Change", BreakChange, RecompileChange, FunctionChange)
@@ -61,7 +61,7 @@ def compare_breaks(before: Side, after: Side, *, reworded: bool = False) -> Brea
 
     `reworded`: two versions of torch made them, so that one statement may break under another id and type.
     """
-    advice = {identity: item.advice for item in reversed(after.shown.findings) for identity in item.evidence}
+    old_findings, new_findings = (_findings_by_break(side.shown) for side in (before, after))
     found = Breaks()
     shown: dict[int, GraphBreak] = {}
     entries = []
@@ -70,13 +70,20 @@ def compare_breaks(before: Side, after: Side, *, reworded: bool = False) -> Brea
         shown.update((id(item), each) for item, each in pairs)
         entries.append([entry(item, item.location, side.places) for item, _ in pairs])
     for old, new in pair_up(entries[0], entries[1], _break_keys(reworded)):
-        change = _break_change(old and shown[id(old)], new and shown[id(new)], advice)
+        told = new_findings.get(new.id) if new else old_findings.get(old.id) if old else None
+        change = _break_change(old and shown[id(old)], new and shown[id(new)], told)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
         _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=same)
     return found
 
 
-def _break_change(old: GraphBreak | None, new: GraphBreak | None, advice: dict[str, str]) -> BreakChange:
+def _findings_by_break(report: Report) -> dict[str, Finding]:
+    """What a report tells of each break: by the finding that is about it the most, not by one about all of them."""
+    broad_first = sorted(report.findings, key=lambda item: len(item.evidence))[::-1]
+    return {identity: item for item in broad_first for identity in item.evidence}
+
+
+def _break_change(old: GraphBreak | None, new: GraphBreak | None, told: Finding | None) -> BreakChange:
     known = new or old
     assert known is not None
     worse: Direction = "same"
@@ -85,8 +92,8 @@ def _break_change(old: GraphBreak | None, new: GraphBreak | None, advice: dict[s
     before, after = (
         BreakSide(item.id, item.effect, item.occurrences, item.location) if item else None for item in (old, new)
     )
-    text = advice.get(new.id, "") if new and (old is None or worse == "worse") else ""
-    return BreakChange(known.gb_id, known.gb_type, before, after, worse, text)
+    text = told.advice if told and new and (old is None or worse == "worse") else ""
+    return BreakChange(known.gb_id, known.gb_type, before, after, worse, text, told.title if told else "")
 
 
 def _break_keys(reworded: bool) -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:

@@ -91,7 +91,7 @@ def regressions(
         yield Regression("outcome", after)
     for broken in (*breaks.new, *breaks.changed):
         if broken.after is not None and (broken.before is None or broken.direction == "worse"):
-            yield Regression("effect" if broken.before else "break", broken.gb_type, broken.after.location)
+            yield Regression("effect" if broken.before else "break", broken.name, broken.after.location)
     for again in recompiles.new:
         if again.after is not None:
             kind: RegressionKind = "limit" if again.cause == "limit" else "recompile"

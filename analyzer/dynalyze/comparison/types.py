@@ -48,7 +48,8 @@ class BreakChange(msgspec.Struct):
     """A graph break, matched. `before` is None for a new one, `after` for one that is fixed.
 
     `direction` compares effects, from split to error; how often a break was seen is not better or worse.
-    `advice` is what the second report says about it, where there is something to do.
+    `advice` is what the second report says about it, where there is something to do; `title` is what the latest report
+    with it calls it.
     """
 
     gb_id: Word | None
@@ -57,6 +58,12 @@ class BreakChange(msgspec.Struct):
     after: BreakSide | None
     direction: Direction = "same"
     advice: Message = ""
+    title: Message = ""
+
+    @property
+    def name(self) -> str:
+        """As `dynalyze explain` names it; by PyTorch's type where no finding is about it."""
+        return self.title or self.gb_type
 
 
 class Breaks(msgspec.Struct):

@@ -82,7 +82,7 @@ def _breaks(summary: Summary, comparison: Comparison) -> None:
     ]
     for items in lists:
         for change, word, direction in items[:_MOST]:
-            head = Text.assemble(f"{word}: ", (one_line(change.gb_type), "bold"))
+            head = Text.assemble(f"{word}: ", (one_line(change.name), "bold"))
             if change.gb_id:
                 head.append(f"  {one_line(change.gb_id)}", style="dim")
             summary.beside(_mark(direction), head)

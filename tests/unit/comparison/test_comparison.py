@@ -223,8 +223,22 @@ def test_a_new_break_is_a_regression_with_advice_and_a_fixed_one_is_none() -> No
     after = report(broken(at(10)), findings=[Finding("graph-break", "warning", "T", at(10), ["b10"], "Move it.")])
     found = compare(report(), after)
     assert [change.advice for change in found.breaks.new] == ["Move it."]
-    assert [(item.kind, item.what) for item in found.regressions] == [("break", "type of GB0059")]
+    assert [(item.kind, item.what) for item in found.regressions] == [("break", "T")]
     assert kinds(after, report()) == []
+
+
+def test_a_break_has_the_title_that_its_own_report_gives_it_not_one_of_all_breaks() -> None:
+    def run(*lines: int) -> Report:
+        ids = [f"b{line}" for line in lines]
+        own = [Finding("graph-break", "warning", f"Title {each}", at(1), [each], "Move it.") for each in ids]
+        about_all = Finding("part-that-compiles-whole", "error", "All of them", at(1), ids)
+        return report(*(broken(at(line, f"print({line})")) for line in lines), findings=[about_all, *own])
+
+    found = compare(run(10, 20), run(20, 30))
+    named = {fate: [change.name for change in getattr(found.breaks, fate)] for fate in ("fixed", "unchanged", "new")}
+    assert named == {"fixed": ["Title b10"], "unchanged": ["Title b20"], "new": ["Title b30"]}
+    untold = compare(report(), report(broken(at(10))))
+    assert [change.name for change in untold.breaks.new] == ["type of GB0059"]
 
 
 # ---- properties -------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_the_sentence_stands_first_and_then_what_may_explain_it() -> None:
 
 def test_a_new_break_is_told_with_place_code_and_action() -> None:
     shown = flat(compared())
-    assert "✗ New break: Unsupported Tensor.item() call GB0124" in shown
+    assert "✗ New break: Take it out GB0124" in shown
     assert "model.py:45 in forward return self.mix(hidden, history)" in shown
     assert "→ Keep `history` out of the compiled part." in shown
 

@@ -98,8 +98,8 @@ class BreakView:
     def __init__(self, kind: str, change: BreakChange, index: _Index) -> None:
         side, before = words.latest(change.before, change.after), change.before
         moved = before is not None and before.location.line != side.location.line
-        self.anchor = index.claim(f"{kind}-break", side.location, change.gb_type)
-        self.title = clipped(change.gb_type, 300) or "Graph break"
+        self.anchor = index.claim(f"{kind}-break", side.location, change.name)
+        self.title = clipped(change.name, 300) or "Graph break"
         self.gb_id = change.gb_id or ""
         self.effect = side.effect
         self.words = words.drawn(words.break_words(change))
