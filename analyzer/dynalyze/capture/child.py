@@ -36,6 +36,7 @@ _STATUS_MISUSE = 2
 _STATUS_INTERRUPTED = 130
 # What is kept of a program's calls where no benchmark needs them: enough to make one of each module again.
 _FEW_CALLS, _FEW_BYTES = 16, 256 << 20
+_LONGEST_ERROR = 1000
 # Modes in which dynalyze makes the callable and its calls: each process that measures makes them anew.
 _REBUILT = ("object", "transformers")
 
@@ -148,6 +149,7 @@ class Session:
         if self._bundles and self._write_bundle(examples) and not self._request.get("in_place", True):
             return ending
         self._emit_trees()
+        self._make_failed_call_again()
         if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
             # What `--compile` named was never there: the user's mistake.
             names_called = dict.fromkeys(entry.name for entry in self._in_place.seen.entries() if entry.name)
@@ -176,6 +178,31 @@ class Session:
             again = call.kept.making(module) if call is not None and call.kept is not None and repeatable else None
             with side_effects.refused([self._folder]):
                 self.emit(module_tree(name, module, again))
+
+    def _make_failed_call_again(self) -> None:
+        """Where a compile that failed ended the program: whether the same call raises in eager too. Without effects."""
+        error, program.compiler_raised = program.compiler_raised, None
+        modes = self._listener.modes_at_error
+        if error is None or modes is None or self._effects is None or self._effects.holds_open:
+            return
+        import torch
+
+        from dynalyze.capture.module_tree import without_output
+        from dynalyze.capture.torch_private.compiled_calls import call_that_failed
+
+        call = call_that_failed(error)
+        if call is None:
+            return
+        told = ""
+        eager = torch.compiler.set_stance("force_eager")
+        try:
+            with eager, side_effects.refused([self._folder]), modes.applied(), without_output():
+                call()
+        except side_effects.Refused:
+            return
+        except Exception as raised:
+            told = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
+        self.emit(events.MadeInEager(told))
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""

@@ -196,6 +196,12 @@ class ErrorSeen(CompilerEvent, tag="error"):
     inside: list[Frame] = field(default_factory=list)
 
 
+class MadeInEager(Event, tag="made_in_eager"):
+    """The call whose compile failed last was made again in eager: `error` is what it raised, "" where it ran."""
+
+    error: str = ""
+
+
 class RecompileSeen(CompilerEvent, tag="recompile"):
     """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly.
 

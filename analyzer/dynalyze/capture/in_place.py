@@ -33,6 +33,7 @@ from dynalyze.capture.events import (
     InPlaceFailed,
     InPlaceStarted,
     Lost,
+    MadeInEager,
 )
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.torch_private import compiled_calls
@@ -237,7 +238,12 @@ class InPlace:
             failed = error
         finally:
             self._compiling.now = False
-        result = call(module, *args, **kwargs)  # Where this raises as well, it is the program's own error.
+        try:
+            result = call(module, *args, **kwargs)
+        except Exception as error:  # The program's own.
+            self._emit(MadeInEager(error=f"{type(error).__name__}: {error}"[:1000]))
+            raise
+        self._emit(MadeInEager())
         # What raises under compile runs in eager from here on, this call included.
         lines = [line.strip() for line in f"{type(failed).__name__}: {failed}".splitlines() if line.strip()]
         seen.error = " ".join(lines[: 2 if lines[0].endswith(":") else 1])[:500]

@@ -81,6 +81,7 @@ class Listener:
         self._files: set[str] = set()
         self.skips = Skips(self)
         self._modules: Modules | None = None  # It needs torch, which is not there yet.
+        self.modes_at_error: Any = None
         after_fork(self._after_fork)
 
     def listen(self) -> Callable[[], None]:
@@ -180,6 +181,7 @@ class Listener:
             event.above, event.inside = dynamo.stack_above(), dynamo.inner_stack(error)
         elif isinstance(event, ErrorSeen):
             _add_error(event)
+            self.modes_at_error = _modes()
         elif isinstance(event, RecompileSeen):
             _add_values(event, str(payload or ""))
         elif isinstance(event, CacheBypassed):
@@ -243,6 +245,12 @@ class Listener:
         self.compiled_frames = 0
         self._handled = _Handled()
         self._records.restart()
+
+
+def _modes() -> Any:
+    from dynalyze.capture.call_context import Modes
+
+    return Modes.now()
 
 
 def _add_error(event: ErrorSeen) -> None:

@@ -72,7 +72,7 @@ def _seconds_of(call: Callable[[], Any]) -> dict[int, float]:
     """What each module takes in an eager call, with all below it; the second of two calls counts."""
     seconds: dict[int, float] = {}
     try:
-        with torch.compiler.set_stance("force_eager"), _without_output():
+        with torch.compiler.set_stance("force_eager"), without_output():
             began = time.perf_counter()
             call()
             if time.perf_counter() - began > _LONGEST_CALL_SECONDS:
@@ -109,7 +109,7 @@ def _finish_kernels() -> None:
 
 
 @contextlib.contextmanager
-def _without_output() -> Iterator[None]:
+def without_output() -> Iterator[None]:
     """What the program prints in these calls, it has not printed."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

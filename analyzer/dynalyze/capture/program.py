@@ -23,6 +23,10 @@ from dynalyze.capture.inputs import Misuse
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
+compiler_raised: BaseException | None = None
+"""What the program ended with, where the compiler raised it. It holds the frames of the program: take it away soon."""
+
+
 class SoftStop(BaseException):
     """Raised in the main thread when dynalyze ends the program early; not an Exception, so few programs catch it."""
 
@@ -182,6 +186,9 @@ class _NoModule(Exception):
 
 
 def _failed(error: BaseException) -> Ending:
+    global compiler_raised
+    if type(error).__module__.startswith("torch."):
+        compiler_raised = error
     error.__traceback__ = shown = _without_our_frames(error.__traceback__)
     try:  # Through the program's own hook; where that fails, as Python tells both errors.
         sys.excepthook(type(error), error, shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +33,17 @@ from dynalyze.facts.why_not_compiled import (
     target_model,
     why_never_compiled,
 )
-from dynalyze.report import Candidate, Capture, Location, Outcome, OutsideEffect, Process, Report, Target
+from dynalyze.report import (
+    Candidate,
+    Capture,
+    CompileFailure,
+    Location,
+    Outcome,
+    OutsideEffect,
+    Process,
+    Report,
+    Target,
+)
 
 EndReason = Literal["ended", "timed_out", "interrupted", "stopped_early"]
 _MOST_ERRORS = 20
@@ -123,7 +133,7 @@ def assemble(
 
 
 def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> Outcome:
-    target = run.last(events.TargetEnded) or run.last(events.ProgramEnded)
+    target: events.Ending | None = run.last(events.TargetEnded) or run.last(events.ProgramEnded)
     own = target.exit_status if target is not None else ended.exit_status
     seconds, asked = round(ended.seconds, 3), report.target
     if ended.reason == "timed_out":
@@ -140,6 +150,9 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     if not early and (own != 0 or crashed):
         if crashed or target is None:
             return Outcome("failed", _crash(run, status or 0, asked), status, seconds)
+        while_compiling = next((each.failure for each in reversed(report.compilations) if each.failure), None)
+        if while_compiling is not None and target.exception == while_compiling.exception:
+            target = _in_program(target, while_compiling)
         raised_at = Location(target.file, target.line) if target.file else None
         return Outcome("failed", _failure(target, asked), own, seconds, raised_at=raised_at)
     if report.capture.listener_errors:
@@ -152,7 +165,15 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
     return Outcome("complete", message, own, seconds)
 
 
-def _failure(target: events.TargetEnded | events.ProgramEnded, asked: Target) -> str:
+def _in_program(target: events.Ending, failure: CompileFailure) -> events.Ending:
+    """The end of a program that a compile ended: by the line that was being compiled, not by that of the compiler."""
+    told = f"{target.exception}: {failure.eager or failure.message}"
+    if failure.location is None:
+        return replace(target, message=told)
+    return replace(target, message=told, file=failure.location.file, line=failure.location.line)
+
+
+def _failure(target: events.Ending, asked: Target) -> str:
     if not target.exception:
         return f"The program ended with exit status {target.exit_status}."
     place = f" at {target.file}:{target.line}" if target.file else ""

@@ -9,6 +9,7 @@ from typing import Any
 from dynalyze.capture.events import BreakSeen, CacheBypassed, CompileEnded, CompileStarted, ErrorSeen, Frame
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.facts.breaks import parse_message
+from dynalyze.facts.failures import failure_of, made_in_eager
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
 from dynalyze.report import (
@@ -149,12 +150,15 @@ def _of_process(log: ProcessLog, zero: float | None, places: Places, sources: So
     instances = {module: number for number, module in enumerate(names, 1)}
     broken = {event.key for event in log.events if isinstance(event, BreakSeen)}
     errors = {event.key: event for event in log.events if isinstance(event, ErrorSeen)}
+    in_eager = made_in_eager(log)
     for event in log.events:
         if isinstance(event, CompileStarted):
             key = event.key
             ends = ended.get(key, [])
             found = _compilation(log.process, event, ends, key in broken, errors.get(key), places, sources)
             _add_times(found, event, ends, zero)
+            if found.status == "failed" and (error := errors.get(key)) is not None:
+                found.failure = failure_of(error, in_eager.get(key), places, sources)
             found.module, found.instance = names.get(event.module, ""), instances.get(event.module)
             yield found
 

@@ -166,6 +166,23 @@ class CacheBypass(msgspec.Struct):
     location: Location | None = None
 
 
+class CompileFailure(msgspec.Struct):
+    """What raised while a frame was compiled: the `exception`, what torch tells of it, and what it hints at.
+
+    `location` is the innermost line of the program that was being traced, None where a backend failed; `stack` leads
+    there from the compiled function. `backend` is the one that failed. `eager` says how the same call ended without
+    compiling: what it raised, "" where it ran, None where it was not made again.
+    """
+
+    exception: Name = ""
+    message: ErrorText = ""
+    hints: list[Quote] = []
+    location: Location | None = None
+    stack: list[Location] = []
+    backend: Name = ""
+    eager: ErrorText | None = None
+
+
 class Compilation(msgspec.Struct):
     """One attempt of Dynamo to compile a frame; `seconds` holds inclusive phase times under their own names.
 
@@ -195,6 +212,7 @@ class Compilation(msgspec.Struct):
     module: Quote = ""
     instance: int | None = None
     memory: CompileMemory | None = None
+    failure: CompileFailure | None = None
 
     @property
     def key(self) -> CompilationKey:

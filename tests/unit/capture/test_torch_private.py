@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch._logging._internal as internal
 
-from dynalyze.capture.torch_private import compiled_code, cudagraphs, dynamo, numerics, runtime, trace
+from dynalyze.capture.torch_private import compiled_calls, compiled_code, cudagraphs, dynamo, numerics, runtime, trace
 
 
 class Unsupported(Exception):
@@ -435,3 +435,16 @@ def test_work_at_run_time_is_no_end_of_a_compile(monkeypatch: pytest.MonkeyPatch
     utils = importlib.import_module("torch._dynamo.utils")
     monkeypatch.setattr(utils, "get_compilation_metrics", lambda: [compiled, recorded, types.SimpleNamespace()])
     assert trace.counted().ends == 2
+
+
+def test_the_call_whose_compile_failed_can_be_made_again() -> None:
+    """torch's wrapper has it in its frame; where it is not there, as in another error, no call is claimed."""
+    compiled = torch.compile(lambda x, *, size: x.view(size), backend="eager")
+    with pytest.raises(Exception) as failed:
+        compiled(torch.ones(3), size=7)
+    again = compiled_calls.call_that_failed(failed.value)
+    assert again is not None
+    with pytest.raises(RuntimeError, match="invalid for input of size 3"):
+        again()
+    assert compiled_calls.call_that_failed(failed.value.with_traceback(None)) is None
+    assert compiled_calls.call_that_failed(ValueError()) is None

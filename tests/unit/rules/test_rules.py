@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
+import msgspec
 import pytest
 
 from dynalyze.cli.options import check_fail_on
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.prices import PricesView
-from dynalyze.report import Effect, Finding, Impact, Report, Severity, Status
+from dynalyze.report import CompileFailure, Effect, Finding, Impact, Location, Report, Severity, Status
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
 from dynalyze.text.errors import UsageError
@@ -52,6 +53,31 @@ def test_every_rule_can_be_shown_in_the_catalogue() -> None:
         assert rule.title
         assert rule.description.endswith(".")
         assert rule.passed.endswith(".")
+
+
+LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/work/parts.py", 3, None, "scale", "z")
+
+
+@pytest.mark.parametrize(
+    ("failure", "place", "says", "not_says"),
+    [
+        (CompileFailure(location=LOSS, stack=[LOSS], eager="ValueError: no"), LOSS, "ValueError: no", "disable"),
+        (CompileFailure(location=LOSS, stack=[LOSS], eager=""), LOSS, "a function of its own", "force_eager"),
+        (CompileFailure(location=SCALE, stack=[LOSS, SCALE], eager=""), SCALE, "on `scale`", "force_eager"),
+        (CompileFailure(location=SCALE, stack=[LOSS, SCALE]), SCALE, "force_eager", 'backend="'),
+        (CompileFailure(message="ValueError: no", backend="aot_eager"), None, '"eager"', 'then "aot_eager"'),
+        (CompileFailure(message="ValueError: no", backend="inductor"), None, 'then "aot_eager"', "disable"),
+    ],
+)
+def test_a_failed_compile_is_told_with_its_line_and_a_step_that_was_not_taken(
+    failure: CompileFailure, place: Location | None, says: str, not_says: str
+) -> None:
+    report = empty_report()
+    report.compilations = [msgspec.structs.replace(compilation("0/0"), status="failed", failure=failure)]
+    (found,) = found_by(report, "compile-failed")
+    assert found.location == (place or report.compilations[0].location)
+    assert says in found.advice
+    assert not_says not in found.advice
 
 
 def test_a_clean_run_has_no_finding() -> None:

@@ -7,6 +7,7 @@ lacks them, nothing is recognised: the calls of such a function are not recorded
 from __future__ import annotations
 
 import contextlib
+import functools
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.torch_private.dynamo import is_compile_error
+from dynalyze.capture.torch_private.dynamo import CALL_BOUNDARY, is_compile_error
 
 _TRACING_MODES = frozenset({"FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"})
 # Where torch keeps its own copies of nn.Module.__call__, taken when these modules are first imported.
@@ -113,6 +114,20 @@ def raised_by_compiler(error: BaseException) -> bool:
         return True
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return bool(files) and (files[-1].startswith(_COMPILER) or _GENERATED in files[-1])
+
+
+def call_that_failed(error: BaseException | None) -> Callable[[], Any] | None:
+    """Makes the outermost call of a compiled callable again, without compiling it, whose compile ended in `error`; None
+    where it was another end. The frame of torch's own wrapper has what it was called with.
+    """
+    if error is None or not is_compile_error(error):
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        names = frame.f_locals
+        wraps = frame.f_code.co_filename.endswith(CALL_BOUNDARY) and {"fn", "args", "kwargs"} <= names.keys()
+        if wraps and callable(names["fn"]):
+            return functools.partial(names["fn"], *names["args"], **names["kwargs"])
+    return None
 
 
 def is_compiled_module(value: Any) -> bool:

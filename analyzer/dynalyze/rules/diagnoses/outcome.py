@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dynalyze.facts.compilations import CUT_OFF
-from dynalyze.report import Compilation, ForcedSize, Report
+from dynalyze.report import Compilation, CompileFailure, ForcedSize, Report
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule
@@ -104,10 +104,12 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
         and (size.source is None or as_written(size.source) in names)  # A report without source does not name them.
     ]
     title = f"Compiling {compilation.function} failed"
-    advice = (
-        f"{compilation.reason.rstrip(':') or 'The compiler raised an error'}. Compile it with "
-        'backend="eager", then "aot_eager": the first that fails names the stage to look at.'
-    )
+    failure = compilation.failure or CompileFailure()
+    advice = _next_step(failure, compilation)
+    if failure.eager:
+        title = f"{compilation.function} raises here, and eager does too"
+    elif failure.location is not None and failure.eager is not None:
+        title = f"{compilation.function} runs in eager and fails in Dynamo itself"
     if forced:
         sizes = ", ".join(f"`{name}`" for name in names)
         title = f"{compilation.function} makes a constant of a dimension that is marked dynamic: {sizes}"
@@ -115,9 +117,52 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
     return compile_failed.finding(
         title,
         advice,
-        location=lines[0].location if lines else compilation.location,
+        location=lines[0].location if lines else failure.location or compilation.location,
         evidence=[compilation.compile_id, *(size.id for size in lines)],
     )
+
+
+def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
+    """What was raised, and what to do about it that the user has not done yet."""
+    if failure.eager:
+        return f"Mend this line of the program. Eager raises here too: {failure.eager}"
+    told = (failure.message or compilation.reason.rstrip(":") or "The compiler raised an error").rstrip(".!")
+    hints = "".join(f" {hint}" for hint in failure.hints)
+    if "Please use " in told:  # As of an operator without a fake: torch says itself what is missing.
+        return f"{told}."
+    if failure.location is None:
+        return f"{told}.{hints}{_other_backend(failure.backend)}"
+    unknown = (
+        " To see whether eager raises it too, which makes it an error of the program: "
+        '`torch.compiler.set_stance("force_eager")` before the call.'
+    )
+    return f"{told}.{hints}{unknown if failure.eager is None else ''} {_leave_out(failure)}"
+
+
+def _leave_out(failure: CompileFailure) -> str:
+    """How to keep the operation that Dynamo fails at out of what is compiled, or to do without it."""
+    assert failure.location is not None
+    own = failure.location.function.rpartition(".")[2]
+    # On the compiled function itself torch.compile overrules the decorator; a lambda takes none.
+    named = len(failure.stack) > 1 and own.isidentifier()
+    leave = "Move this line into a function of its own with `@torch.compiler.disable`"
+    if named:
+        leave = f"Put `@torch.compiler.disable` on `{own}`"
+    forward_mode = any("jacfwd" in (place.code or "") for place in failure.stack)
+    other = "take `jacrev` in the place of `jacfwd`" if forward_mode else "write it with other operations"
+    return f"{leave}: that part then runs in eager. Or {other}."
+
+
+_STAGES = ("eager", "aot_eager", "inductor")
+
+
+def _other_backend(failed: str) -> str:
+    """The backend that tells the stage apart, of those that do less than the one that failed."""
+    if failed == "aot_eager":
+        return ' Compile it with backend="eager": where that runs, AOTAutograd fails.'
+    if failed and failed not in _STAGES:
+        return f' The backend `{failed}` raised it. With backend="inductor" it is torch\'s own that compiles.'
+    return ' Compile it with backend="eager", then "aot_eager": the first that fails names the stage to look at.'
 
 
 def _forced_advice(forced: list[tuple[str, str]], lines: list[ForcedSize]) -> str:

@@ -1,0 +1,87 @@
+"""A compile that fails: the line of the program, whether eager raises it too, and what helps when it is followed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from program import explain
+
+from limits import WALL_SECONDS
+
+# The second batch is a slice along the last dimension: `view` has no answer for it, compiled or not.
+OF_THE_PROGRAM = """
+import torch
+
+def flat(table):
+    return table.view(-1)
+
+@torch.compile(backend="eager")
+def total(table):
+    return flat(table).sum()
+
+total(torch.ones(3, 8))
+total(torch.ones(3, 8)[:, :5])
+"""
+# An operator without a fake runs in eager alone; it is called under autocast and in inference mode.
+OF_DYNAMO = """
+import torch
+
+@torch.library.custom_op("tests::halved", mutates_args=())
+def halved(x: torch.Tensor) -> torch.Tensor:
+    return x / 2
+
+def scaled(x):
+    y = halved(x)
+    return y + 1
+
+net = torch.nn.Linear(4, 4)
+run = torch.compile(lambda x: scaled(net(x)), backend="eager")
+with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+    run(torch.ones(2, 4, dtype=torch.bfloat16))
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "function", "eager"),
+    [
+        (OF_THE_PROGRAM, "    return table.view(-1)", "flat", "RuntimeError: view size is not compatible"),
+        (OF_DYNAMO, "    y = halved(x)", "scaled", ""),
+    ],
+)
+def test_the_line_that_fails_and_how_eager_ended(
+    tmp_path: Path, program: str, line: str, function: str, eager: str
+) -> None:
+    (tmp_path / "net.py").write_text(program, encoding="utf-8")
+    ended, report = explain("net.py", cwd=tmp_path)
+    assert ended.status == 3
+    (failed,) = [each for each in report["compilations"] if each["status"] == "failed"]
+    failure, (finding,) = failed["failure"], [each for each in report["findings"] if each["rule"] == "compile-failed"]
+    at = program.splitlines().index(line) + 1
+    for place in (failure["location"], finding["location"], report["outcome"]["raised_at"]):
+        assert (Path(place["file"]).name, place["line"]) == ("net.py", at)
+    assert failure["location"]["function"] == function
+    assert failure["eager"] is not None and failure["eager"].startswith(eager) and bool(failure["eager"]) == bool(eager)
+
+
+def test_a_call_with_effects_is_not_made_again(tmp_path: Path) -> None:
+    write = 'def flat(table):\n    open("log", "a", 1).write("called\\n")'
+    (tmp_path / "net.py").write_text(OF_THE_PROGRAM.replace("def flat(table):", write), encoding="utf-8")
+    log = tmp_path / "log"
+    subprocess.run([sys.executable, "net.py"], cwd=tmp_path, capture_output=True, check=False, timeout=WALL_SECONDS)
+    plain = log.read_text()
+    log.unlink()
+    _, report = explain("net.py", cwd=tmp_path)
+    failures = [each["failure"] for each in report["compilations"] if each["failure"]]
+    assert [each["eager"] for each in failures] == [None] * len(failures)
+    assert failures and log.read_text() == plain
+
+
+def test_leaving_the_function_out_helps(tmp_path: Path) -> None:
+    followed = OF_DYNAMO.replace("def scaled", "@torch.compiler.disable\ndef scaled")
+    (tmp_path / "net.py").write_text(followed, encoding="utf-8")
+    ended, report = explain("net.py", cwd=tmp_path)
+    assert ended.status == 0
+    assert {each["status"] for each in report["compilations"]} <= {"compiled", "broken"}
