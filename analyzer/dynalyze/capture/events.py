@@ -409,7 +409,8 @@ class CandidatesCounted(Event, tag="candidates"):
 @dataclass
 class TreeClass:
     """A class of a module tree; `layer`: one of torch's layers, or derived from one; `code` are the lines of its
-    methods: file, first and last line; `forward` is where that begins.
+    methods: file, first and last line; `forward` is where that begins, `fed` whether it takes anything. The parts of an
+    `indexed` one are reached by their numbers.
     """
 
     name: str
@@ -418,6 +419,8 @@ class TreeClass:
     callable: bool = True
     code: list[tuple[str, Whole, Whole]] = field(default_factory=list)
     forward: tuple[str, Whole] | None = None
+    fed: bool = True
+    indexed: bool = True
 
 
 @dataclass

@@ -9,6 +9,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
@@ -28,7 +29,8 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
 
     `call` makes a call of the uncompiled module; where it is None or fails, no part has a time.
     """
-    named = list(module.named_modules())[:_MOST_PARTS]
+    # Under every path that it has: a part that is shared belongs to all that hold it.
+    named = list(islice(module.named_modules(remove_duplicate=False), _MOST_PARTS))
     seconds = _seconds_of(call) if call is not None else {}
     classes: dict[type, int] = {}
     uninitialized = torch.nn.parameter.UninitializedTensorMixin
@@ -59,6 +61,9 @@ def _class(kind: type) -> TreeClass:
         callable=callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
         code=[_range_of(each.__code__) for each in methods if isinstance(each, types.FunctionType)],
         forward=(code.co_filename, code.co_firstlineno) if isinstance(code, types.CodeType) else None,
+        # What takes nothing only makes or joins parameters, as a parametrization does.
+        fed=not isinstance(code, types.CodeType) or bool(code.co_argcount > 1 or code.co_flags & inspect.CO_VARARGS),
+        indexed=issubclass(kind, (torch.nn.Sequential, torch.nn.ModuleList)),
     )
 
 

@@ -14,11 +14,12 @@ from dynalyze.events.log import RunLog
 from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import add_compile_seconds, graph_breaks
 from dynalyze.facts.caches import caches
-from dynalyze.facts.candidates import candidates, compiled_in_place, regions
+from dynalyze.facts.candidates import candidates, compiled_in_place
 from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
+from dynalyze.facts.regions import regions
 from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources

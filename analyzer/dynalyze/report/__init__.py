@@ -346,9 +346,11 @@ class Candidate(msgspec.Struct):
 class Region(msgspec.Struct):
     """A part of a compiled module that no graph break reaches, so that it compiles whole by itself.
 
-    `root` is what the program calls the module, `path` leads from there to the part; `count` parts of one class stand
-    in a list. `share` is what they take of an eager call of the root, None where that was not measured;
-    `parameter_share` is their part of its parameters. `of_torch`: the class is torch's own. `location` is its forward.
+    `root` is what the program calls the module, `path` leads from there to the part. `count` parts of one class stand
+    in lists: `pattern` is the path of all of them, `layers.*.1`, with `*` for every part of a list, `0,2` for some of
+    it, and `"0"` for a number that is a name. `share` is what they take of an eager call of the root, None where that
+    was not measured; `parameter_share` is their part of its parameters. `of_torch`: the class
+    is torch's own. `location` is its forward.
     """
 
     root: Quote
@@ -360,6 +362,7 @@ class Region(msgspec.Struct):
     parameters: int = 0
     share: float | None = None
     parameter_share: float = 0.0
+    pattern: Quote = ""
 
 
 SkipReason = Literal[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.render.view.links import Anchors, Index, first
-from dynalyze.report import Candidate, CandidateReason, Location, Report
+from dynalyze.report import Candidate, CandidateReason, Location, Region, Report
 from dynalyze.report.models import ModuleFacts
 from dynalyze.text.visible import clipped
 
@@ -46,8 +46,11 @@ class CandidatesView:
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         numbered = list(enumerate(report.candidates, 1))
         self.shown = first(numbered, MAX_CANDIDATES).map(lambda each: CandidateView(*each, links, anchors))
-        names = (f"{region.root or 'model'}.{region.path}{_times(region.count)}" for region in report.regions)
-        self.regions = [(clipped(name, 200), region) for name, region in zip(names, report.regions, strict=True)]
+        self.regions = [(clipped(_region_name(region), 200), region) for region in report.regions]
+
+
+def _region_name(region: Region) -> str:
+    return f"{region.root or 'model'}.{region.pattern or region.path}{_times(region.count)}"
 
 
 def _times(count: int) -> str:

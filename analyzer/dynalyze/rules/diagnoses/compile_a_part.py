@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ from dynalyze.text.amounts import listed
 _MOST_PARTS = 4
 _LEAST_SHARE = 0.25
 _FIRST, _AFTER_BREAKS = -100, 350
-_BY_NUMBER = re.compile(r"\.(\d+)(?=\.|$)")
 
 
 @Rule(
@@ -42,15 +42,15 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
     held = f"{min(1.0, sum(map(_share, parts))):.0%}".replace("%", " %")
     of = f"{held} of the {'time' if measured else 'parameters'}"
     compiles, holds, it = ("compiles", "holds", "it") if len(parts) == 1 else ("compile", "hold", "them")
-    whole = root.rpartition(":")[2] or "model"
+    whole = _whole(parts[0])
     whose = "All graph breaks are in code of libraries, so there is nothing to rewrite. " if foreign else ""
-    # Of several alike without their number in the list.
-    names = [_name(part) if part.count == 1 else re.sub(r"\[\d+\]", "[...]", _name(part)) for part in parts]
+    names = [_name(part) for part in parts]
+    lines = list(map(_line, parts))
     return compile_a_part.finding(
         f"{listed([f'`{name}`' for name in names])} {compiles} without a graph break and {holds} {of}",
-        f"Compile {it} in place of `{whole}`: `{_line(parts[0])}`.{_to_verify(report, parts)}",
+        f"Compile {it} in place of `{whole}`: {listed([f'`{line}`' for line in lines])}.{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
-        example=Example(f"{whole} = torch.compile({whole})", "\n".join(map(_line, parts))),
+        example=Example(f"{whole} = torch.compile({whole})", "\n".join(lines)),
         rank=_FIRST if foreign else _AFTER_BREAKS,
         severity=severity_of(report.graph_breaks) if foreign else "info",
         location=parts[0].location,
@@ -73,22 +73,72 @@ def _share(part: Region) -> float:
     return part.share if part.share is not None else part.parameter_share
 
 
+def _steps(part: Region) -> list[str]:
+    """What to write for each step of the path: `.layers`, `[1]`, and `[*]` or `[0,2]` where there are several."""
+    of_older = re.sub(r"\d+(?!.*\d)", "*", part.path) if part.count > 1 else part.path  # A report without patterns.
+    return [_step(word) for word in (part.pattern or of_older).split(".")]
+
+
+def _step(word: str) -> str:
+    if word == "*" or word.replace(",", "").isdigit():
+        return f"[{word}]"
+    name = word.strip('"')
+    return f".{name}" if name.isidentifier() else f".get_submodule({json.dumps(name)})"
+
+
 def _path(part: Region) -> str:
-    return _BY_NUMBER.sub(r"[\1]", f".{part.path}")
+    return "".join(_steps(part))
+
+
+def _whole(part: Region) -> str:
+    """The module in the program's own code, without the function that it is local to."""
+    return part.root.rpartition(":")[2] or "model"
 
 
 def _name(part: Region) -> str:
-    """In the program's own code, without the function that the root is local to."""
-    return f"{part.root.rpartition(':')[2] or 'model'}{_path(part)}"
+    """Of several alike without their numbers in the lists."""
+    return _whole(part) + re.sub(r"\[(\*|\d+(,\d+)+)\]", "[...]", _path(part))
 
 
 def _line(part: Region) -> str:
-    """What to write: `x.compile()` does nothing for a module whose forward is torch's own."""
-    name = _name(part)
-    if part.count == 1:
-        return f"{name} = torch.compile({name})" if part.of_torch else f"{name}.compile()"
-    holder, _, rest = name.rpartition("[")
-    after = rest.partition("]")[2]
-    if part.of_torch:
-        return f"for i in range(len({holder})): {holder}[i]{after} = torch.compile({holder}[i]{after})"
-    return f"for part in {holder}: part{after}.compile()"
+    """What to write, one line for all parts of the entry and for no other.
+
+    `x.compile()` does nothing for a module whose forward is torch's own: it has to be replaced in what holds it.
+    """
+    steps, held = _steps(part), _whole(part)
+    loops: list[str] = []
+    last = len(steps) - part.of_torch
+    for step in steps[:last]:
+        held = _looped(loops, held, step, "part" if held.startswith("block") else "block")
+    if not part.of_torch:
+        return _in_loops(loops, f"{held}.compile()")
+    own = steps[-1]
+    if _several(own):
+        loops.append(f"for i in range(len({held}))" if own == "[*]" else f"for i in ({own[1:-1].replace(',', ', ')})")
+        own = "[i]"
+    compiled = f"torch.compile({held}{own})"
+    if len(loops) < 2 and not own.endswith(")"):
+        return _in_loops(loops, f"{held}{own} = {compiled}")
+    if own.startswith("["):
+        return _in_loops(loops, f"{held}.__setitem__({own[1:-1]}, {compiled})")
+    name = json.dumps(part.path.rpartition(".")[2])
+    return _in_loops(loops, f"setattr({held}, {name}, {compiled})")
+
+
+def _several(step: str) -> bool:
+    return step == "[*]" or "," in step
+
+
+def _looped(loops: list[str], held: str, step: str, item: str) -> str:
+    """What a step leads to, through one more loop where it leads to several."""
+    if not _several(step):
+        return held + step
+    over = held if step == "[*]" else f"[{held}[i] for i in ({step[1:-1].replace(',', ', ')})]"
+    loops.append(f"for {item} in {over}")
+    return item
+
+
+def _in_loops(loops: list[str], statement: str) -> str:
+    if len(loops) > 1:
+        return f"[{statement} {' '.join(loops)}]"
+    return f"{loops[0]}: {statement}" if loops else statement
