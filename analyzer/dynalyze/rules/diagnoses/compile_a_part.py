@@ -60,13 +60,13 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
 
 def _to_verify(report: Report, parts: list[Region]) -> str:
     """The run that shows it, where the program's own modules can be chosen."""
-    if report.capture.mode != "in_place" or not parts[0].root:
+    if report.capture.mode != "in_place" or not parts[0].root or any(part.count > 1 for part in parts):
         return ""
-    chosen = [word for part in parts if part.count == 1 for word in ("--compile", f"{part.root}{_path(part)}")]
+    chosen = [word for part in parts for word in ("--compile", f"{part.root}{_path(part)}")]
     target, arguments = report.target.spec, report.target.arguments
     program = [target] if target.endswith(".py") else ["-m", target]
     words = ["dynalyze", "explain", *program, *chosen, *(["--", *arguments] if arguments else [])]
-    return f" To see it: `{shlex.join(words)}`." if chosen else ""
+    return f" To see it: `{shlex.join(words)}`."
 
 
 def _share(part: Region) -> float:
