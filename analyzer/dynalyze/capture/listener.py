@@ -259,7 +259,8 @@ def _add_error(event: ErrorSeen) -> None:
     event.message, event.type = cut(_message(behind or error)), getattr(behind, "gb_type", None)
     event.exception = type(error).__qualname__ if error is not None else ""
     event.logged, event.refused = bool(getattr(error, "logged", False)), dynamo.refuses_breaks(error)
-    event.above, event.inside = dynamo.stack_above(), dynamo.summary_entries(getattr(error, "real_stack", None))
+    event.above = dynamo.stack_above()
+    event.inside = dynamo.inner_stack(error) if hasattr(error, "real_stack") else []
 
 
 def _add_values(event: RecompileSeen, reasons: str) -> None:

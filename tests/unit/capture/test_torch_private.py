@@ -6,6 +6,7 @@ import importlib
 import logging
 import logging.config
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -448,3 +449,18 @@ def test_the_call_whose_compile_failed_can_be_made_again() -> None:
         again()
     assert compiled_calls.call_that_failed(failed.value.with_traceback(None)) is None
     assert compiled_calls.call_that_failed(ValueError()) is None
+
+
+def test_an_error_without_a_jump_has_torchs_own_stack() -> None:
+    """Of an error that came up elsewhere, and where the tracer's names are others, nothing is put in its place."""
+    error: Any = Unsupported("print")
+    error.real_stack = [traceback.FrameSummary("/m.py", 3, "f", lookup_line=False)]
+    assert [(each.file, each.line, each.column) for each in dynamo.inner_stack(error)] == [("/m.py", 3, None)]
+
+    def jumps(self: Any, inst: Any) -> None:
+        raise error
+
+    unlike = types.SimpleNamespace(opname="POP_JUMP_IF_FALSE")
+    with pytest.raises(Unsupported):
+        jumps(types.SimpleNamespace(), unlike)
+    assert [(each.file, each.line, each.column) for each in dynamo.inner_stack(error)] == [("/m.py", 3, None)]

@@ -133,7 +133,37 @@ def inner_stack(error: BaseException | None) -> list[Frame]:
             import torch._guards
 
             stack = torch._guards.TracingContext.extract_stack()
-    return summary_entries(stack)
+    entries = summary_entries(stack)
+    tested = _tested_operand(error)
+    return [*entries[:-1], tested] if entries and tested is not None and tested.file == entries[-1].file else entries
+
+
+# Between what computes a condition and the jump: the value is copied, or made a bool.
+_PASSES_ON = ("COPY", "TO_BOOL", "SWAP", "NOP", "CACHE", "EXTENDED_ARG", "DUP_TOP")
+
+
+def _tested_operand(error: BaseException | None) -> Frame | None:
+    """The operand whose value a jump asks for, where a break is a jump: `mask.all()` of `mask is not None and
+    mask.all()`.
+
+    Python up to 3.11 gives the jump the place of another operand, or of the statement; the instruction that computes
+    the value has its own.
+    """
+    with contextlib.suppress(Exception):
+        raised = [each for each, _ in traceback.walk_tb(error.__traceback__ if error is not None else None)]
+        frames = [*reversed(raised), *frames_from(sys._getframe(1))]
+        names = next(each.f_locals for each in frames if {"inst", "self"} <= each.f_locals.keys())
+        jump, tracer = names["inst"], names["self"]
+        if "JUMP" not in jump.opname or "_IF_" not in jump.opname:
+            return None
+        at = next(number for number, each in enumerate(tracer.instructions) if each is jump)
+        computed = next(each for each in reversed(tracer.instructions[:at]) if each.opname not in _PASSES_ON)
+        place = computed.positions
+        if "JUMP" in computed.opname or None in (place.lineno, place.col_offset, place.end_col_offset):
+            return None  # A value that two ways lead to.
+        end = place.end_col_offset if place.end_lineno == place.lineno else None
+        return frame_entry(tracer.f_code.co_filename, place.lineno, tracer.f_code.co_name, place.col_offset, end)
+    return None
 
 
 def is_refusal(error: BaseException) -> bool:
