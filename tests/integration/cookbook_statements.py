@@ -398,6 +398,155 @@ FITTING = (
         """,
         "(torch.arange(1.0, 4.0),)",
     ),
+    fitting(
+        "any-mask",
+        """
+        def f(h, padding=None):
+            if padding is not None and not padding.any():
+                padding = None
+            return h if padding is None else h.masked_fill(padding, 0.0)
+        """,
+        """
+        def f(h, padding=None):
+            return h if padding is None else h.masked_fill(padding, 0.0)
+        """,
+        "(torch.ones(4), torch.zeros(4, dtype=torch.bool))",
+    ),
+    fitting(
+        "any-mask",
+        """
+        def visible(mask):
+            if torch.all(mask == 1):
+                return None
+            return mask.bool()
+
+        def f(h, mask):
+            kept = visible(mask)
+            return h if kept is None else torch.where(kept, h, -h)
+        """,
+        """
+        def visible(mask):
+            return mask.bool()
+
+        def f(h, mask):
+            kept = visible(mask)
+            return h if kept is None else torch.where(kept, h, -h)
+        """,
+        "(torch.ones(4), torch.tensor([1, 0, 1, 1]))",
+    ),
+    fitting(
+        "random-branch",
+        """
+        import random
+
+        def f(h, rate, strict=False):
+            if not strict and random.random() >= rate:
+                h = h.sin()
+            return h * 2
+        """,
+        """
+        def f(h, rate, strict=False):
+            if not strict:
+                h = torch.where(torch.rand(()) >= rate, h.sin(), h)
+            return h * 2
+        """,
+        "(torch.ones(4), 0.0)",
+    ),
+    fitting(
+        "random-branch",
+        """
+        import random
+
+        def f(h, rate):
+            return h.cos() if rate > random.random() else h + 1
+        """,
+        """
+        def f(h, rate):
+            return torch.where(rate > torch.rand(()), h.cos(), h + 1)
+        """,
+        "(torch.ones(4), 0.0)",
+    ),
+    fitting(
+        "random-branch",
+        """
+        def f(h, rate):
+            if torch.rand(1) < rate:
+                h = h.flip(0)
+            return h * 2
+        """,
+        """
+        def f(h, rate):
+            h = torch.where(torch.rand(()) < rate, h.flip(0), h)
+            return h * 2
+        """,
+        "(torch.arange(4.0), 1.0)",
+    ),
+    fitting(
+        "layer-drop",
+        """
+        import random
+
+        blocks = [torch.sin, torch.tanh]
+
+        def f(hidden, keep_rate, training=True):
+            for block in blocks:
+                if training and random.random() > keep_rate:
+                    continue
+                hidden = block(hidden)
+            return hidden
+        """,
+        """
+        blocks = [torch.sin, torch.tanh]
+
+        def f(hidden, keep_rate, training=True):
+            for block in blocks:
+                keep = (torch.rand(()) <= keep_rate).to(hidden.dtype) if training else 1
+                hidden = keep * block(hidden) + (1 - keep) * hidden
+            return hidden
+        """,
+        "(torch.ones(4), 1.0)",
+    ),
+    fitting(
+        "layer-drop",
+        """
+        blocks = [torch.sin, torch.tanh]
+
+        def f(hidden, rate):
+            for block in blocks:
+                if torch.rand(()) < rate:
+                    continue
+                hidden = hidden + block(hidden)
+            return hidden
+        """,
+        """
+        blocks = [torch.sin, torch.tanh]
+
+        def f(hidden, rate):
+            for block in blocks:
+                keep = (torch.rand(()) >= rate).to(hidden.dtype)
+                hidden = hidden + keep * block(hidden)
+            return hidden
+        """,
+        "(torch.ones(4), 1.0)",
+    ),
+    fitting(
+        "conditional-skip",
+        """
+        def f(h, gates):
+            for gate in gates:
+                if not gate.any():
+                    continue
+                h = h * gate
+            return h
+        """,
+        """
+        def f(h, gates):
+            for gate in gates:
+                h = torch.where(~gate.any(), h, h * gate)
+            return h
+        """,
+        "(torch.ones(4), [torch.zeros(4), torch.tensor([1.0, 2.0, 3.0, 4.0])])",
+    ),
 )
 
 NEAR = (
@@ -587,4 +736,58 @@ NEAR = (
         "(torch.ones(2), torch.ones(2))",
     ),
     near("sorted-tensor", "def f(h): return h * sorted(h, key=lambda v: -v)[0]", "(torch.tensor([1.0, 2.0]),)"),
+    near(
+        "any-mask",
+        """
+        def f(h, mask):
+            if mask.all():
+                mask = mask[:1]
+            return h * mask
+        """,
+        "(torch.ones(4), torch.ones(4))",
+        "conditional-update",
+    ),
+    near(
+        "random-branch",
+        """
+        import random
+
+        def f(h):
+            seen = [h]
+            if random.random() < 2:
+                seen.append(h + 1)
+            return sum(seen)
+        """,
+        "(torch.ones(4),)",
+        "python-random",
+    ),
+    near(
+        "layer-drop",
+        """
+        import random
+
+        def f(hidden):
+            for scale in (2, 3):
+                draw = random.random()
+                if draw > 1:
+                    continue
+                hidden = hidden * scale
+            return hidden
+        """,
+        "(torch.ones(4),)",
+        "python-random",
+    ),
+    near(
+        "conditional-skip",
+        """
+        def f(h, gates):
+            seen = []
+            for gate in gates:
+                if gate.sum() > 9:
+                    continue
+                seen.append(h * gate)
+            return sum(seen)
+        """,
+        "(torch.ones(4), [torch.ones(4), torch.ones(4)])",
+    ),
 )

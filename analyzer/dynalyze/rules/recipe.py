@@ -19,7 +19,7 @@ import msgspec
 
 from dynalyze.facts.sources import condition_span
 from dynalyze.report import GraphBreak
-from dynalyze.rules.statement_shapes import SHAPES, Statement, read_statement
+from dynalyze.rules.statement_shapes import SHAPES, Statement, chance, read_statement
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
@@ -60,7 +60,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             "" fits every statement; where the source is not known, no shape fits.
         rank: decides between several recipes that fit; the higher one wins.
         why: why it breaks, for the owner of a model.
-        action: what to do, one sentence; "{expression}" stands for the user's own source expression.
+        action: what to do, one sentence; "{expression}" stands for the user's own source expression, and what
+            `statement_shapes.chance` tells for its names, as "{drawn}".
         before, after: sources of two modules. Each defines a callable `f` that returns the same for the
             same inputs; `before` breaks, `after` does not.
         inputs: a Python expression, `torch` in scope, that gives the tuple of positional inputs of `f`.
@@ -233,8 +234,12 @@ def unanswered(types: Iterable[str]) -> list[str]:
     return sorted({gb_type.strip() for gb_type in types} - answered)
 
 
-def fill(action: str, expression: str | None) -> str:
-    """Put the user's own source expression into an action, on one line and cut to a readable length."""
+def fill(action: str, expression: str | None, code: Statement | None = None) -> str:
+    """Put the user's own source expression into an action, on one line and cut to a readable length; and what `chance`
+    makes of a decision by a random number.
+    """
+    for name, words in chance(code or Statement()).items():
+        action = action.replace(f"{{{name}}}", words)
     line = " ".join((expression or "").split())
     asked = condition_span(line)  # Of a line whose columns are not known.
     words = _readable(line[asked[0] : asked[1]] if asked else line)

@@ -124,6 +124,88 @@ def chooses(written: Statement) -> bool:
     )
 
 
+def skips(written: Statement) -> bool:
+    """`if ...: continue` before statements that compute variables anew."""
+    found = written.statement
+    skipping = isinstance(found, ast.If) and not found.orelse and isinstance(found.body[-1], ast.Continue)
+    return skipping and len(found.body) == 1 and _computes(written.following)  # type: ignore[union-attr]
+
+
+def skips_by_chance(written: Statement) -> bool:
+    """`if random.random() < p: continue`, also of numbers that torch or NumPy draw."""
+    return skips(written) and drawn(written) is not None
+
+
+def decides_by_chance(written: Statement) -> bool:
+    """An `if`, or a conditional expression, on a random number that computes variables, or returns tensors."""
+    draw, found = drawn(written), written.statement
+    if draw is None:
+        return False
+    if isinstance(found, ast.If):
+        return chooses(written) or updates(written)
+    return any(
+        isinstance(each, ast.IfExp)
+        and draw in ast.walk(each.test)
+        and _is_tensor(each.body)
+        and _is_tensor(each.orelse)
+        for each in written.holders(draw)
+    )
+
+
+_DRAWS = ("random", "rand", "uniform")
+
+
+def drawn(written: Statement) -> ast.Call | None:
+    """The call in a condition that draws a number between 0 and 1: `random.random()`, `torch.rand(())`."""
+    found = written.statement
+    tests = [each.test for each in ast.walk(found) if isinstance(each, ast.If | ast.IfExp)] if found is not None else []
+    calls = (each for test in tests[:1] for each in ast.walk(test) if isinstance(each, ast.Call))
+    return next((each for each in calls if called(each) in _DRAWS), None)
+
+
+def chance(written: Statement) -> dict[str, str]:
+    """How torch draws in the place of Python's decision by chance, for texts: the condition `drawn`, and its opposite
+    as a factor of 0 or 1, `keep`, for the variable `x`; `inside` names the `if` that the other conditions remain.
+    """
+    draw, x = drawn(written), next(iter(_targets(written.following)), "x")
+    compared = [each for each in written.holders(draw) if isinstance(each, ast.Compare)] if draw is not None else []
+    found, kept = "torch.rand(()) < p", "torch.rand(()) >= p"
+    if compared and len(compared[0].ops) == 1 and type(compared[0].ops[0]) in _OPPOSITES:
+        operation, sides = type(compared[0].ops[0]), (compared[0].left, *compared[0].comparators)
+        left, right = ("torch.rand(())" if each is draw else ast.unparse(each) for each in sides)
+        ways = [f"{left} {_SIGNS[each]} {right}" for each in (operation, _OPPOSITES[operation])]
+        nots = sum(isinstance(getattr(each, "op", None), ast.Not) for each in written.holders(compared[0]))
+        found, kept = ways if nots % 2 == 0 else ways[::-1]
+    test = next((each for each in written.holders(draw) if isinstance(each, ast.BoolOp)), None) if draw else None
+    others = []
+    if test is not None and isinstance(test.op, ast.And):
+        others = [ast.unparse(each) for each in test.values if all(part is not draw for part in ast.walk(each))]
+    when = " and ".join(others)
+    inside = f", inside of `if {when}:`" if when else ""
+    keep = f"({kept}).to({x}.dtype){f' if {when} else 1' if when else ''}"
+    return {"drawn": found, "keep": keep, "x": x, "inside": inside}
+
+
+_SIGNS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+}  # fmt: skip
+
+
+def drops_mask(written: Statement) -> bool:
+    """`if mask.all(): mask = None`, or `return None`: a mask that masks nothing is left out."""
+    found = written.statement
+    if not isinstance(found, ast.If) or found.orelse or len(found.body) != 1:
+        return False
+    (only,) = found.body
+    if not isinstance(only, ast.Assign | ast.Return) or not isinstance(only.value, ast.Constant):
+        return False
+    asked = {called(each) for each in written.calls} & {"all", "any"}
+    names = {ast.unparse(each) for each in ast.walk(found.test) if isinstance(each, ast.Name | ast.Attribute)}
+    of_it = isinstance(only, ast.Return) or (len(only.targets) == 1 and ast.unparse(only.targets[0]) in names)
+    return only.value.value is None and bool(asked) and of_it
+
+
 def counts(written: Statement) -> bool:
     """A `for` over a range, whose number of turns is read there, that only computes variables anew."""
     found = written.statement
@@ -299,8 +381,9 @@ def _is_tensor(value: ast.expr) -> bool:
 
 
 _FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
-    only_raises, updates, chooses, counts, repairs, updates_masked, copies_masked, slice_is_summed, compares_positions,
-    indexes, computes, asks_for_equality, sums_rows, gathers_and_adds, fills,
+    only_raises, updates, chooses, skips, skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
+    updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, asks_for_equality, sums_rows,
+    gathers_and_adds, fills,
 )  # fmt: skip
 SHAPES: dict[str, Callable[[Statement], bool]] = {
     **{each.__name__: each for each in _FUNCTIONS},

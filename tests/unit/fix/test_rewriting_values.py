@@ -180,5 +180,5 @@ def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:
 def test_torchs_encoder_is_told_that_the_mask_may_be_any(was: str, becomes: str | None) -> None:
     encoder = Value("nn.Module", "torch.nn.modules.transformer.TransformerEncoder")
     found = changed(ITEM, f"y = {was}  # here\nreturn y", {**rewriting_cases.KNOWN, "self.encode": encoder})
-    assert ("any-mask" in found) is (becomes is not None)
-    assert becomes is None or becomes in found["any-mask"]
+    assert ("causal-mask" in found) is (becomes is not None)
+    assert becomes is None or becomes in found["causal-mask"]

@@ -150,8 +150,7 @@ def _tested_operand(error: BaseException | None) -> Frame | None:
     the value has its own.
     """
     with contextlib.suppress(Exception):
-        raised = [each for each, _ in traceback.walk_tb(error.__traceback__ if error is not None else None)]
-        frames = [*reversed(raised), *frames_from(sys._getframe(1))]
+        frames = [*_raising_frames(error), *frames_from(sys._getframe(1))]
         names = next(each.f_locals for each in frames if {"inst", "self"} <= each.f_locals.keys())
         jump, tracer = names["inst"], names["self"]
         if "JUMP" not in jump.opname or "_IF_" not in jump.opname:
@@ -164,6 +163,17 @@ def _tested_operand(error: BaseException | None) -> Frame | None:
         end = place.end_col_offset if place.end_lineno == place.lineno else None
         return frame_entry(tracer.f_code.co_filename, place.lineno, tracer.f_code.co_name, place.col_offset, end)
     return None
+
+
+def _raising_frames(error: BaseException | None) -> list[types.FrameType]:
+    """The frames that an error came through, the innermost first, and before them those of the error behind it."""
+    found: list[types.FrameType] = []
+    for _ in range(8):
+        if error is None:
+            break
+        found = [*reversed([frame for frame, _ in traceback.walk_tb(error.__traceback__)]), *found]
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def is_refusal(error: BaseException) -> bool:

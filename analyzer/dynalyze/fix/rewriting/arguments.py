@@ -18,7 +18,7 @@ _CAUSAL = {
 """Masks that these modules look at, unless they are told whether it is the causal one; and the places of the masks."""
 
 
-@rewriter("any-mask", "Unsupported Tensor.item() call", "Data-dependent", "Data dependent operator", rank=11)
+@rewriter("causal-mask", "Unsupported Tensor.item() call", "Data-dependent", "Data dependent operator", rank=11)
 def take_any_mask(site: Site) -> Iterator[Proposal]:
     """`encoder(x, mask=mask)` of torch.nn: `is_causal=False`, which any mask is right with; it is looked at else."""
     changes: Changes = {}

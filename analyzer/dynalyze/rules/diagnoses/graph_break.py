@@ -75,7 +75,7 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
     # Of a condition torch can tell columns that are no expression.
     asked = ast.unparse(code.test) if code.test is not None and code.expression is None else ""
     return Advice(
-        action=fill(recipe.action, asked or found.expression or found.location.code),
+        action=fill(recipe.action, asked or found.expression or found.location.code, code),
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
         config=recipe.config,
