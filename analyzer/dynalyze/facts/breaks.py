@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dynalyze.capture.events import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Event, Frame
 from dynalyze.capture.trace_records import LIMITS, RAISED_LIMIT, hit_limit
 from dynalyze.events.log import ProcessLog, RunLog
+from dynalyze.facts.behind import looks
 from dynalyze.facts.registry import Registry, id_in, url
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
-from dynalyze.report import Compilation, Effect, GraphBreak, Location
+from dynalyze.report import Compilation, Effect, GraphBreak, LeftInEager, Location
 
 _CHAIN = re.compile(r"\*\*\* While handling this graph break, another graph break occurred: \*\*\*")
 _CONTEXT = re.compile(r"^[ \t]*Developer debug context:[ \t]*", re.MULTILINE)
@@ -119,11 +120,16 @@ class _Sighting:
     gb_id: str | None
     stack: list[Frame]
     at: int
-    holds: bool
+    holder: int
 
     @property
     def place(self) -> Frame:
         return self.stack[self.at]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the break is in the very frame that was being compiled."""
+        return self.at <= self.holder
 
 
 def _is_same(one: _Sighting, other: _Sighting) -> bool:
@@ -208,7 +214,7 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
         if at is not None:
             if isinstance(event, BreakSeen) and event.untraced:
                 frames[at] = _at_definition(frames[at], sources)
-            yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holds=at <= holder)
+            yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holder)
 
 
 def _function(compile_id: str) -> str:
@@ -332,7 +338,31 @@ def _entry(number: str, group: list[_Sighting], sources: Sources) -> GraphBreak:
         expression=sources.expression(location),
         block=sources.block(location),
         processes=sorted({s.process for s in group}),
+        left_in_eager=_left_in_eager(group, sources),
     )
+
+
+# In what torch cannot go on after a break: parts of its words for what the break led to.
+_AROUND: tuple[tuple[str, Literal["loop", "with", "try"]], ...] = (
+    ("loop", "loop"),
+    ("context", "with"),
+    ("try", "try"),
+)
+
+
+def _left_in_eager(group: list[_Sighting], sources: Sources) -> list[LeftInEager]:
+    """The functions that torch gave up: that of the break, and those that were being compiled and call it."""
+    found: dict[tuple[str, str], LeftInEager] = {}
+    for each in group:
+        if each.effect != "eager":
+            continue
+        frame = each.place if each.holds else each.stack[each.holder]
+        words = each.message.consequence.lower()
+        around: Literal["loop", "with", "try", ""] = next((kind for part, kind in _AROUND if part in words), "")
+        behind = [_location(Frame(frame.file, line, frame.name), sources) for line in looks(sources, frame)]
+        told = LeftInEager(_location(frame, sources), around, each.compile_id, behind)
+        found.setdefault((frame.file, frame.name), told)
+    return list(found.values())
 
 
 def _location(frame: Frame, sources: Sources) -> Location:

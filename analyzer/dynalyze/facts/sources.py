@@ -146,11 +146,7 @@ class Sources:
         """The innermost statement at a location and those that follow it in its block, without comments; "" where the
         file cannot be read as Python.
         """
-        if location.file not in self._trees:
-            self._trees[location.file] = []
-            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-                self._trees[location.file] = ast.parse("\n".join(self._lines(location.file))).body
-        holder = self._trees[location.file]
+        holder = self._tree(location.file)
         found: list[ast.stmt] = []
         while following := _from(holder, location):
             found = following
@@ -162,6 +158,23 @@ class Sources:
                 break
             text += f"{written}\n"
         return text
+
+    def after(self, file: str, line: int) -> list[ast.stmt]:
+        """The statements of a function behind a line of it, at whatever depth they stand, without nested functions."""
+        found: list[ast.stmt] = []
+        holder, place = self._tree(file), Location(file, line)
+        while held := _from(holder, place):
+            within = isinstance(held[0], ast.FunctionDef | ast.AsyncFunctionDef)
+            found = [] if within else [*held[1:], *found]
+            holder = _inner(held[0], place)
+        return [each for each in found if not isinstance(each, ast.FunctionDef | ast.ClassDef)]
+
+    def _tree(self, file: str) -> list[ast.stmt]:
+        if file not in self._trees:
+            self._trees[file] = []
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                self._trees[file] = ast.parse("\n".join(self._lines(file))).body
+        return self._trees[file]
 
     def _ends_below(self, file: str, line: int, column: int, end: int | None) -> bool:
         """Whether `end`, in bytes, is a column of a later line: torch tells no line with it."""

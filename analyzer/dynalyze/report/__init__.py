@@ -231,6 +231,17 @@ class Compilation(msgspec.Struct):
         return self.function or self.location.function
 
 
+class LeftInEager(msgspec.Struct):
+    """A function that runs in eager because of a break in it, or in one that it calls, at `location`; `around` is what
+    that line stands in. Nothing after that was traced: `behind` are lines of it that look at values or print.
+    """
+
+    location: Location
+    around: Literal["loop", "with", "try", ""] = ""
+    compile_id: Word = ""
+    behind: list[Location] = []
+
+
 class GraphBreak(msgspec.Struct):
     """One graph break, however many frames, callers, loops or recompiles repeated it.
 
@@ -239,6 +250,7 @@ class GraphBreak(msgspec.Struct):
     torch's name for what the break led to (a loop makes the whole frame eager). `expression` is the source
     that the columns span, `block` that of the statement and of those that follow it in its block. `compile_seconds`
     went into the rests of functions that it cut off, and into attempts that it ended; None where torch does not tell.
+    `left_in_eager` are its function and callers of that, where they run in eager for it.
     """
 
     id: Word
@@ -262,6 +274,7 @@ class GraphBreak(msgspec.Struct):
     block: Source = ""
     processes: list[int] = []
     compile_seconds: float | None = None
+    left_in_eager: Annotated[list[LeftInEager], Holds.SOURCE] = []
 
 
 class FailedGuard(msgspec.Struct):

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynalyze.capture.events import Frame
+from dynalyze.facts.behind import looks
 from dynalyze.facts.sources import LogSources, Sources, condition_span
 from dynalyze.report import Location, Snippet
 from records import write_source
@@ -291,3 +293,28 @@ def test_quoted_lines_are_all_there_is_otherwise(file: Path) -> None:
     assert (location.code, location.column) == ("return f(x)", None)
     assert sources.snippet(location) is None
     assert sources.line(str(file), 1) is None
+
+
+def test_lines_behind_a_line_that_read_values_decide_by_them_or_print(tmp_path: Path) -> None:
+    text = """
+def two(x):
+    return x.item()
+
+def four(self, xs):
+    n = xs[0].item()
+    for x in xs:
+        n = n + two(x)
+        if x.isnan().any(): raise ValueError
+    assert any(xs) and x.numel() > 2
+    if x.shape[0] > 2: y = x.all()
+    def later(x):
+        print(x)
+    return [z for z in x.tolist()], y.max() if (y > 0).all() else print(y)
+
+def five(x):
+    print(x)
+"""
+    file = write_source(tmp_path, text)
+    assert looks(Sources(), Frame(file, 8, "four")) == [9, 14]
+    assert looks(Sources(), Frame(file, 3, "two")) == []
+    assert looks(Sources(readable=False), Frame(file, 8, "four")) == []

@@ -11,7 +11,7 @@ import pytest
 from dynalyze.cli.options import check_fail_on
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.prices import PricesView
-from dynalyze.report import CompileFailure, Effect, Finding, Impact, Location, Report, Severity, Status
+from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
 from dynalyze.text.errors import UsageError
@@ -455,3 +455,21 @@ def test_a_measured_price_is_told_and_ranks_before_a_lower_one() -> None:
     for severity in get_args(Severity):
         own = [each.impact.ms_per_call for each in priced if each.severity == severity and each.impact]
         assert own == sorted(own, key=lambda ms: -(ms or 0.0))
+
+
+def test_a_caller_that_a_break_leaves_in_eager_is_named_with_the_lines_that_are_likely_to_break_next() -> None:
+    report = empty_report()
+    call, later = Location("/w/model.py", 26, function="Net.four"), Location("/w/model.py", 27, code="if y.any():")
+    inner = Location("/w/model.py", 12, function="two")
+    own = LeftInEager(inner, "", "1/0", [Location("/w/model.py", 14, code="print(x)")])
+    report.compilations = [compilation("6/0", "eager", seconds={"total": 1.5})]
+    report.graph_breaks = [
+        graph_break("b1", "split", inner, left_in_eager=[LeftInEager(call, "loop", "6/0", [later]), own])
+    ]
+    (found,) = [each for each in judge(report) if each.rule == "caller-in-eager"]
+    assert (found.location, found.evidence) == (call, ["b1", "6/0"])
+    assert "`four`" in found.title and "`two`" in found.title and "loop" in found.title
+    assert "model.py:12" in found.advice and "line 27 (`if y.any():`)" in found.advice.lower()
+    assert found.impact is not None and found.impact.compile_seconds == 1.5
+    (about,) = [each for each in judge(report) if each.rule == "graph-break"]
+    assert "line 14 (`print(x)`)" in about.advice.lower() and "line 27" not in about.advice.lower()

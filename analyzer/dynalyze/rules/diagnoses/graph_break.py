@@ -10,7 +10,7 @@ import msgspec
 
 from dynalyze.facts.why_not_compiled import NEXT_STEPS, costly
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Effect, Example, GraphBreak, Report, SkippedFrame, SkipReason
+from dynalyze.report import Advice, Effect, Example, GraphBreak, Impact, LeftInEager, Report, SkippedFrame, SkipReason
 from dynalyze.rules.recipe import Recipe, fill, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
@@ -75,7 +75,7 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
     # Of a condition torch can tell columns that are no expression.
     asked = ast.unparse(code.test) if code.test is not None and code.expression is None else ""
     return Advice(
-        action=fill(recipe.action, asked or found.expression or found.location.code, code),
+        action=fill(recipe.action, asked or found.expression or found.location.code, code) + _hidden(found),
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
         config=recipe.config,
@@ -89,7 +89,14 @@ def _from_torch(found: GraphBreak) -> Advice:
     """PyTorch's own hints, those first that say something about this code; nothing is added to them."""
     telling = [hint for hint in found.hints if not hint.startswith(_GENERIC_HINTS)]
     action = " ".join(" ".join(hint.split()) for hint in telling or found.hints)
-    return Advice(action=action or "PyTorch gives no hint for this one.", why=found.explanation, link=found.url)
+    return Advice(
+        action=(action or "PyTorch gives no hint for this one.") + _hidden(found), why=found.explanation, link=found.url
+    )
+
+
+def _hidden(found: GraphBreak) -> str:
+    """What of its own function a break hides that leaves it in eager."""
+    return "".join(_behind(left) for left in found.left_in_eager if left.location.at == found.location.at)
 
 
 _RANK_OF_ENTRIES = 90
@@ -134,6 +141,56 @@ def skipped_function(report: Report) -> Iterator[Ranked]:
             location=first.location,
             evidence=ids(frames),
         )
+
+
+_AROUND = {
+    "loop": ", called in its loop",
+    "with": ", called inside of its `with`",
+    "try": ", called inside of its `try`",
+}
+
+
+@Rule(
+    title="A function runs in eager because of a break in another",
+    rank=310,
+    description="A break in a function that is called in a loop, a `with` or a `try` leaves the caller in eager as a "
+    "whole: torch cannot go on in the middle of these. The called function is compiled by itself.",
+    passed="No function runs in eager for a break in one that it calls.",
+)
+def caller_in_eager(report: Report) -> Iterator[Ranked]:
+    for found in report.graph_breaks:
+        inner = found.location.function.rpartition(".")[2]
+        for left in found.left_in_eager:
+            if left.location.at == found.location.at:
+                continue  # The break itself says so.
+            name, place = (
+                left.location.function.rpartition(".")[2],
+                f"{PurePath(found.location.file).name}:{found.location.line}",
+            )
+            tried = next(
+                (c for c in report.compilations if (c.process, c.compile_id) == (found.process, left.compile_id)), None
+            )
+            seconds = tried.whole_seconds if tried is not None else None
+            yield caller_in_eager.finding(
+                f"`{name}` runs in eager because of the break in `{inner}`{_AROUND.get(left.around, '')}",
+                f"End the break at {place} ({found.id}): `{name}` is one graph then, unless it breaks elsewhere. "
+                f"What stands behind line {left.location.line} was not traced yet.{_behind(left)}",
+                why="Seen in this run. torch compiles the function that is called by itself, and leaves its caller in "
+                "eager: after the break it would have to go on in the middle of the caller's block.",
+                location=left.location,
+                evidence=[found.id, left.compile_id],
+                impact=Impact(compile_seconds=seconds, what="spent on the attempt") if seconds else None,
+            )
+
+
+def _behind(left: LeftInEager) -> str:
+    """The lines of a function that are likely to break next; "" where none looks so."""
+    lines = [f"line {each.line} (`{' '.join((each.code or '').split())}`)" for each in left.behind]
+    if not lines:
+        return ""
+    looks = "looks at values or prints, and is" if len(lines) == 1 else "look at values or print, and are"
+    named = listed(lines, _MOST_NAMED)
+    return f" {named[0].upper()}{named[1:]} {looks} likely to break next."
 
 
 # Functions of their own up to Python 3.11.
