@@ -24,6 +24,7 @@ _DTYPES = {
     "u16": "uint16", "u32": "uint32", "u64": "uint64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "c32": "complex32", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
+_COMPLEX = re.compile(r"c\d+\[")
 _FLOAT8 = re.compile(r"f8(e\d+m\d+\w*)$")
 _BITS = re.compile(r"[a-z]+(\d+)")
 _MANGLED = re.compile(r"L_(?P<path>.+?)_?$")
@@ -156,7 +157,8 @@ Statement: TypeAlias = Signature | Comment | Assignment
 
 @dataclass
 class GraphText:
-    """A printed graph: its inputs with torch's annotation (`f32[2, 8][8, 1]cpu`), its operations, where they came from.
+    """A printed graph: its inputs with torch's annotation (`f32[2, 8][8, 1]cpu`), its operations, where they came from,
+    and which of them compute complex numbers.
 
     The body of a higher-order operator is a graph of its own in the text; its operations count, its inputs do not.
     """
@@ -164,6 +166,7 @@ class GraphText:
     inputs: list[tuple[str, str]] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     origins: dict[str, Location] = field(default_factory=dict)
+    complex: list[Node] = field(default_factory=list)
 
     def histogram(self) -> dict[str, int]:
         """How often each operation stands in the graph, the most frequent first."""
@@ -185,6 +188,8 @@ def parse(text: str) -> GraphText:
             origin = statement.origin
         elif op := statement.op:
             found.nodes.append(Node(statement.name, op))
+            if _COMPLEX.match(statement.annotation):
+                found.complex.append(found.nodes[-1])
             if origin is not None:
                 found.origins[statement.name] = origin
     return found

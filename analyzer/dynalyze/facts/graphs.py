@@ -24,6 +24,7 @@ from dynalyze.report import (
     GraphCode,
     GraphInput,
     Kernel,
+    LineKey,
     Location,
     Recomputed,
     SavedTensor,
@@ -255,6 +256,7 @@ class _Down:
     forward: list[GraphText] = field(default_factory=list)
     backward: list[BackwardGraph] = field(default_factory=list)
     tracked: dict[str, Tracked] = field(default_factory=dict)
+    complex: dict[LineKey, Location] = field(default_factory=dict)
     kernels: dict[tuple[str, Direction], tuple[KernelFound, CameFrom]] = field(default_factory=dict)
 
     def named(self, text: Text) -> dict[str, Location]:
@@ -300,6 +302,7 @@ class _Reader:
         graph.histogram = down.dynamo.histogram()
         graph.inputs = [graph_input(*each) for each in down.dynamo.inputs]
         self._add_saved(graph, down)
+        graph.complex_lines = [self._location(origin) for origin in list(down.complex.values())[:_MOST_PLACES]]
         graph.stages = [Stage(stage, direction, ops) for (stage, direction), ops in down.stages.items()]
         return graph, [
             self._kernel(identity, found, direction, origin) for (_, direction), (found, origin) in down.kernels.items()
@@ -384,6 +387,9 @@ def _count_ops(down: _Down, text: Text, code: str) -> None:
     read = parse(code)
     down.stages[stage, text.direction] += len(read.nodes)
     down.known_ops.update(node.op for node in read.nodes)
+    for node in read.complex:
+        if (origin := read.origins.get(node.name)) is not None:
+            down.complex.setdefault(origin.at, origin)
     if text.stage == "forward":
         down.forward.append(read)
     elif text.stage == "backward":

@@ -74,7 +74,7 @@ class Graph(msgspec.Struct):
     """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it. `saved` are the largest
     tensors that are kept for its backward, `saved_omitted` how many more, `saved_bytes` the size of all that are known.
     `recomputed` are lines whose operations its backward computes again, those with most first, and `recomputed_omitted`
-    how many more.
+    how many more. `complex_lines` are those whose operations compute complex numbers, in their order.
     """
 
     id: Word
@@ -94,6 +94,7 @@ class Graph(msgspec.Struct):
     saved_bytes: int = 0
     recomputed: list[Recomputed] = []
     recomputed_omitted: int = 0
+    complex_lines: list[Location] = []
 
     @property
     def key(self) -> CompilationKey:

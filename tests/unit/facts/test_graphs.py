@@ -349,3 +349,20 @@ def test_a_cuda_graph_that_is_skipped_when_the_graph_runs() -> None:
     run = graphs_run(("dynamo", DYNAMO), events=(end(graph_op_count=3), skipped))
     ((graph,), _) = graphs(run, compiled(run), Sources())
     assert graph.cudagraph_skip == skipped.reason
+
+
+def test_operations_on_complex_numbers_and_their_lines_are_known() -> None:
+    text = """
+def forward(self, arg0_1: "f32[3, 8][8, 1]cpu", arg1_1: "c64[4][1]cpu"):
+    # File: /m.py:14 in forward, code: pairs = torch.view_as_complex(h.unflatten(-1, (-1, 2)))
+    view: "f32[3, 4, 2][8, 2, 1]cpu" = torch.ops.aten.view.default(arg0_1, [3, 4, 2]);  arg0_1 = None
+    pairs: "c64[3, 4][4, 1]cpu" = torch.ops.aten.view_as_complex.default(view);  view = None
+    # File: /m.py:15 in forward, code: return torch.view_as_real(pairs * self.phases)
+    mul: "c64[3, 4][4, 1]cpu" = torch.ops.aten.mul.Tensor(pairs, arg1_1);  pairs = arg1_1 = None
+    out: "f32[3, 4, 2][8, 2, 1]cpu" = torch.ops.aten.view_as_real.default(mul);  mul = None
+    return (out,)
+"""
+    read = parse(text)
+    assert [(node.op, read.origins[node.name].line) for node in read.complex] == [
+        ("aten.view_as_complex", 14), ("aten.mul", 15),
+    ]  # fmt: skip

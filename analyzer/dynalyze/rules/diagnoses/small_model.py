@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Kernel, Report
+from dynalyze.report import Example, Kernel, Report
 from dynalyze.report.measurements import Measurement
+from dynalyze.rules.report_queries import once
 from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import count_of, listed
 
 _SMALL_MS = 1.0
 _FEW_OPS = 50
@@ -108,6 +110,7 @@ def fallback_kernels(report: Report) -> Iterator[Ranked]:
         if kernel.kind == "fallback" and not _op(kernel).startswith(_ATTENTION)
         # A library's code is as it is.
         if not kernel.places or any(places.origin(each.file) == "user" for each in kernel.places)
+        if not _on_complex(report, kernel)
     ]
     if not fallbacks:
         return
@@ -123,6 +126,67 @@ def fallback_kernels(report: Report) -> Iterator[Ranked]:
         location=next((place for kernel in fallbacks for place in kernel.places), None),
         evidence=dict.fromkeys(kernel.graph for kernel in fallbacks),
     )
+
+
+_MAKES_COMPLEX = ("view_as_complex", "polar", "complex", "view_as_real")
+_ROTATE = Example(
+    "turns = torch.polar(torch.ones_like(angles), angles)\n\n"
+    "def rotate(x):\n"
+    "    z = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))\n"
+    "    return torch.view_as_real(z * turns).flatten(-2).type_as(x)",
+    "cos, sin = angles.cos(), angles.sin()\n\n"
+    "def rotate(x):\n"
+    "    a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)\n"
+    "    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).type_as(x)",
+)
+
+
+@Rule(
+    title="Complex numbers have no code in Inductor",
+    rank=480,
+    description="Inductor generates no code for complex tensors: it calls PyTorch's eager kernels for every operation "
+    "on them, also for views and multiplications, and fuses nothing into these calls.",
+    passed="No compiled graph computes with complex numbers.",
+)
+@once
+def complex_numbers(report: Report) -> Iterator[Ranked]:
+    for graph in report.graphs:
+        calls = sum(each.calls for each in report.kernels if each.graph == graph.id and _on_complex(report, each))
+        if not calls:
+            continue
+        made = [line for line in graph.complex_lines if any(name in (line.code or "") for name in _MAKES_COMPLEX[:3])]
+        held = dict.fromkeys(f"`{each.source}`" for each in graph.inputs if each.dtype.startswith("complex"))
+        stored = f" Keep its cosines and sines in place of {listed(list(held), _MOST_NAMED)}." if held else ""
+        at = next(iter([*made, *graph.complex_lines]))
+        by_fft = not made and any("fft" in (line.code or "") for line in graph.complex_lines)
+        rotate = (
+            "Compute with real numbers: turning the pairs (a, b) is `a * cos - b * sin` and `a * sin + b * cos`, with "
+            f"`cos` and `sin` of the angles in place of `torch.polar` and `torch.view_as_complex`.{stored}"
+        )
+        around = (
+            "Compute on real and imaginary parts (`torch.view_as_real`) between the FFTs, which are calls in any case."
+        )
+        yield complex_numbers.finding(
+            "Complex numbers have no code in Inductor",
+            f"{count_of(calls, 'place')} in the compiled code {'calls' if calls == 1 else 'call'} eager kernels for "
+            f"complex tensors. {around if by_fft else rotate}",
+            why="Read from the graph and from Inductor's code. Inductor generates no code for complex tensors: each "
+            "operation on them is a call of PyTorch's eager kernel, and nothing is fused into it.",
+            example=None if by_fft else _ROTATE,
+            location=at,
+            # A library's code is as it is.
+            severity="warning" if Places().origin(at.file) == "user" else "info",
+            evidence=[graph.id],
+        )
+
+
+def _on_complex(report: Report, kernel: Kernel) -> bool:
+    """Whether Inductor calls ATen because the numbers are complex."""
+    if kernel.kind != "fallback":
+        return False
+    lines = {line.at for graph in report.graphs if graph.id == kernel.graph for line in graph.complex_lines}
+    inside = bool(kernel.places) and all(place.at in lines for place in kernel.places)
+    return bool(lines) and (_op(kernel) in _MAKES_COMPLEX or inside)
 
 
 def _op(kernel: Kernel) -> str:
