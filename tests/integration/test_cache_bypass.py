@@ -70,6 +70,24 @@ doubles(torch.ones(4, requires_grad=True)).sum().backward()
 calls(torch.ones(4))
 chooses(torch.ones(4))
 """
+INSIDE = """
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+@torch.compile
+def doubles(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = x @ x
+    return Double.apply(h.float())
+
+doubles(torch.ones(4, 4, requires_grad=True)).sum().backward()
+"""
 CUSTOM_OP = """
 @torch.library.custom_op("mine::triple", mutates_args=())
 def mine(x: torch.Tensor) -> torch.Tensor:
@@ -150,6 +168,25 @@ def test_functions_in_the_graph(tmp_path: Path, cache: Path) -> None:
     allowed = run(tmp_path, f"{setting}\n{FUNCTIONS}", cache)
     assert bypassed(allowed)["doubles"] == set()
     assert bypassed(run(tmp_path, CUSTOM_OP, tmp_path / "empty")) == {"calls": set()}
+
+
+def test_each_cause_of_one_graph_is_told_at_its_line_and_its_settings_end_it(tmp_path: Path) -> None:
+    """torch names the first alone; a context has no line of its own in the graph."""
+    source = (HEAD + dedent(INSIDE)).lstrip().splitlines()
+    cache = tmp_path / "cache"
+    report = run(tmp_path, INSIDE, cache)
+    told = [finding["location"]["line"] for finding in found(report)]
+    assert [source[line - 1].strip().partition("(")[0] for line in told] == [
+        "with torch.autocast",
+        "return Double.apply",
+    ]
+    assert all(" at 0x" not in each["advice"] for each in report["findings"])
+    inside, function = found(report)
+    settings = inside["detail"]["config"] + "\n" + function["advice"].partition("`")[2].partition("`")[0]
+    for state in ("miss", "hit"):
+        allowed = run(tmp_path, f"{settings}\n{INSIDE}", cache)
+        assert bypassed(allowed) == {"doubles": set()}
+        assert [each["state"] for each in allowed["caches"]["keys"] if each["cache"] == "autograd"] == [state]
 
 
 def test_a_cache_that_is_switched_off(tmp_path: Path, cache: Path) -> None:

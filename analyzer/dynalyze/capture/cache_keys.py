@@ -9,7 +9,7 @@ from typing import Any
 
 from dynalyze.capture.events import CacheLooked, CacheVariables, Event
 from dynalyze.capture.torch_private import cache_keys
-from dynalyze.capture.trace_records import cut
+from dynalyze.capture.trace_records import cut, without_addresses
 
 SETTINGS = ("inductor_config", "inductor_config_comms", "autograd_config", "custom_backend_codegen_configs")
 """Components that are hundreds of settings each, alike in almost all keys of a process."""
@@ -23,7 +23,6 @@ RECORDS = {
     "put_local_code_state": ("pgo", "stored"),
 }
 _LINE = re.compile(r"\[(\w+)\] (\w+)(?:\[(.*?)\])?: (.*)", re.DOTALL)
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # What almost every input has; there are thousands of inputs.
 _PLAIN = re.compile(r", (?:storage_offset=0|storage_bytes=None|(?:is|dense|has)_\w+=(?:False|None)|\w+=None)(?=[,)])")
 _DIGEST, _LONGEST = 16, 400
@@ -66,7 +65,7 @@ class CacheKeys:
             if (parts := _LINE.match(line)) is None:
                 continue
             digest, head, item, value = parts.groups()
-            shown = _ADDRESS.sub("", value)
+            shown = without_addresses(value)
             if head in SETTINGS:
                 if item is not None:  # Else it is the bytes of them all.
                     settings.setdefault(head, {})[item] = shown[:_LONGEST]

@@ -225,12 +225,15 @@ class SpecializedSeen(CompilerEvent, tag="specialized"):
 
 class CacheBypassed(CompilerEvent, tag="cache_bypass"):
     """A graph that a cache neither looked up nor kept; `cache` is autograd or fx_graph. `place` is the operation's that
-    it refused, where there is one.
+    it refused, where there is one. `next_one`: that has no line, `place` is the next operation's.
+    `further`: another operation of a graph that was refused already, which would be next.
     """
 
     cache: str = ""
     reason: str = ""
     place: Frame | None = None
+    next_one: bool = False
+    further: bool = False
 
 
 class CudagraphSkipped(CompilerEvent, tag="cudagraph_skip"):

@@ -38,7 +38,14 @@ from dynalyze.capture.guards import dataset_of, guard_values
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.torch_private import cache_keys, dynamo, trace
-from dynalyze.capture.trace_records import STEP, TraceRecords, cut, hit_limit, refused_recompile
+from dynalyze.capture.trace_records import (
+    STEP,
+    TraceRecords,
+    cut,
+    hit_limit,
+    refused_recompile,
+    without_addresses,
+)
 from dynalyze.capture.writer import EventWriter
 
 if TYPE_CHECKING:
@@ -185,11 +192,13 @@ class Listener:
         elif isinstance(event, RecompileSeen):
             _add_values(event, str(payload or ""))
         elif isinstance(event, CacheBypassed):
-            refused = cache_keys.refused_frame()
-            event.place = Frame(*refused) if refused is not None else None
+            further = _add_refused(event) if event.cache == "autograd" else []
         elif isinstance(event, CompileEnded):
             event.own, event.memory = self._costs.of_compile()
         self._write(event)
+        if isinstance(event, CacheBypassed):
+            for other in further:
+                self._write(other)
         if isinstance(event, CompileEnded):
             self.compile_seconds += dynamo.compile_seconds(event.metrics)
             for unlogged in _unlogged(event):
@@ -261,6 +270,21 @@ def _add_error(event: ErrorSeen) -> None:
     event.logged, event.refused = bool(getattr(error, "logged", False)), dynamo.refuses_breaks(error)
     event.above = dynamo.stack_above()
     event.inside = dynamo.inner_stack(error) if hasattr(error, "real_stack") else []
+
+
+def _add_refused(event: CacheBypassed) -> list[CacheBypassed]:
+    """The line of the operation that AOTAutograd's cache refused; gives those that it would refuse next."""
+    found = [
+        CacheBypassed(
+            id=event.id, epoch=event.epoch, attempt=event.attempt, cache=event.cache,
+            reason=without_addresses(told.reason),
+            place=Frame(*told.place) if told.place is not None else None, next_one=told.next_one, further=True,
+        )
+        for told in cache_keys.refused()
+    ]  # fmt: skip
+    if found:
+        event.place, event.next_one = found[0].place, found[0].next_one
+    return found[1:]
 
 
 def _add_values(event: RecompileSeen, reasons: str) -> None:

@@ -7,6 +7,7 @@ and nothing of torch.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ RAISED_LIMIT = "FailOnRecompileLimitHit"
 _LIMIT_ERRORS = ("RecompileLimitExceeded", RAISED_LIMIT)
 # How torch begins the traceback of an exception that it makes a graph break of.
 _WARNED = "WON'T CONVERT "
+_ADDRESS = re.compile(r",? at 0x[0-9a-fA-F]+")
 _MOST_SOURCES = 20
 _LONGEST_VALUE = 100
 _LONGEST_REASON = 1000
@@ -165,6 +167,11 @@ def refused_recompile(metrics: Mapping[str, Any]) -> str:
     return "\n".join(line.strip().removeprefix("- ") for line in told.splitlines())
 
 
+def without_addresses(text: str) -> str:
+    """`<function f>` for `<function f at 0x7f8eea53d4e0>`: addresses differ in each run, and name nothing."""
+    return _ADDRESS.sub("", text)
+
+
 def cut(text: str, *, keep_end: bool = False) -> str:
     """A text that fits an event line, its beginning or its end; how much was cut is said."""
     if len(text) <= INLINE_TEXT:
@@ -191,7 +198,7 @@ def _bypass(name: str, content: Any, text: str) -> CacheBypassed:
     details = details if isinstance(details, dict) else {}
     reason = details.get("cache_bypass_reason") or details.get("error") or ""
     stored = "Unable to serialize: " if name.endswith("pickle_failure") else ""
-    shown = f"{stored}{reason}"[:_LONGEST_REASON].encode(errors="replace").decode()
+    shown = without_addresses(f"{stored}{reason}")[:_LONGEST_REASON].encode(errors="replace").decode()
     return CacheBypassed(cache=BYPASSES[name], reason=shown)
 
 

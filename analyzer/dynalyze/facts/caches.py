@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 
 from dynalyze.capture.events import CacheLooked, CacheVariables
@@ -11,7 +10,6 @@ from dynalyze.events.log import RunLog
 from dynalyze.report import Compilation
 from dynalyze.report.caches import CacheKey, CacheName, Caches, CacheUse, KeyComponent, SettingBlock
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NAMES: dict[str, CacheName] = {"autograd": "autograd", "fx_graph": "fx_graph"}
 
 
@@ -59,7 +57,7 @@ def _use(cache: CacheName, keys: Iterable[CacheKey], compiled: Iterable[Compilat
     hits = [key for key in own if key.state == "hit"]
     misses = [key for key in own if key.state == "miss"]
     use = CacheUse(cache, len(hits), len(misses), sum(each.count for each in past))
-    said = (_ADDRESS.sub("", " ".join(each.said.split())) for each in past if each.said)
+    said = (" ".join(each.said.split()) for each in past if each.said)
     use.reasons = list(dict.fromkeys(said))
     for each in past:
         if each.location is not None and each.location not in use.places:

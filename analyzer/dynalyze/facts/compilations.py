@@ -79,6 +79,7 @@ _KINDS: dict[BypassReason, tuple[str, ...]] = {
     "autograd_function": ("autograd_function_apply", "functionctx"),
     "checkpoint": ("context_fn",),
     "higher_order": ("higherorderoperator", "torch.ops.higher_order"),
+    "autocast": ("_enter_autocast", "_exit_autocast"),
     "function": ("unsupported call_",),
     "frozen": ("freezing", "frozen", "constant folding"),
     "switched_off": ("not enabled",),
@@ -100,15 +101,19 @@ def add_bypasses(run: RunLog, compiled: Iterable[Compilation], sources: Sources 
         if compilation is None or cache is None:
             continue
         count, said = _COUNTS[cache], event.reason
-        compilation.cache[count] = compilation.cache.get(count, 0) + 1
+        if not event.further:
+            compilation.cache[count] = compilation.cache.get(count, 0) + 1
         known = next((each for each in compilation.cache_bypasses if (each.cache, each.said) == (cache, said)), None)
         if known is not None:
-            known.count += 1
+            known.count += not event.further
             continue
         kinds = (kind for kind, words in _KINDS.items() if any(each in said.lower() for each in words))
-        place = event.place
-        line = sources.location(place.file, place.line, place.name) if sources and place is not None else None
-        compilation.cache_bypasses.append(CacheBypass(cache, next(kinds, "other"), said, location=line))
+        place, line = event.place, None
+        if sources is not None and place is not None:
+            number = sources.context(place.file, place.line) if event.next_one else place.line
+            line = sources.location(place.file, number, place.name)
+        found = CacheBypass(cache, next(kinds, "other"), said, int(not event.further), line)
+        compilation.cache_bypasses.append(found)
 
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.

@@ -169,6 +169,14 @@ class Sources:
             holder = _inner(held[0], place)
         return [each for each in found if not isinstance(each, ast.FunctionDef | ast.ClassDef)]
 
+    def context(self, file: str, line: int) -> int:
+        """The line of the innermost `with` that holds a line; the line itself where none does."""
+        found, holder, place = line, self._tree(file), Location(file, line)
+        while held := _from(holder, place):
+            found = held[0].lineno if isinstance(held[0], ast.With | ast.AsyncWith) else found
+            holder = _inner(held[0], place)
+        return found
+
     def _tree(self, file: str) -> list[ast.stmt]:
         if file not in self._trees:
             self._trees[file] = []

@@ -149,14 +149,14 @@ class BackwardCompile(msgspec.Struct):
 
 
 BypassReason = Literal[
-    "custom_pass", "autograd_function", "function", "higher_order", "checkpoint", "frozen", "switched_off",
-    "not_storable", "version", "other",
+    "custom_pass", "autograd_function", "autocast", "function", "higher_order", "checkpoint", "frozen",
+    "switched_off", "not_storable", "version", "other",
 ]  # fmt: skip
 
 
 class CacheBypass(msgspec.Struct):
     """Graphs of a compile that a cache neither looked up nor kept; `said` are torch's words. `location` is the line of
-    the operation that it refused, where one did it.
+    the operation that it refused, where one did it. `count` is 0 for one that it would refuse next in the same graph.
     """
 
     cache: CacheName

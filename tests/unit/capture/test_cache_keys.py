@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import pytest
 import torch
 from torch._inductor.codecache import FxGraphCachePickler
 
@@ -23,7 +24,7 @@ def test_a_torch_without_these_functions_is_left_alone() -> None:
         cache_keys._watch_lines(module)
         cache_keys._watch_autograd(module)
         assert vars(module) == before
-    assert cache_keys.more_lines(["[a] gm: x"]) == [] and cache_keys.refused_frame() is None
+    assert cache_keys.more_lines(["[a] gm: x"]) == [] and cache_keys.refused() == []
 
 
 def test_tensors_that_the_graph_holds_are_told_with_torchs_lines() -> None:
@@ -59,7 +60,24 @@ def test_the_operation_that_a_cache_refused_is_the_innermost_frame() -> None:
         try:
             module.check_node_safe(types.SimpleNamespace(stack_trace=text))
         except ValueError:
-            assert cache_keys.refused_frame() == frame
-            assert cache_keys.refused_frame() is None
+            assert [each.place for each in cache_keys.refused()] == [frame]
+            assert cache_keys.refused() == []
         else:
             raise AssertionError("torch's own exception goes on")
+
+
+def test_what_it_would_refuse_next_is_told_too_and_an_operation_without_a_line_has_that_of_the_next() -> None:
+    def refuse(node: Any) -> None:
+        if node.target in (torch.relu, torch.sigmoid):
+            raise ValueError(f"no {node.target.__name__}")
+
+    module = module_of(check_node_safe=refuse)
+    cache_keys._watch_autograd(module)
+    graph = torch.fx.symbolic_trace(lambda x: torch.sigmoid(torch.relu(torch.sin(torch.relu(x))))).graph
+    operations = [node for node in graph.nodes if node.op == "call_function"]
+    for line, node in enumerate(operations, 1):
+        node.stack_trace = None if line == 1 else f'File "/m.py", line {line}, in f\n  x\n'
+    with pytest.raises(ValueError, match="no relu"):
+        module.check_node_safe(operations[0])
+    told = [(each.reason, each.place, each.next_one) for each in cache_keys.refused()]
+    assert told == [("no relu", ("/m.py", 2, "f"), True), ("no sigmoid", ("/m.py", 4, "f"), False)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dynalyze.capture.events import CacheBypassed, Event
+from dynalyze.capture.events import CacheBypassed, Event, Frame
 from dynalyze.capture.trace_records import TraceRecords
 from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.sources import Sources
@@ -17,12 +18,18 @@ from dynalyze.render import html
 from dynalyze.report import Compilation, Finding, Report
 from dynalyze.rules.rule import judge
 from dynalyze.words.report import cache_words
-from records import TORCH, end, frame, run_of, start
+from records import TORCH, end, frame, run_of, start, write_source
 from sample_reports import empty_report
 
 PASS = "Unsupported post grad custom pass"
 FUNCTION = (
     "Unsupported call_function target <function mine at 0x7f>. \n Function module: __main__, \nFunction name: mine"
+)
+
+
+AUTOCAST = (
+    "Unsupported call_function target <function _enter_autocast>. \n Function module: torch.amp.autocast_mode, \n"
+    "Function name: _enter_autocast"
 )
 
 
@@ -58,7 +65,7 @@ def read(name: str, payload: Any) -> CacheBypassed:
     ("name", "payload", "cache", "reason"),
     [
         ("fx_graph_cache_bypass", {"cache_bypass_reason": PASS}, "fx_graph", PASS),
-        ("aotautograd_cache_bypass", {"cache_bypass_reason": FUNCTION}, "autograd", FUNCTION),
+        ("aotautograd_cache_bypass", {"cache_bypass_reason": FUNCTION}, "autograd", FUNCTION.replace(" at 0x7f", "")),
         ("aotautograd_cache_pickle_failure", {"error": "no", "field": "f"}, "autograd", "Unable to serialize: no"),
         ("fx_graph_cache_bypass", {}, "fx_graph", ""),
         ("fx_graph_cache_bypass", {"cache_bypass_reason": None}, "fx_graph", ""),
@@ -84,6 +91,7 @@ def test_a_long_reason_is_cut() -> None:
         ("activation_memory_budget_solver is a raw callable without uuid() method, bypassing cache.", "custom_pass"),
         ("Unsupported call_function target autograd_function_apply. \n Function module: torch", "autograd_function"),
         (FUNCTION, "function"),
+        (AUTOCAST, "autocast"),
         ("Can't cache HigherOrderOperator: cond", "higher_order"),
         ("Unsupported call_function target cond. \n Function module: torch.ops.higher_order", "higher_order"),
         ("SAC context_fn does not have a cache_hash attribute.", "checkpoint"),
@@ -115,6 +123,28 @@ def test_counts_stand_beside_hits_and_misses() -> None:
 def test_a_bypass_of_an_unknown_compile_or_cache_is_left_out() -> None:
     (found,) = compiled(start(), bypass(id="7/0"), bypass(cache="remote"), end())
     assert (found.cache, found.cache_bypasses) == ({}, [])
+
+
+def test_what_a_cache_would_refuse_next_has_a_finding_of_its_own_and_its_line(tmp_path: Path) -> None:
+    file = write_source(
+        tmp_path, "def f(x):\n    with torch.autocast('cpu'):\n        x = x @ x\n    return F.apply(x)\n"
+    )
+    first = CacheBypassed(id="0/0", cache="autograd", reason=AUTOCAST, place=Frame(file, 3, "f"), next_one=True)
+    apply = "Unsupported call_function target autograd_function_apply."
+    later = CacheBypassed(id="0/0", cache="autograd", reason=apply, place=Frame(file, 4, "f"), further=True)
+    again = CacheBypassed(id="0/0", cache="autograd", reason=AUTOCAST.replace("enter", "exit"), further=True)
+    run = run_of(start(), first, again, later, end())
+    report = empty_report()
+    report.compilations = compilations(run, Places(TORCH), Sources())
+    add_bypasses(run, report.compilations, Sources())
+    assert report.compilations[0].cache == {"aotautograd_cache_bypass": 1}
+    assert [each.count for each in report.compilations[0].cache_bypasses] == [1, 0, 0]
+    told = [
+        (each.location.line, each.detail.config.count("marked["))
+        for each in findings(report)
+        if each.location and each.detail
+    ]
+    assert told == [(2, 2), (4, 0)]
 
 
 def test_fifty_graphs_with_one_reason_are_one_finding() -> None:

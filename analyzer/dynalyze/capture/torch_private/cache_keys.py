@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import itertools
 import os
 import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynalyze.capture.hooks import Patch, after_import
 
@@ -30,13 +31,25 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{3,}\Z")
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 _MOST_VALUES, _LONGEST, _MOST_WAITING = 64, 500, 64
 
+
+class Refused(NamedTuple):
+    """An operation for which AOTAutograd's cache refuses a graph, in torch's words: file, line and function of it, or,
+    where it has none (`next_one`), of the next one.
+    """
+
+    reason: str
+    place: tuple[str, int, str] | None
+    next_one: bool = False
+
+
 # Further lines about a graph that is about to be looked up, by the line that torch has for it.
 _more: dict[str, list[str]] = {}
-_refused: list[str] = []
+_refused: list[Refused] = []
+_MOST_REFUSED = 20
 
 
 def watch_keys() -> None:
-    """Keep, from where the caches are imported, what `more_lines` and `refused_frame` give."""
+    """Keep, from where the caches are imported, what `more_lines` and `refused` give."""
     after_import("torch._inductor.codecache", _watch_lines)
     after_import("torch._functorch._aot_autograd.autograd_cache", _watch_autograd)
 
@@ -46,10 +59,11 @@ def more_lines(lines: list[str]) -> list[str]:
     return [more for line in lines for more in _more.pop(line, ())]
 
 
-def refused_frame() -> tuple[str, int, str] | None:
-    """File, line and function of the last operation for which AOTAutograd's cache refused a graph; told once."""
-    frames = _FRAME.findall(_refused.pop()) if _refused else []
-    return (frames[-1][0], int(frames[-1][1]), frames[-1][2]) if frames else None
+def refused() -> list[Refused]:
+    """The operations for which AOTAutograd's cache has refused a graph, that which it named first; told once."""
+    found = list(_refused)
+    _refused.clear()
+    return found
 
 
 def variables_of_settings() -> dict[str, str]:
@@ -125,11 +139,40 @@ def _watch_autograd(autograd_cache: ModuleType) -> None:
         def check_node_safe(node: Any) -> Any:
             try:
                 return check.original(node)
-            except Exception:
-                _refused[:] = [str(getattr(node, "stack_trace", None) or "")]
+            except Exception as error:
+                _refused[:] = [_refusal(node, error)]
+                with contextlib.suppress(Exception):
+                    _refused.extend(_others(node, _refused[0].reason, check.original))
                 raise
 
         check.put(check_node_safe)
+
+
+def _refusal(node: Any, error: Exception) -> Refused:
+    place = _place(node)
+    following = node if hasattr(node, "next") else None
+    while place is None and following is not None and getattr(following, "op", "output") != "output":
+        following = following.next
+        place = _place(following)
+    return Refused(str(error), place, next_one=_place(node) is None and place is not None)
+
+
+def _place(node: Any) -> tuple[str, int, str] | None:
+    frames = _FRAME.findall(str(getattr(node, "stack_trace", None) or ""))
+    return (frames[-1][0], int(frames[-1][1]), frames[-1][2]) if frames else None
+
+
+def _others(node: Any, first: str, check: Callable[[Any], Any]) -> Iterator[Refused]:
+    """What the cache would refuse next in the same graph, each reason once: torch stops at the first."""
+    known = {first}
+    for other in itertools.islice(node.graph.nodes, 10 * _LONGEST):
+        try:
+            check(other)
+        except Exception as error:
+            told = _refusal(other, error)
+            if told.reason not in known and len(known) < _MOST_REFUSED:
+                yield told
+            known.add(told.reason)
 
 
 def _constants(pickler: Any, graph: Any) -> Iterator[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from dynalyze.report import BypassReason, Compilation, Example, Impact, Report
+from dynalyze.report import BypassReason, CacheBypass, Compilation, Example, Impact, Report
 from dynalyze.report.audit import SecondStart
 from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import count_of, listed
@@ -14,6 +15,7 @@ _TUTORIAL = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tu
 WHAT: dict[BypassReason, str] = {
     "custom_pass": "a custom pass has no uuid",
     "autograd_function": "a custom autograd.Function is in the graph",
+    "autocast": "torch.autocast is entered inside of the graph",
     "function": "the graph calls a function that torch does not know",
     "higher_order": "a higher-order operator is in the graph",
     "checkpoint": "the context_fn of a checkpoint has no hash",
@@ -28,6 +30,8 @@ STEPS: dict[BypassReason, str] = {
     "its kind beside it) with a `uuid()` that changes with its code.",
     "autograd_function": "If its code depends on nothing but its inputs, allow it with "
     "`torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True`.",
+    "autocast": "Allow it by the setting: what it does depends on its arguments alone, which are in the key. Or put "
+    "`with torch.autocast(...)` around the call of the compiled function, where all of it may run under autocast.",
     "function": "Make the function a custom operator with `torch.library.custom_op` instead of "
     "`torch.compiler.allow_in_graph`.",
     "higher_order": "Keep `torch.cond` and its like out of the functions whose start must be fast. There is no "
@@ -71,32 +75,65 @@ _EXAMPLE = Example(
     passed="No compile went past a cache.",
 )
 def cache_bypass(report: Report) -> Iterator[Ranked]:
-    groups: dict[BypassReason, list[Compilation]] = {}
+    groups: dict[BypassReason, list[tuple[Compilation, CacheBypass]]] = {}
     for compilation in report.compilations:
-        if compilation.cache_bypasses:
-            # The first that was met: the same cause often stops both caches, and the second words it otherwise.
-            groups.setdefault(compilation.cache_bypasses[0].reason, []).append(compilation)
-    for reason, compilations in groups.items():
-        yield _bypass(reason, compilations)
+        for reason, bypass in _causes(compilation).items():
+            groups.setdefault(reason, []).append((compilation, bypass))
+    for reason, met in groups.items():
+        yield _bypass(reason, *zip(*met, strict=True))
 
 
-def _bypass(reason: BypassReason, compilations: list[Compilation]) -> Ranked:
+def _causes(compilation: Compilation) -> dict[BypassReason, CacheBypass]:
+    """What the first cache refused: the same cause often stops both caches, and the second words it otherwise."""
+    found: dict[BypassReason, CacheBypass] = {}
+    for bypass in compilation.cache_bypasses:
+        if bypass.cache == compilation.cache_bypasses[0].cache:
+            found.setdefault(bypass.reason, bypass)
+    return found
+
+
+# Torch's words for an operation that it does not know to be safe.
+_FUNCTION = re.compile(r"Function module: (?P<module>[\w.]+),\s+Function name: (?P<name>\w+)")
+_MARKED = "marked = torch._inductor.config.unsafe_marked_cacheable_functions"
+_AUTOCAST = [f"torch.amp.autocast_mode._{way}_autocast" for way in ("enter", "exit")]
+
+
+def _setting(reason: BypassReason, bypass: CacheBypass) -> str:
+    """Statements with which a cache takes these graphs, for what torch itself put into them."""
+    if reason == "autocast":
+        return "\n".join([_MARKED, *(f'marked["{name}"] = "1"' for name in _AUTOCAST)])
+    found = _FUNCTION.search(bypass.said) if reason == "function" else None
+    if found is None or not found["module"].startswith("torch."):
+        return ""
+    return f'{_MARKED}\nmarked["{found["module"]}.{found["name"]}"] = "1"'
+
+
+def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses: Sequence[CacheBypass]) -> Ranked:
     # Those that neither cache keeps; with Inductor's cache off, none is left.
     off = reason == "switched_off"
     cold = [each for each in compilations if off or any(one.cache == "fx_graph" for one in each.cache_bypasses)]
     concerned = cold or compilations
-    said = next((" ".join(each.said.split()) for c in concerned for each in c.cache_bypasses if each.said), "")
+    said = next((" ".join(each.said.split()) for each in bypasses if each.said), "")
     quoted = f" PyTorch says: {said.rstrip('.')}." if said else ""
     names = list(dict.fromkeys(each.location.function or "a function" for each in concerned))
+    place = next((each.location for each in bypasses if each.location is not None), concerned[0].location)
+    setting = _setting(reason, bypasses[0])
+    step = STEPS[reason]
+    if reason == "function" and setting:  # Nobody can make a custom operator of torch's own function.
+        step = "If it depends on nothing but its arguments, allow it by the setting."
     times = [each.seconds["total"] for each in cold if each.seconds.get("total") is not None]
     return cache_bypass.finding(
         f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} {'compiled' if cold else 'traced'} anew "
         f"at every start: {WHAT[reason]}",
-        f"{STEPS[reason]}{quoted}",
+        f"{step}{quoted}",
         why=_NOT_KEPT if cold else _TRACED_ANEW,
         example=_EXAMPLE if reason == "custom_pass" else None,
         severity="warning" if cold and not off else "info",
-        location=concerned[0].location,
+        config=setting,
+        config_note="The text is a version of your own: change it when the function changes."
+        if setting and reason == "function"
+        else "",
+        location=place,
         evidence=dict.fromkeys(compilation.compile_id for compilation in concerned),
         impact=Impact(compile_seconds=round(sum(times), 6), what="spent on compiles that no cache keeps")
         if times and len(times) == len(cold)
