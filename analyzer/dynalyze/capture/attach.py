@@ -51,6 +51,7 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
     """Record what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
     HELD.watch()
     after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
+    after_import("torch._dynamo.eval_frame", lambda _: listener.late_hooks.watch())
     # torch's own log, where we asked for it, would record everything twice where the listener is.
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
     after_import("torch", torch_loaded, without=own_trace)
@@ -147,6 +148,7 @@ class InProcess:
         self._when_imported("torch", self._attach)
         self._when_imported("torch._dynamo.exc", lambda _: _watch_untraced(self._listener))
         self._when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
+        self._when_imported("torch._dynamo.eval_frame", lambda _: self._listener.late_hooks.watch())
 
     def stop(self) -> None:
         """Leave torch as it was found; the events are complete then."""

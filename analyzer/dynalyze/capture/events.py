@@ -281,6 +281,19 @@ class TracedSeen(CompilerEvent, tag="traced"):
     functions: list[tuple[str, str, Whole]] = field(default_factory=list)
 
 
+class HookSeen(Event, tag="hook"):
+    """A hook registered at `code` by `method` on a module that is compiled already, by the epoch and id of each of
+    `compiles`: "0 0/0". `met`: what is compiled since has the module with hook `number`.
+    """
+
+    code: Frame = Frame()
+    method: str = ""
+    class_name: str = ""
+    compiles: list[str] = field(default_factory=list)
+    number: Whole = 0
+    met: bool = False
+
+
 class SkippedSeen(Event, tag="skipped"):
     """A function that was left in eager without a graph break, for the `count`th time. `entry`: torch.compile was
     given this function; `tensors`: it was called with tensors.

@@ -36,6 +36,7 @@ from dynalyze.capture.events import (
 )
 from dynalyze.capture.guards import dataset_of, guard_values
 from dynalyze.capture.hooks import after_fork
+from dynalyze.capture.late_hooks import LateHooks
 from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.torch_private import cache_keys, dynamo, trace
 from dynalyze.capture.trace_records import (
@@ -87,6 +88,7 @@ class Listener:
         self._traced: set[tuple[str, str, int]] = set()
         self._files: set[str] = set()
         self.skips = Skips(self)
+        self.late_hooks = LateHooks(self.emit)
         self._modules: Modules | None = None  # It needs torch, which is not there yet.
         self.modes_at_error: Any = None
         after_fork(self._after_fork)
@@ -218,6 +220,7 @@ class Listener:
             self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.
         event.stack = dynamo.stack_above() or event.stack
+        self.late_hooks.compiled(f"{self.epoch} {event.id}", dynamo.modules_of_compile())
         module = dynamo.compiled_module()
         if module is None:
             return

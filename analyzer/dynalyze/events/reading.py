@@ -13,6 +13,7 @@ from dynalyze.capture.events import (
     KINDS,
     CompilerEvent,
     Event,
+    HookSeen,
     InPlaceDropped,
     InPlaceFailed,
     InPlaceStarted,
@@ -32,7 +33,7 @@ _DECODERS = {tag.encode(): msgspec.json.Decoder(kind) for tag, kind in KINDS.ite
 # Names that the child gives to side files; whatever else an event says opens nothing.
 _TEXT_NAME = re.compile(rf"{TEXTS_FOLDER}/\d+-\d+\.txt")
 # What compiling in place leaves behind.
-_OF_COMPILING = (CompilerEvent, InPlaceStarted, InPlaceFailed, ModuleSeen, SettingsSeen, SkippedSeen)
+_OF_COMPILING = (CompilerEvent, HookSeen, InPlaceStarted, InPlaceFailed, ModuleSeen, SettingsSeen, SkippedSeen)
 
 
 def read_run(folder: Path) -> RunLog:

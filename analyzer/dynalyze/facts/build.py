@@ -17,6 +17,7 @@ from dynalyze.facts.caches import caches
 from dynalyze.facts.candidates import candidates, compiled_in_place
 from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.graphs import graphs, texts_of
+from dynalyze.facts.late_hooks import late_hooks
 from dynalyze.facts.modules import modules, settings
 from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
 from dynalyze.facts.regions import regions
@@ -114,6 +115,7 @@ def assemble(
         recompiles=again,
         forced_sizes=sizes.facts,
         skipped_frames=skipped,
+        late_hooks=late_hooks(run, compiled, sources),
         candidates=called,
         regions=regions(run, breaks, sources),
         graphs=down,

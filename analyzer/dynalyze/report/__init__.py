@@ -400,6 +400,18 @@ class SkippedFrame(msgspec.Struct):
     process: int = 0
 
 
+class LateHook(msgspec.Struct):
+    """A line that registers hooks, by `method`, on modules of a class that code which is compiled already runs: that
+    code never runs them. `count` is how many it registered.
+    """
+
+    location: Location
+    method: Word
+    class_name: Name = ""
+    count: int = 0
+    process: int = 0
+
+
 LATER_CALLS = 1000
 """After as many calls the price of compiling and that of calls are told together."""
 
@@ -523,6 +535,7 @@ class Report(msgspec.Struct):
     graph_breaks: list[GraphBreak] = []
     recompiles: list[Recompile] = []
     skipped_frames: list[SkippedFrame] = []
+    late_hooks: list[LateHook] = []
     candidates: list[Candidate] = []
     regions: Annotated[list[Region], Holds.SOURCE] = []
     forced_sizes: list[ForcedSize] = []

@@ -15,7 +15,16 @@ import pytest
 import torch
 import torch._logging._internal as internal
 
-from dynalyze.capture.torch_private import compiled_calls, compiled_code, cudagraphs, dynamo, numerics, runtime, trace
+from dynalyze.capture.torch_private import (
+    compiled_calls,
+    compiled_code,
+    cudagraphs,
+    dynamo,
+    module_hooks,
+    numerics,
+    runtime,
+    trace,
+)
 
 
 class Unsupported(Exception):
@@ -464,3 +473,30 @@ def test_an_error_without_a_jump_has_torchs_own_stack() -> None:
     with pytest.raises(Unsupported):
         jumps(types.SimpleNamespace(), unlike)
     assert [(each.file, each.line, each.column) for each in dynamo.inner_stack(error)] == [("/m.py", 3, None)]
+
+
+def test_hooks_on_modules_are_seen_as_they_are_registered_and_dynamo_traces_torchs_own_code() -> None:
+    import torch._dynamo
+
+    seen: list[tuple[Any, str]] = []
+    made = torch.utils.hooks.RemovableHandle.__init__
+    end = module_hooks.watch_registrations(lambda module, method: seen.append((module, method)))
+    net = torch.nn.Linear(2, 2)
+    net.register_forward_hook(lambda *rest: None).remove()
+    net.register_full_backward_hook(lambda *rest: None)
+    torch.ones(1, requires_grad=True).register_hook(lambda grad: grad)
+    assert [(module is net, method) for module, method in seen] == [
+        (True, "register_forward_hook"), (True, "register_full_backward_hook"),
+    ]  # fmt: skip
+    end()
+    net.register_forward_pre_hook(lambda *rest: None)
+    assert len(seen) == 2 and torch.utils.hooks.RemovableHandle.__init__ is made
+
+
+def test_where_no_code_can_be_kept_from_dynamo_no_registration_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = torch.utils.hooks.RemovableHandle.__init__
+    monkeypatch.setattr(compiled_code, "leave_in_eager", lambda code: False)
+    module_hooks.watch_registrations(lambda module, method: None)()
+    monkeypatch.setattr(compiled_code, "frame_callback_setter", lambda: None)
+    module_hooks.watch_registrations(lambda module, method: None)()
+    assert torch.utils.hooks.RemovableHandle.__init__ is made

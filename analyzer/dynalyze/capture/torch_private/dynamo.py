@@ -94,7 +94,7 @@ def stack_above() -> list[Frame]:
     for frame in reversed(list(frames_from(sys._getframe(1)))):
         if frame.f_code.co_filename.endswith(COMPILE_BOUNDARY):
             break
-        entries.append(_entry(frame))
+        entries.append(entry(frame))
     return entries
 
 
@@ -207,6 +207,21 @@ def compiled_module() -> Any:
     named = (*compiling["code"].co_varnames[:1], "fn")
     values = (compiling["locals"].get(name) for name in named)
     return next((value for value in values if isinstance(value, torch.nn.Module)), None)
+
+
+def modules_of_compile() -> list[Any]:
+    """The modules that the frame being compiled has in its local variables, or by a global name; none out of reach."""
+    torch, compiling = sys.modules.get("torch"), _compile_in_progress("code", "locals", "globals")
+    if torch is None or compiling is None:
+        return []
+    held, names = compiling["globals"], compiling["code"].co_names
+    values = [*compiling["locals"].values(), *(held[name] for name in names if name in held)]
+    return [value for value in values if isinstance(value, torch.nn.Module)]
+
+
+def hooks_go_unguarded() -> bool:
+    """Whether compiled code does not ask for hooks that a module gets later; False where torch has no such setting."""
+    return bool(getattr(sys.modules.get("torch._dynamo.config"), "skip_nnmodule_hook_guards", False))
 
 
 def calling_frames() -> Iterator[types.FrameType]:
@@ -404,7 +419,8 @@ def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-def _entry(frame: types.FrameType) -> Frame:
+def entry(frame: types.FrameType) -> Frame:
+    """Where a frame is now."""
     code = frame.f_code
     line, column, end = frame.f_lineno or code.co_firstlineno, None, None
     if hasattr(code, "co_positions") and frame.f_lasti >= 0:  # Python 3.11 and later.
