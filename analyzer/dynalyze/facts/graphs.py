@@ -16,6 +16,7 @@ from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_
 from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
 from dynalyze.facts.stacks import Places
+from dynalyze.facts.unrolled import top_line
 from dynalyze.report import (
     Compilation,
     CompilationKey,
@@ -299,6 +300,7 @@ class _Reader:
         if owner is not None:
             graph.location = owner.location
             graph.ops = owner.ops if owner.ops is not None else graph.ops
+        graph.top_line = top_line(down.dynamo, self._sources)
         graph.histogram = down.dynamo.histogram()
         graph.inputs = [graph_input(*each) for each in down.dynamo.inputs]
         self._add_saved(graph, down)

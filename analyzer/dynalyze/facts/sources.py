@@ -146,7 +146,7 @@ class Sources:
         """The innermost statement at a location and those that follow it in its block, without comments; "" where the
         file cannot be read as Python.
         """
-        holder = self._tree(location.file)
+        holder = self.tree(location.file)
         found: list[ast.stmt] = []
         while following := _from(holder, location):
             found = following
@@ -162,7 +162,7 @@ class Sources:
     def after(self, file: str, line: int) -> list[ast.stmt]:
         """The statements of a function behind a line of it, at whatever depth they stand, without nested functions."""
         found: list[ast.stmt] = []
-        holder, place = self._tree(file), Location(file, line)
+        holder, place = self.tree(file), Location(file, line)
         while held := _from(holder, place):
             within = isinstance(held[0], ast.FunctionDef | ast.AsyncFunctionDef)
             found = [] if within else [*held[1:], *found]
@@ -171,13 +171,14 @@ class Sources:
 
     def context(self, file: str, line: int) -> int:
         """The line of the innermost `with` that holds a line; the line itself where none does."""
-        found, holder, place = line, self._tree(file), Location(file, line)
+        found, holder, place = line, self.tree(file), Location(file, line)
         while held := _from(holder, place):
             found = held[0].lineno if isinstance(held[0], ast.With | ast.AsyncWith) else found
             holder = _inner(held[0], place)
         return found
 
-    def _tree(self, file: str) -> list[ast.stmt]:
+    def tree(self, file: str) -> list[ast.stmt]:
+        """The statements of a file; none where it cannot be read as Python."""
         if file not in self._trees:
             self._trees[file] = []
             with contextlib.suppress(SyntaxError, ValueError, RecursionError):

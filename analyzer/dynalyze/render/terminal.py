@@ -37,6 +37,8 @@ def render(
     summary.line(words.verdict(report), style="bold")
     if raised := _what_ended_it(report):
         summary.line(one_line(raised), style="red")
+    if took := words.compile_time(report):
+        summary.line(took)
     for note in words.trust_notes(report):
         summary.line(note, style="dim")
     summary.line()

@@ -70,6 +70,19 @@ class Recomputed(msgspec.Struct):
     place: Location | None = None
 
 
+class TopLine(msgspec.Struct):
+    """The line that most operations of a graph come from, and how many. `loop` is the Python loop, unrolled, whose
+    rounds put them there, `rounds_ops` with those of all lines that come again; `step` is the function with the line
+    that it calls, "" where the line stands in it.
+    """
+
+    location: Location
+    ops: int
+    loop: Location | None = None
+    rounds_ops: int = 0
+    step: Source = ""
+
+
 class Graph(msgspec.Struct):
     """One graph that Dynamo gave to a backend. `ops` is torch's own count of the calls in it. `saved` are the largest
     tensors that are kept for its backward, `saved_omitted` how many more, `saved_bytes` the size of all that are known.
@@ -95,6 +108,7 @@ class Graph(msgspec.Struct):
     recomputed: list[Recomputed] = []
     recomputed_omitted: int = 0
     complex_lines: list[Location] = []
+    top_line: Annotated[TopLine | None, Holds.SOURCE] = None
 
     @property
     def key(self) -> CompilationKey:

@@ -13,6 +13,7 @@ from dynalyze.report import (
     CompilationStatus,
     Effect,
     Finding,
+    LineKey,
     Location,
     Report,
     Severity,
@@ -268,6 +269,25 @@ def verdict_sentences(report: Report) -> list[str]:
     return [
         *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report), *left
     ]  # fmt: skip
+
+
+def compile_time(report: Report) -> str:
+    """What compiling took in all, and the line that most operations come from: "Compiling took 18 s: 482 operations in
+    1 graph, 420 of them from net.py:13."; "" where no time is known.
+    """
+    seconds = totals(report).seconds
+    if seconds is None or report.plan is not None:
+        return ""
+    lines = Counter[LineKey]()
+    for graph in report.graphs:
+        if graph.top_line is not None:
+            lines[graph.top_line.location.at] += graph.top_line.ops
+    ops, took = sum(graph.ops for graph in report.graphs), f"Compiling took {duration(seconds)}"
+    if not ops:
+        return f"{took}."
+    ((file, line), most), *_ = lines.most_common(1) or [(("", 0), 0)]
+    from_line = f", {most:,} of them from {short_path(file).rpartition('/')[2]}:{line}" if most else ""
+    return f"{took}: {count_of(ops, 'operation')} in {count_of(len(report.graphs), 'graph')}{from_line}."
 
 
 def only_measured(report: Report) -> bool:

@@ -18,6 +18,7 @@ from dynalyze.words.fixes import fix_command
 from dynalyze.words.report import (
     STATUS_WORDS,
     command_words,
+    compile_time,
     duration,
     only_measured,
     totals,
@@ -47,7 +48,7 @@ class VerdictView:
     def __init__(self, report: Report) -> None:
         message = report.outcome.message
         self.headline, *rest = verdict_sentences(report)
-        self.rest = " ".join(rest)
+        self.rest = " ".join(filter(None, [*rest, compile_time(report)]))
         self.tone = _tone(report)
         self.status = STATUS_WORDS[report.outcome.status]
         self.message = "" if message == self.headline else clipped(message, MAX_MESSAGE)
