@@ -27,7 +27,7 @@ from dynalyze.audit.excused import excused_findings, known_of, read_baseline  # 
 from dynalyze.audit.excused import to_json as baseline_json  # noqa: E402
 from dynalyze.audit.policy import Policy, read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
-from dynalyze.capture.events import Metrics  # noqa: E402
+from dynalyze.capture.events import Metrics, RecompileSeen  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.files import read_report  # noqa: E402
@@ -38,7 +38,7 @@ from dynalyze.facts.build import Ended, build_report  # noqa: E402
 from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402
 from dynalyze.facts.kernels import kernels_of  # noqa: E402
-from dynalyze.facts.recompiles import first_reason  # noqa: E402
+from dynalyze.facts.recompiles import nearest  # noqa: E402
 from dynalyze.fleet.folder import read_sweep  # noqa: E402
 from dynalyze.fleet.settings import read_toml  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
@@ -207,7 +207,7 @@ def torchs_texts(chance: random.Random, folder: Path) -> None:
     text = _damaged_text(chance.choice(_texts()), chance).decode(errors="replace")
     parse(text)
     kernels_of(text, {"aten.mm.default"})
-    read_guard(first_reason(text))
+    read_guard(nearest(RecompileSeen(text=text))[0])
 
 
 def shown_names(chance: random.Random, folder: Path) -> None:

@@ -37,6 +37,23 @@ class Frame:
     end_column: Whole | None = None
 
 
+@dataclass(frozen=True)
+class FailedCheck:
+    """The text of a guard that failed; its values were read live."""
+
+    text: str = ""
+    expected: str | None = None
+    actual: str | None = None
+
+
+@dataclass(frozen=True)
+class FailedVersion:
+    """What one version of a function, by its compile id, was asked of a call and did not hold."""
+
+    id: str = ""
+    failed: list[FailedCheck] = field(default_factory=list)
+
+
 @dataclass_transform(field_specifiers=(field,))
 @dataclass(kw_only=True)
 class Event:
@@ -203,12 +220,14 @@ class MadeInEager(Event, tag="made_in_eager"):
 
 
 class RecompileSeen(CompilerEvent, tag="recompile"):
-    """The failed guards as text; the values were read live. `call` tells outermost calls apart, roughly.
+    """The first guard that failed of each version as torch tells it, and where they are in reach all that failed, the
+    newest version first. `expected` and `actual` are of the very first. `call` tells outermost calls apart, roughly.
 
     `last_batch_of` is the class of the dataset of which the last, smaller batch did not fit.
     """
 
     text: str = ""
+    versions: list[FailedVersion] = field(default_factory=list)
     expected: str | None = None
     actual: str | None = None
     call: int = 0

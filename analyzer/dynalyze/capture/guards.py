@@ -17,7 +17,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from dynalyze.capture.torch_private import dynamo
+from dynalyze.capture.events import FailedCheck, FailedVersion
+from dynalyze.capture.torch_private import dynamo, failed_guards
 
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _COMMENT = "  # "
@@ -52,17 +53,37 @@ def _without_comment(line: str) -> str:
     return line
 
 
-def guard_values(payload: str) -> tuple[str | None, str | None]:
+def failed_versions() -> list[FailedVersion]:
+    """Every guard that the call failed, of each version, while torch tells of a recompile. Never raises."""
+    try:
+        return [
+            FailedVersion(version.id, [_check(bare_guard(text), version.modes) for text in version.failed])
+            for version in failed_guards.versions()
+        ]
+    except Exception:  # Guards on objects of any kind, whose own code may raise anything.
+        return []
+
+
+def _check(guard: str, modes: dict[str, Any]) -> FailedCheck:
+    return FailedCheck(guard[:_LONGEST], *guard_values(guard, modes))
+
+
+def guard_values(payload: str, modes: dict[str, Any] | None = None) -> tuple[str | None, str | None]:
     """Expected and actual value of the first failed guard in the payload of a recompile event, as text.
 
-    Either is None where it cannot be told. Never raises.
+    `modes` of torch, as they were while compiling. Either is None where it cannot be told. Never raises.
     """
     try:
         guard = _TYPE.sub("", bare_guard(_PREFIX.sub("", _first(payload).strip())))
         state = _STATE.match(guard)
         if state is not None:  # In torch's order; what cannot be known of one of several is a question mark.
-            actual = [dynamo.global_state(name) for name in re.split(r"[,.\s]+", state[1].strip(",. "))]
-            expected = [str(not value) if isinstance(value, bool) else None for value in actual]
+            names = re.split(r"[,.\s]+", state[1].strip(",. "))
+            actual = [dynamo.global_state(name) for name in names]
+            known = {name: value for name, value in (modes or {}).items() if name == "num_threads"}
+            expected = [
+                str(not value) if isinstance(value, bool) else str(known[name]) if name in known else None
+                for name, value in zip(names, actual, strict=True)
+            ]
             return _joined(expected), _joined([None if value is None else str(value) for value in actual])
         scope = dynamo.recompile_scope()
         return _comparison(guard, scope) if scope is not None else (None, None)

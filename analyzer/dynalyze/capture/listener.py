@@ -34,7 +34,7 @@ from dynalyze.capture.events import (
     SkippedSeen,
     TracedSeen,
 )
-from dynalyze.capture.guards import dataset_of, guard_values
+from dynalyze.capture.guards import dataset_of, failed_versions, guard_values
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.late_hooks import LateHooks
 from dynalyze.capture.source_texts import HELD, files_of
@@ -292,6 +292,7 @@ def _add_refused(event: CacheBypassed) -> list[CacheBypassed]:
 
 def _add_values(event: RecompileSeen, reasons: str) -> None:
     event.expected, event.actual = guard_values(reasons)
+    event.versions = failed_versions()
     event.call, event.last_batch_of = dynamo.outermost_call(), dataset_of(reasons)
 
 

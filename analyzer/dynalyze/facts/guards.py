@@ -23,6 +23,8 @@ class Guard:
     text: str = ""
 
 
+# Every guard holds when torch looks: what made the call miss is over, another thread compiled it meanwhile.
+UNEXPLAINED = "Unexpected recompilation"
 _TENSOR = re.compile(
     r"tensor '(?P<source>.+?)' (?P<what>size|stride|rank|dtype|requires_grad|device|dispatch key set|type)"
     r" mismatch(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>[^,]+?)"

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from dynalyze.capture.events import CompileEnded, CompileStarted, RecompileSeen, SpecializedSeen
+from dynalyze.capture.events import CompileEnded, FailedCheck, RecompileSeen, SpecializedSeen
 from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.facts.guards import read_guard, readable
+from dynalyze.facts.guards import UNEXPLAINED, Guard, read_guard, readable
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.report import Compilation, FailedGuard, ForcedSize, GraphBreak, Location, Recompile
@@ -27,9 +27,10 @@ class _Raw(NamedTuple):
     process: int
     event: RecompileSeen
     """torch's own, or what it would have been."""
-    guard: str
+    told: str
+    """Of the version that the call comes nearest to, the guard that torch names."""
+    failed: list[FailedCheck]
     limit: bool
-    of_module: str = ""
 
 
 def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
@@ -48,31 +49,61 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
     limited = {e.key for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
     told = {e.key for e in log.events if isinstance(e, RecompileSeen)}
-    modules = {e.key: e.module for e in log.events if isinstance(e, CompileStarted) and e.module}
     for event in log.events:
         if isinstance(event, RecompileSeen):
             limit = event.key in limited
             limited.discard(event.key)
-            reasons = _reasons(event.text)
-            # The guard of code compiled for the very module that is compiled again, where others have that too.
-            module = modules.get(event.key)
-            entries = {each: at["id"].lstrip("!") for each in reasons if module and (at := _PREFIX.match(each))}
-            of_module = (each for each, entry in entries.items() if modules.get((event.epoch, entry)) == module)
-            own = next(of_module, reasons[0])
-            yield _Raw(log.process, event, reasons[0], limit, own if own != reasons[0] else "")
+            yield _Raw(log.process, event, *nearest(event), limit)
         elif isinstance(event, CompileEnded) and event.key in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard(event.key)
-            yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), "", True)
+            yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), "", [], True)
         elif (
             isinstance(event, CompileEnded) and event.key not in told and (refused := refused_recompile(event.metrics))
         ):
-            yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), refused, False)
+            yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), refused, [], False)
 
 
-def first_reason(text: str) -> str:
-    """The newest cache entry's failed guard."""
-    return _reasons(text)[0]
+def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
+    """The guard that torch names of the version with the fewest changes, and all that failed of it.
+
+    Where several are as near, it is a value that came back which parts the call from the newest of them, and one that
+    did not which parts it from the oldest: that one counts. Where only torch tells, the newest version stands for all.
+    """
+    reasons = _reasons(event.text)
+    told = {at["id"]: each for each in reasons if (at := _PREFIX.match(each))}
+    failed = {each.id: each.failed for each in event.versions if each.id in told}
+    if len(failed) < len(told) or not failed:
+        return reasons[0], []
+    guards = {
+        version: [read_guard(each.text) for each in checks] or [read_guard(_PREFIX.sub("", told[version]))]
+        for version, checks in failed.items()
+    }
+    changes = {version: _changes(each) for version, each in guards.items()}
+    fewest = min(map(len, changes.values()))
+    tied = [version for version, each in changes.items() if len(each) == fewest]
+    about = {version: {guard.source for guard in guards[version]} for version in tied}
+    version = next(each for each in tied if about[each] == about[tied[-1]])
+    # A number that changed with a size is often made from it. Which of them torch asks first is left to chance.
+    size = next((each for each in guards[version] if each.cause == "shape"), None)
+    if size is not None and read_guard(_PREFIX.sub("", told[version])).cause in ("value", "module_attribute"):
+        return f"{version}: {size.text}", failed[version]
+    return told[version], failed[version]
+
+
+def _changes(guards: list[Guard]) -> set[tuple[str | None, ...]]:
+    """What has changed, once: a size of several tensors, an attribute of several modules."""
+    found: set[tuple[str | None, ...]] = set()
+    for guard in guards:
+        if guard.text.startswith(UNEXPLAINED):
+            continue
+        if guard.cause == "global_state":
+            found.update((each,) for each in (guard.source or "").split(", "))
+        elif guard.cause == "shape":
+            found.add((guard.cause, guard.expected, guard.actual))
+        else:
+            found.add((guard.cause, (guard.source or guard.text).rpartition(".")[2], guard.expected))
+    return found
 
 
 def _reasons(text: str) -> list[str]:
@@ -89,8 +120,11 @@ def _reasons(text: str) -> list[str]:
 def _entry(
     number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation], by_id: dict[str, Compilation]
 ) -> Recompile:
-    failed, of_module = _failed_guard(raw.guard), _failed_guard(raw.of_module) if raw.of_module else None
-    event = raw.event
+    event, failed = raw.event, _failed_guard(raw.told)
+    # Read live, for this guard; an older recording has the values of the newest version's alone.
+    same = next((each for each in raw.failed if each.text == failed.guard), None)
+    values = event if same is None and raw.told == _reasons(event.text)[0] else same or FailedCheck()
+    others = [_failed_guard(f"{failed.previous}: {each.text}", each) for each in raw.failed]
     own = by_key.get((raw.process, event.epoch, event.id))
     before = by_key.get((raw.process, event.epoch, failed.previous or f"{event.id.rpartition('/')[0]}/0"))
     described = own or before or by_id.get(event.id)
@@ -101,24 +135,23 @@ def _entry(
         location=described.location if described else Location("", 1),
         cause="limit" if raw.limit else failed.cause,
         source=failed.source,
-        expected=failed.expected or event.expected,
-        actual=failed.actual or event.actual,
+        expected=failed.expected or values.expected,
+        actual=failed.actual or values.actual,
         guard=failed.guard,
         seconds=own.whole_seconds if own else None,
         process=raw.process,
         epoch=event.epoch,
         last_batch_of=event.last_batch_of,
-        of_module=of_module,
+        also=[each for each in others if (each.cause, each.source) != (failed.cause, failed.source)],
     )
 
 
-def _failed_guard(reason: str) -> FailedGuard:
+def _failed_guard(reason: str, live: FailedCheck | None = None) -> FailedGuard:
     """What failed, and the compile id of the version whose guard it is."""
-    prefix = _PREFIX.match(reason)
+    prefix, live = _PREFIX.match(reason), live or FailedCheck()
     guard = read_guard(reason[prefix.end() :] if prefix else reason)
-    return FailedGuard(
-        prefix["id"] if prefix else None, guard.cause, guard.text, guard.source, guard.expected, guard.actual
-    )
+    expected, actual = guard.expected or live.expected, guard.actual or live.actual
+    return FailedGuard(prefix["id"] if prefix else None, guard.cause, guard.text, guard.source, expected, actual)
 
 
 def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
@@ -220,7 +253,7 @@ def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, source
     for process, event in run.all():
         if not isinstance(event, RecompileSeen):
             continue
-        origins = list(_ORIGIN.finditer(first_reason(event.text).partition("\n")[0]))
+        origins = list(_ORIGIN.finditer(nearest(event)[0].partition("\n")[0]))
         files = (each.location.file for each in recompiles)
         file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
         if file is not None:
@@ -228,7 +261,15 @@ def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, source
             asked[process, event.epoch, event.id] = sources.location(file, line, function)
     for recompile in recompiles:
         place = (recompile.process, recompile.epoch)
-        size = sizes.by_compile.get((*place, recompile.previous or "", recompile.source or ""))
+        # The version that did not fit has made a constant of it, or the new one does: a size that has changed is
+        # dynamic until a line forces it.
+        changed = [recompile.source or "", *(each.source or "" for each in recompile.also)]
+        found = (
+            sizes.by_compile.get((*place, version, source))
+            for source in changed
+            for version in (recompile.previous or "", recompile.compile_id)
+        )
+        size = next((each for each in found if each is not None), None)
         if size is not None:
             recompile.forced_by = size.location
             size.recompiles.append(recompile.id)

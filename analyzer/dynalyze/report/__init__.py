@@ -291,8 +291,8 @@ class FailedGuard(msgspec.Struct):
 class Recompile(msgspec.Struct):
     """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
     constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
-    the last batch, smaller than the others, did not fit. torch tells first of the newest version, also where another
-    module that runs the same code has that: `of_module` is then the guard of the newest version of this very module.
+    the last batch, smaller than the others, did not fit. The guard is one of the version that the call came nearest to,
+    with the fewest changes; `also` are the others of that version that failed.
     """
 
     id: Word
@@ -310,7 +310,7 @@ class Recompile(msgspec.Struct):
     epoch: int = 0
     forced_by: Location | None = None
     last_batch_of: Quote = ""
-    of_module: Annotated[FailedGuard | None, Holds.QUOTE] = None
+    also: list[FailedGuard] = []
 
     @property
     def key(self) -> CompilationKey:

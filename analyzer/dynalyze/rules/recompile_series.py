@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
-from dynalyze.report import Compilation, LineKey, Location, Recompile, Report
+from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
+_PARTS = ("._parameters", "._modules[", "._buffers")
+_MADE = ("identity", "limit")
 
 
 @dataclass
@@ -19,8 +19,8 @@ class Series:
 
     `lead` is the first recompile of the first change: the outermost function, and the program's own expression
     where the later ones see what was computed from it. `values` are what the lead saw, the first one included.
-    `modules` are what the program calls the modules that run one code, where each was compiled for the first time:
-    then nothing changed between calls, they differ.
+    `modules` are what the program calls the modules that run one code, where each was compiled for the first time and
+    they are made differently: then nothing changed between calls. `differ`: they have other values of the lead's.
     """
 
     lead: Recompile
@@ -29,6 +29,7 @@ class Series:
     values: list[str] = field(default_factory=list)
     resumes: bool = False
     modules: list[str] = field(default_factory=list)
+    differ: bool = False
 
     @property
     def recompiles(self) -> list[Recompile]:
@@ -72,12 +73,12 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     others = _of_other_modules(report)
     found: dict[_Key, Series] = {}
     changes: dict[_Key, list[Recompile]] = {}
-    for each in map(_of_own_module, report.recompiles):
+    for each in report.recompiles:
         key: _Key = (each.change,) if each.change else (each.id, each.process)
-        changes.setdefault(_code(each) if each.id in others else key, []).append(each)
+        changes.setdefault(_code(each) if each.id in others and _is_of_module(each) else key, []).append(each)
     for change in changes.values():
         lead = change[0]
-        if lead.id in others:
+        if lead.id in others and _is_of_module(lead):
             found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
             continue
         place = (lead.location.file, lead.location.line)
@@ -85,19 +86,9 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series = found.setdefault(key, Series(lead, resumes=lead.key in resumed))
         series.members += change
         series.changes += 1
+        series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
     return _apart_from_limits(_with_limits_joined(list(found.values())))
-
-
-def _of_own_module(found: Recompile) -> Recompile:
-    """With the guard of the same module's newest version: what failed for another module tells its owner nothing."""
-    own = found.of_module
-    if own is None or found.cause == "limit":
-        return found
-    return msgspec.structs.replace(
-        found, previous=own.previous, cause=own.cause, guard=own.guard, source=own.source, expected=own.expected,
-        actual=own.actual,
-    )  # fmt: skip
 
 
 def functions(members: Iterable[Recompile]) -> list[str]:
@@ -133,6 +124,12 @@ def _of_other_modules(report: Report) -> dict[str, list[str]]:
     }
 
 
+def _is_of_module(found: Recompile) -> bool:
+    """Whether how a module is made did not fit: its parameters, its parts, its class; not a value that it holds."""
+    failed: list[Recompile | FailedGuard] = [found, *found.also]
+    return any(each.cause in _MADE or any(part in (each.source or "") for part in _PARTS) for each in failed)
+
+
 def is_zero_or_one(lead: Recompile) -> bool:
     """Whether it is a dynamic size that was 0 or 1, of which torch always makes a constant."""
     plain_size = re.fullmatch(r"[^%*+/()]+\.size\(\)\[\d+\]", lead.source or "")
@@ -142,9 +139,11 @@ def is_zero_or_one(lead: Recompile) -> bool:
 def _add_values(values: list[str], lead: Recompile) -> None:
     """A value that came back is no new one, but the way there was one."""
     wanted = None if lead.cause == "symbolic" else lead.expected  # A condition is no value.
-    for value in (wanted, lead.actual):
-        if value is not None and (not values or values[-1] != value):
-            values.append(value)
+    # The version that the call comes nearest to need not be the newest: its value may have been long ago.
+    if wanted is not None and wanted not in values:
+        values.append(wanted)
+    if lead.actual is not None and values[-1:] != [lead.actual]:
+        values.append(lead.actual)
 
 
 def _with_limits_joined(found: list[Series]) -> list[Series]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dynalyze.capture.events import FailedCheck, FailedVersion
 from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
@@ -143,6 +144,57 @@ def test_of_several_reasons_the_newest_entry_counts() -> None:
     reasons = json.dumps(["0/1: n == 4", "0/0: n == 3"])
     found = one(start("0/0"), start("0/1"), again(reasons, "0/2"), start("0/2"), end("0/2"))
     assert (found.previous, found.source, found.expected) == ("0/1", "n", "4")
+
+
+def versions(**failed: list[str]) -> dict[str, Any]:
+    """A recompile event's fields: `v1=[...]` are the guards of version 0/1 that failed, the newest version first."""
+    held = [
+        FailedVersion(f"0/{name[1:]}", [FailedCheck(text, actual=f"now of {name}") for text in texts])
+        for name, texts in failed.items()
+    ]
+    return {"text": json.dumps([f"{each.id}: {each.failed[0].text}" for each in held]), "versions": held}
+
+
+GREW, FLAG, KIND = "tensor 'x' size mismatch at index 0. expected 3, actual 4", "flag == False", "kind == 'labels'"
+
+
+@pytest.mark.parametrize(
+    ("failed", "previous", "source"),
+    [
+        ({"v1": [GREW, KIND], "v0": [GREW]}, "0/0", "x.size()[0]"),
+        # Two in turn: what parts it from the newest came back, what parts it from the oldest did not.
+        ({"v2": [KIND], "v1": [GREW], "v0": [KIND, GREW]}, "0/1", "x.size()[0]"),
+        ({"v1": [GREW], "v0": [FLAG]}, "0/0", "flag"),
+        # One value in three versions: the newest of them.
+        ({"v2": ["n == 3"], "v1": ["n == 2"], "v0": ["n == 1"]}, "0/2", "n"),
+        # One size of two tensors, and one attribute of two modules, is one change; two modes of torch are two.
+        ({"v1": [GREW, GREW.replace("'x'", "'y'")], "v0": [GREW, FLAG]}, "0/1", "x.size()[0]"),
+        ({"v1": ["self.a.training == True", "self.b.training == True"], "v0": [GREW, FLAG]}, "0/1", "self.a.training"),
+        (
+            {"v1": ["GLOBAL_STATE changed: grad_mode num_threads"], "v0": ["GLOBAL_STATE changed: num_threads"]},
+            "0/0",
+            "num_threads",
+        ),
+    ],
+)
+def test_the_guard_is_one_of_the_version_with_the_fewest_changes(
+    failed: dict[str, list[str]], previous: str, source: str
+) -> None:
+    event = again(id="0/9", **versions(**failed))
+    found = one(start("0/0"), event, start("0/9"), end("0/9"))
+    assert (found.previous, found.source) == (previous, source)
+    assert [each.guard for each in found.also] == failed[f"v{previous[-1]}"][1:]
+
+
+def test_values_are_those_of_the_guard_that_counts() -> None:
+    found = one(start("0/0"), again(id="0/2", actual="4", **versions(v1=[GREW], v0=[FLAG])), start("0/2"))
+    assert (found.source, found.expected, found.actual) == ("flag", "False", "now of v0")
+
+
+def test_a_version_of_which_torch_alone_tells_leaves_the_newest() -> None:
+    fields = versions(v1=[GREW, KIND], v0=[GREW])
+    found = one(start("0/0"), again(id="0/2", text=fields["text"], versions=fields["versions"][1:]), start("0/2"))
+    assert (found.previous, found.source, found.also) == ("0/1", "x.size()[0]", [])
 
 
 @pytest.mark.parametrize("text", ["[]", "", "null", "3", '"0/0: n == 3"', "not json ["])

@@ -300,8 +300,13 @@ def modules_compiled(*instances: int | None, names: str = "abcdefghijkl") -> Rep
     return report
 
 
+def made_otherwise(n: int) -> Recompile:
+    """Version `n`, of a module whose weight has another size."""
+    return recompile(f"r{n}", f"0/{n}", source="self._parameters['weight'].size()[0]", change=f"c{n}")
+
+
 def test_the_first_compile_of_another_module_is_no_change_between_calls() -> None:
-    sizes = [recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in (1, 2, 3)]
+    sizes = [made_otherwise(1), made_otherwise(2), recompile("r3", "0/3", source="x.size()[0]", change="c3")]
     again, apart = sorted(findings(*sizes, report=modules_compiled(1, 2, 3, 2)), key=lambda each: len(each.evidence))
     assert (apart.severity, apart.evidence) == ("info", ["r1", "r2"])
     assert apart.title.startswith("`self.b`, `self.c` and `self.d` are different modules that run one code: ")
@@ -317,7 +322,7 @@ def test_one_module_or_an_unknown_one_is_told_as_before(instances: tuple[int | N
 
 
 def test_many_modules_that_reach_the_limit_are_told_to_raise_it_or_to_be_compiled_as_one() -> None:
-    *before, last = (recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in range(1, 9))
+    *before, last = map(made_otherwise, range(1, 9))
     last.cause = "limit"
     (found,) = findings(*before, last, report=modules_compiled(*range(1, 9)))
     assert found.rule == "recompile-limit"

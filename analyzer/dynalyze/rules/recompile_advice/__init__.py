@@ -40,9 +40,12 @@ def what_changed(series: Series) -> str:
         return "Something changed between calls"
     if series.lead.cause == "global_state":
         return _states_changed(series)
+    if series.differ:
+        seen = f" ({', '.join(_rounded(shown_values(series))[:_MOST_VALUES])})" if len(series.values) > 1 else ""
+        return f"{_name(series)} differs between modules that run one code{seen}"
     subject = _SUBJECTS.get(series.lead.cause, "{name}").format(name=_name(series))
     values = _rounded(shown_values(series))
-    if series.changes > 1:
+    if series.changes > 1 and len(values) != 2:
         rest = ", ..." if len(values) > _MOST_VALUES else ""
         seen = f" ({', '.join(values[:_MOST_VALUES])}{rest})" if len(values) > 1 else ""
         return f"{subject} changed {series.changes} times{seen}"
@@ -56,7 +59,7 @@ def what_changed(series: Series) -> str:
 def history(series: Series, most: int) -> str:
     """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
     values = shown_values(series)
-    no_values = series.modules or series.lead.source is None or series.lead.cause == "global_state"
+    no_values = series.modules or series.differ or series.lead.source is None or series.lead.cause == "global_state"
     if no_values or series.changes < 2 or len(values) < 2:
         return ""
     return f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."

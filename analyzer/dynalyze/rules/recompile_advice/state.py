@@ -19,6 +19,7 @@ _AUTOCAST = re.compile(r"autocast(?:\((?P<device>\w+)\))?_(?P<what>enabled|dtype
 
 
 _MOST_NAMES = 4
+AS_ONE = "To have them in one graph, compile the function or the module that calls them, in place of each by itself."
 
 
 class State(NamedTuple):
@@ -134,17 +135,11 @@ def _values(joined: str | None, count: int) -> list[str | None]:
 
 def different_modules(series: Series, source: Source) -> Advice:
     """One compile a module is what there is to do; what would spare it is one compile for all of them."""
-    integers = series.lead.cause == "module_attribute" and (series.lead.expected or "").lstrip("-").isdigit()
     guard = clipped(series.lead.guard.partition("\n")[0])
-    share = f" They differ in the integer `{source.shown}`: with the setting below they can share code."
     return Advice(
-        "Nothing changes between calls: these are different modules, and each is compiled once. To have them in one "
-        "graph, compile the function or the module that calls them, in place of each by itself."
-        f"{share if integers else ''}",
+        f"Nothing changes between calls: these are different modules, and each is compiled once. {AS_ONE}",
         "Compiled code belongs to Python code, and these modules run the same: one class, or torch's own function "
         f"around modules of torch. What torch found different first: {guard}.",
-        config="torch._dynamo.config.allow_unspec_int_on_nn_module = True" if integers else "",
-        config_note="Then an integer that differs becomes dynamic in the second compile." if integers else "",
     )
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import keyword
 import re
+from typing import NamedTuple
+
+import msgspec
 
 from dynalyze.report import Advice, Example, Location, Recompile
 from dynalyze.rules.recompile_advice.source import (
@@ -17,6 +20,7 @@ from dynalyze.rules.recompile_advice.source import (
     read_source,
 )
 from dynalyze.rules.recompile_series import Series, is_zero_or_one
+from dynalyze.text.amounts import listed
 
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
@@ -118,19 +122,21 @@ def shape(series: Series, source: Source) -> Advice:
         return _specialized(source, series.forced_by)
     if source.is_cache:
         return _static_cache()
-    name, dimension, values = source.argument, source.dimension, set(series.values)
+    dimension, values = source.dimension, set(series.values)
     if source.is_parameter:
         return Advice(
-            f"Compile modules whose `{name}` differs in size one by one, or let sizes of parameters vary with the "
-            "setting below.",
+            f"Compile modules whose `{source.argument}` differs in size one by one, or let sizes of parameters vary "
+            "with the setting below.",
             "Modules of one class share their compiled code, and sizes of parameters are taken as fixed.",
             config="torch._dynamo.config.force_parameter_static_shapes = False",
             config_note="Code for any size of a weight can be slower than code for the one that it has.",
             link=DYNAMIC_PAGE,
         )
+    sizes = changed_together(series)
+    marks = sizes.marks("mark_dynamic")
     if series.lead.last_batch_of and series.changes == 1 and dimension == 0:
-        return _last_batch(series, source)
-    if dimension is None or series.resumes or not source.is_name:
+        return _last_batch(series, source, marks)
+    if dimension is None or series.resumes or not marks:
         return Advice(
             "Compile with `torch.compile(..., dynamic=True)`, or remove the graph break before this code and mark "
             "the input that the size comes from.",
@@ -138,22 +144,114 @@ def shape(series: Series, source: Source) -> Advice:
             f"cannot mark it. {_BUCKETS}",
             link=DYNAMIC_PAGE,
         )
-    marked = f"torch._dynamo.mark_dynamic({name}, {dimension})"
     if series.parts > 1:
-        return _several_parts(series, source, marked)
+        return _several_parts(series, source, marks)
     small = {"0", "1"} & values
     if small and len(values) == 2:  # No other size came: a mark would have spared nothing.
-        return _zero_or_one(source, min(small))
-    call = f"{source.call}({name})"
+        return _zero_or_one(sizes, source, min(small))
+    if sizes.numbers:
+        return _with_numbers(sizes, source)
+    call = f"{source.call}({', '.join(sizes.arguments)})"
     # Through a module, not handed over in the call.
     is_attribute = re.match(r"^self\.|.*\._(?:modules|parameters|buffers)\[", source.text) is not None
     where = "where it is set, before the first call" if is_attribute else "before the first call"
+    alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     return Advice(
-        f"Mark dimension {dimension} of `{name}` as dynamic {where}: `{marked}`; or compile with "
+        f"Mark {sizes.named} as dynamic {where}: {_quoted(marks)}{alone}; or compile with "
         "`torch.compile(..., dynamic=True)`.",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
-        Example(call, f"{marked}\n{call}"),
-        *dynamic_sources(source.dynamo_name),
+        Example(call, "\n".join([*marks, call])),
+        *dynamic_sources(",".join(sizes.dynamo_names)),
+        link=DYNAMIC_PAGE,
+    )
+
+
+class Sizes(NamedTuple):
+    """The dimensions that changed in one call, by tensor, each as the caller writes it and as Dynamo names it; and the
+    whole numbers that did. `complete`: the caller can write all of them down.
+    """
+
+    dimensions: dict[str, list[int]]
+    dynamo_names: list[str]
+    numbers: list[str]
+    complete: bool
+
+    @property
+    def arguments(self) -> list[str]:
+        """What the caller hands over: `batch` for `batch['ids']`."""
+        return list(dict.fromkeys(re.split(r"[.\[]", name)[0] for name in self.dimensions))
+
+    @property
+    def named(self) -> str:
+        """ "dimension 1 of `ids` and dimensions 1 and 2 of `mask`"."""
+        each = (
+            f"dimension{'s' if len(at) > 1 else ''} {listed([str(number) for number in at])} of `{name}`"
+            for name, at in self.dimensions.items()
+        )
+        return listed(list(each))
+
+    def marks(self, how: str) -> list[str]:
+        """The statements that mark them, ready to paste; empty where not all can be written."""
+        if not self.complete:
+            return []
+        prefix = "torch._dynamo." if how == "mark_dynamic" else "torch._dynamo.decorators."
+        return [
+            f"{prefix}{how}({name}, {at[0] if len(at) == 1 else tuple(at)})" for name, at in self.dimensions.items()
+        ]
+
+
+def changed_together(series: Series) -> Sizes:
+    """All sizes that changed with that of the lead: a size that several inputs share, or follows from another's."""
+    dimensions: dict[str, list[int]] = {}
+    names: dict[str, None] = {}
+    numbers: dict[str, None] = {}
+    complete = True
+    members = [each for each in series.members if each.location == series.lead.location]
+    for recompile in [one for member in members for one in (member, *_others(member))]:
+        source = read_source(recompile)
+        if recompile.cause not in ("shape", "symbolic"):
+            if recompile.cause == "value" and is_whole(recompile.expected) and is_whole(recompile.actual):
+                numbers.setdefault(source.argument)
+                names.setdefault(source.dynamo_name)
+            continue
+        if source.is_parameter or source.dimension is None:
+            continue
+        complete &= source.is_name
+        at = dimensions.setdefault(source.argument, [])
+        if source.dimension not in at:
+            at.append(source.dimension)
+            at.sort()
+        names.setdefault(source.dynamo_name)
+    return Sizes(dimensions, [name for name in names if name], list(numbers), complete)
+
+
+def _others(member: Recompile) -> list[Recompile]:
+    """What failed beside it, each as a recompile of its own."""
+    return [
+        msgspec.structs.replace(
+            member, cause=each.cause, source=each.source, guard=each.guard, expected=each.expected, actual=each.actual
+        )
+        for each in member.also
+    ]
+
+
+def is_whole(text: str | None) -> bool:
+    return text is not None and text.lstrip("-").isdecimal()
+
+
+def _quoted(statements: list[str]) -> str:
+    return listed([f"`{each}`" for each in statements])
+
+
+def _with_numbers(sizes: Sizes, source: Source) -> Advice:
+    """A number has no mark: a tensor that has to be as long would become a constant with it."""
+    numbers = listed([f"`{name}`" for name in sizes.numbers])
+    return Advice(
+        f"Compile with `torch.compile(..., dynamic=True)`: {numbers} changed together with {sizes.named}, and a number "
+        "cannot be marked.",
+        f"{_AUTOMATIC} {_BUCKETS}",
+        Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
+        *dynamic_sources(",".join(sizes.dynamo_names)),
         link=DYNAMIC_PAGE,
     )
 
@@ -180,7 +278,7 @@ def symbolic(series: Series, source: Source) -> Advice:
             _copied(source, name, f"{name}.clone()"),
         )
     if source.dimension is not None and source.is_name and is_zero_or_one(series.lead):
-        return _zero_or_one(source, str(series.lead.actual))
+        return _zero_or_one(changed_together(series), source, str(series.lead.actual))
     condition = f"`{source.shown}`" if source.shown else "a size"
     line = series.forced_by
     return Advice(
@@ -239,11 +337,10 @@ def dynamic_marking(series: Series, source: Source) -> Advice:
     )
 
 
-def _last_batch(series: Series, source: Source) -> Advice:
+def _last_batch(series: Series, source: Source, marks: list[str]) -> Advice:
     """What a dataset leaves over for the last batch, where its size is no multiple of the batch."""
     whole, left = series.lead.expected, series.lead.actual
-    marked = f"`torch._dynamo.mark_dynamic({source.argument}, 0)`"
-    every = f"{marked} before the first call" if source.is_name else "`torch.compile(..., dynamic=True)`"
+    every = f"{_quoted(marks)} before the first call" if marks else "`torch.compile(..., dynamic=True)`"
     return Advice(
         f"The last batch of `{series.lead.last_batch_of}` is smaller, {left} of {whole}: give its DataLoader "
         f"`drop_last=True` where these may be left out, as in training; where every sample counts, {every}.",
@@ -253,12 +350,13 @@ def _last_batch(series: Series, source: Source) -> Advice:
     )
 
 
-def _several_parts(series: Series, source: Source, marked: str) -> Advice:
+def _several_parts(series: Series, source: Source, marks: list[str]) -> Advice:
     """What follows a graph break takes its sizes from tensors made inside, which the caller cannot mark."""
-    names = [read_source(member).dynamo_name for member in series.members if member.cause == "shape"]
+    members = [one for member in series.members for one in (member, *_others(member))]
+    names = [read_source(member).dynamo_name for member in members if member.cause == "shape"]
     return Advice(
-        f"Compile with `torch.compile(..., dynamic=True)`, or remove the graph breaks: `{marked}` reaches only the "
-        "part before the first.",
+        f"Compile with `torch.compile(..., dynamic=True)`, or remove the graph breaks: {_quoted(marks)} "
+        f"{'reach' if len(marks) > 1 else 'reaches'} only the part before the first.",
         f"Each part around a graph break is compiled by itself, so one new size compiles all of them. {_AUTOMATIC}",
         Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
         *dynamic_sources(",".join(dict.fromkeys(filter(None, names)))),
@@ -278,27 +376,40 @@ def _static_cache() -> Advice:
     )
 
 
-def _zero_or_one(source: Source, size: str) -> Advice:
-    name, dimension = source.argument, source.dimension
-    marked = f"torch._dynamo.decorators.mark_unbacked({name}, {dimension})"
+def _zero_or_one(sizes: Sizes, source: Source, size: str) -> Advice:
+    marks, call = sizes.marks("mark_unbacked"), f"{source.call}({', '.join(sizes.arguments)})"
+    covers = f"{_quoted(marks)} {'covers' if len(marks) == 1 else 'cover'} every size"
     return Advice(
-        f"Keep size {size} away from dimension {dimension} of `{name}`: pad it to 2 or more, or accept one compile "
-        f"for it and do it in the warm-up. Where the code allows it, `{marked}` covers every size.",
+        f"Keep size {size} away from {sizes.named}: pad to 2 or more, or accept one compile for it and do it in the "
+        f"warm-up.{f' Where the code allows it, {covers}.' if marks else ''}",
         _ZERO_OR_ONE,
-        Example(f"{source.call}({name})", f"{marked}\n{source.call}({name})"),
+        Example(call, "\n".join([*marks, call])) if marks else None,
         link=DYNAMIC_PAGE,
     )
+
+
+_LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
 
 
 def _specialized(source: Source, line: Location) -> Advice:
     """torch had made the size dynamic; marking it once more cannot help."""
     size = f"`{source.shown}`" if source.shown else "the size"
+    if _LOOP.search(line.code or ""):
+        return Advice(
+            f"{named_place(line)} takes as many steps as {size} says, and each number of steps is a graph of its own. "
+            "Compile what one step does, as a function of its own, and keep the loop outside of the compiled code: "
+            "hand it copies, `x[:, i].contiguous()`, no views. Or pad to a few lengths: each is compiled once.",
+            "A Python loop is unrolled, step by step, so its length is a constant of the compiled code, with "
+            "`dynamic=True` too; marked dynamic, the size would raise an error. Views of one tensor begin further on "
+            "in each step, and the compiler guards that.",
+            link=DYNAMIC_PAGE,
+        )
     return Advice(
         f"Let {named_place(line)} take any size: it makes a constant of {size}. Or pad, so that the size stays the "
         "same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
-        "number, a Python loop or list of that length, `int()`, or a tensor of fixed size that it meets. Marking "
-        f"it dynamic cannot help before that line changes. {_BUCKETS}",
+        "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
+        f"raise an error before that line changes. {_BUCKETS}",
         link=DYNAMIC_PAGE,
     )
 

@@ -7,10 +7,15 @@ import re
 
 from dynalyze.report import Advice, Example
 from dynalyze.rules.recompile_advice.source import Source, dynamic_sources
+from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
 
 _CONSTANT = "To the compiler a Python value is a constant: it is built into the code, and another one does not fit."
 
+_DYNAMIC_INTEGERS = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+_DYNAMIC_INTEGERS_NOTE = (
+    "Then an integer that changed becomes dynamic in the second compile. It has no effect under dynamic=False."
+)
 _VARIABLE = re.compile(r"(?<![\w*])(\*{1,2})(\w+)")
 _CONTAINER = re.compile(r"^(?:len|list\(dict\.keys)\((?P<name>.+?)\)+(?:\[\d+\])?$")
 
@@ -48,6 +53,8 @@ def module_attribute(series: Series, source: Source) -> Advice:
     if source.text.endswith(".training"):
         return _training(source)
     name, held, first = source.shown, source.shown.rpartition(".")[2], series.lead.expected
+    if series.differ:
+        return _differs_between_modules(name, held, _kind(first))
     if _kind(first) not in ("int", "float"):
         return Advice(
             f"Set `{name}` once, before the first call, or keep one module for each of its few values.", _CONSTANT
@@ -57,14 +64,30 @@ def module_attribute(series: Series, source: Source) -> Advice:
     once = "register a buffer once, and write new values into it with `fill_`."
     if _kind(first) == "float":
         return Advice(f"Keep `{name}` as a tensor: {once}", _CONSTANT, example_of_own)
-    config = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
     return Advice(
-        f"Set `{config}`: that is the way for a size. Or keep `{name}` as a tensor, where it only takes part in "
-        f"arithmetic: {once}",
+        f"Set `{_DYNAMIC_INTEGERS}`: that is the way for a size. Or keep `{name}` as a tensor, where it only takes "
+        f"part in arithmetic: {once}",
         f"{_CONSTANT} For integers of a module torch never tries a dynamic one by itself.",
         example_of_own,
-        config,
-        "Then an integer that changed becomes dynamic in the second compile. It has no effect under dynamic=False.",
+        _DYNAMIC_INTEGERS,
+        _DYNAMIC_INTEGERS_NOTE,
+    )
+
+
+def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
+    """Modules of one class with other values: nothing changes between calls."""
+    if kind not in ("int", "float"):
+        return Advice(
+            f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE}",
+            f"Modules of one class share their compiled code. {_CONSTANT}",
+        )
+    buffer = f'self.register_buffer("{held}", torch.tensor({held}))'
+    return Advice(
+        f"Keep `{name}` as a tensor, where it only takes part in arithmetic: `{buffer}`. {AS_ONE}",
+        f"Modules of one class share their compiled code. {_CONSTANT}",
+        Example(f"self.{held} = {held}", buffer) if name == f"self.{held}" else None,
+        _DYNAMIC_INTEGERS if kind == "int" else "",
+        _DYNAMIC_INTEGERS_NOTE if kind == "int" else "",
     )
 
 

@@ -1,0 +1,229 @@
+"""Which version a recompile is held against on real torch, and advice that was followed to the letter.
+
+The truth is torch's own: its list of failed guards, and the graphs that it compiles once the advice is in place.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from program import explain
+
+from limits import WALL_SECONDS
+
+Json = dict[str, Any]
+COUNT = "\nfrom torch._dynamo.utils import counters\nprint('GRAPHS', counters['stats']['unique_graphs'])\n"
+
+
+def explained(code: str, folder: Path) -> Json:
+    (folder / "serve.py").write_text(code, encoding="utf-8")
+    ended, report = explain("serve.py", "--no-bench", cwd=folder)
+    assert ended.status == 0, ended.stderr[-2000:]
+    return report
+
+
+def graphs(code: str, folder: Path) -> int:
+    """How many graphs plain torch compiles."""
+    (folder / "changed.py").write_text(code + COUNT, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "changed.py"], cwd=folder, capture_output=True, text=True, timeout=WALL_SECONDS, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return int(ended.stdout.rpartition("GRAPHS ")[2])
+
+
+TURNS = """
+import torch
+
+@torch.compile(backend="eager", dynamic=False)
+def shifted(values, negate):
+    return values * 2 if negate else values + 1
+
+shifted(torch.ones(8), False)
+shifted(torch.ones(1), True)
+shifted(torch.ones(8), True)
+
+@torch.compile(backend="eager")
+def loss(kind, found):
+    return found.abs().mean() if kind == "boxes" else found.square().mean()
+
+for n in (3, 4):
+    for kind in ("labels", "boxes"):
+        loss(kind, torch.randn(n))
+
+@torch.compile(backend="eager")
+def scaled(values, factor):
+    return values * factor
+
+scaled(torch.ones(4), 2.5)
+torch.set_num_threads(1)
+scaled(torch.ones(4), 2.5)
+with torch.no_grad():
+    scaled(torch.ones(5), 2.5)
+
+class Rotary(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = None
+
+    def forward(self, values):
+        if self.table is None:
+            self.table = torch.arange(4.0)
+        return values * self.table
+
+rotary = torch.compile(Rotary(), backend="eager")
+rotary(torch.ones(4))
+rotary(torch.ones(4))
+"""
+
+
+def test_a_recompile_is_held_against_the_version_that_the_call_is_nearest_to(tmp_path: Path) -> None:
+    report = explained("import torch\ntorch.set_num_threads(2)\n" + TURNS, tmp_path)
+    found = [(each["previous"], each["cause"], each["source"]) for each in report["recompiles"]]
+    assert found == [
+        ("0/0", "shape", "values.size()[0]"),
+        ("0/0", "value", "negate"),
+        ("1/0", "value", "kind"),
+        ("1/0", "shape", "found.size()[0]"),
+        ("1/1", "shape", "found.size()[0]"),
+        ("2/0", "global_state", "num_threads"),
+        ("2/1", "global_state", "grad_mode"),
+        ("3/0", "module_attribute", "self.table"),
+    ]
+    first, threads = report["recompiles"][0], report["recompiles"][5]
+    assert [each["source"] for each in first["also"]] == ["negate"]
+    assert (threads["expected"], threads["actual"]) == ("2", "1")
+
+
+# By name of the function: its parameters and what it gives, what a call of it needs, and the call.
+SHARED = {
+    "two": ("ids, mask", "(ids * mask).sum()", "ids, mask = torch.ones(2, n), torch.ones(2, n)", "two(ids, mask)"),
+    "square": ("score", "score @ score", "score = torch.ones(n, n)", "square(score)"),
+    "derived": ("x, y", "x + y.view(2, -1).sum(0)", "x, y = torch.ones(n), torch.ones(2 * n)", "derived(x, y)"),
+    "mapped": (
+        "batch", "batch['ids'] * batch['mask']", "batch = {'ids': torch.ones(2, n), 'mask': torch.ones(2, n)}",
+        "mapped(batch)",
+    ),
+    "parted": ("parts", "parts[0] * parts[1]", "parts = [torch.ones(n), torch.ones(n)]", "parted(parts)"),
+    "named": (
+        "x, **options", "x.T @ options['mask']", "x, mask = torch.ones(n, 3), torch.ones(n, 2)", "named(x, mask=mask)",
+    ),
+}  # fmt: skip
+
+
+def shared(*, marks: dict[str, str] | None = None, settings: dict[str, str] | None = None) -> str:
+    """The program, with what was advised for each function; one after the other, none counts for the next."""
+    code = ["import torch", "from torch._dynamo.utils import counters", "seen = 0"]
+    for name, (parameters, result, needs, call) in SHARED.items():
+        code += [
+            (settings or {}).get(name, ""), "@torch.compile(backend='eager')", f"def {name}({parameters}):",
+            f"    return {result}", "for n in (5, 5, 4, 6):", f"    {needs}", f"    {(marks or {}).get(name, 'pass')}",
+            f"    {call}", "torch.compiler.config.dynamic_sources = ''",
+            f"print('{name}', counters['stats']['unique_graphs'] - seen)", "seen = counters['stats']['unique_graphs']",
+        ]  # fmt: skip
+    return "\n".join(code)
+
+
+def test_all_sizes_that_change_together_are_marked_together(tmp_path: Path) -> None:
+    found = {each["location"]["function"]: each for each in explained(shared(), tmp_path)["findings"]}
+    marks = {
+        name: "; ".join(re.findall(r"`(torch\._dynamo\.mark_dynamic\(.+?\))`", found[name]["advice"]))
+        for name in SHARED
+    }
+    settings = {name: found[name]["detail"]["config"] for name in SHARED}
+    assert graphs(shared(), tmp_path) == 2 * len(SHARED)
+    assert graphs(shared(marks=marks), tmp_path) == len(SHARED)
+    assert graphs(shared(settings=settings), tmp_path) == len(SHARED)
+
+
+NUMBER = """
+import torch
+
+def rows(x, n):
+    return x.view(2, n) + 1
+
+net = torch.compile(rows, backend="eager")
+for n in (5, 4, 6):
+    net(torch.ones(2 * n), n)
+"""
+
+
+def test_a_number_that_a_size_follows_has_no_mark(tmp_path: Path) -> None:
+    (finding,) = explained(NUMBER, tmp_path)["findings"]
+    assert "mark_dynamic" not in finding["advice"]
+    example = finding["detail"]["example"]
+    assert example["after"] == "torch.compile(rows, dynamic=True)"
+    asked = NUMBER.replace("torch.compile(rows", example["after"].removesuffix(")"))
+    setting = NUMBER.replace("import torch\n", f"import torch\n{finding['detail']['config']}\n")
+    assert [graphs(each, tmp_path) for each in (NUMBER, asked, setting)] == [2, 1, 1]
+
+
+LOOP = """
+import torch
+
+class Scan(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = torch.nn.Linear(4, 4)
+
+    def step(self, part, state):
+        return self.cell(part + state)
+
+    def forward(self, parts):
+        state = parts[:, 0] * 0
+        for at in range(parts.shape[1]):
+            state = self.step(parts[:, at], state)
+        return state
+
+scan = Scan()
+scan.compile(backend="eager")
+for n in (5, 5, 4, 6):
+    with torch.no_grad():
+        scan(torch.randn(2, n, 4))
+"""
+
+
+def test_a_loop_over_a_size_is_named_and_nothing_is_marked(tmp_path: Path) -> None:
+    report = explained(LOOP, tmp_path)
+    (finding,) = report["findings"]
+    assert finding["location"]["line"] == LOOP[: LOOP.index("for at")].count("\n") + 1
+    assert "mark_dynamic" not in finding["advice"] + finding["detail"]["config"]
+    stepwise = LOOP.replace("scan.compile(", "scan.step = torch.compile(scan.step, ").replace(
+        "parts[:, at]", "parts[:, at].contiguous()"
+    )
+    assert [graphs(each, tmp_path) for each in (LOOP, stepwise)] == [3, 1]
+
+
+HELD = """
+import torch
+
+class Scale(torch.nn.Module):
+    def __init__(self, gain, weights=1):
+        super().__init__()
+        self.gain = gain
+        self.weight = torch.nn.Parameter(torch.ones(weights))
+
+    def forward(self, x):
+        return x * self.gain * self.weight
+
+for layer in [Scale(gain) for gain in (1.0, 0.5, 0.25)]:
+    layer.compile(backend="eager")
+    layer(torch.ones(3))
+"""
+
+
+def test_modules_with_other_values_are_told_by_the_value(tmp_path: Path) -> None:
+    (finding,) = explained(HELD, tmp_path)["findings"]
+    assert finding["title"].startswith("`self.gain` differs between modules")
+    example = finding["detail"]["example"]
+    assert [graphs(each, tmp_path) for each in (HELD, HELD.replace(example["before"], example["after"]))] == [2, 1]
+
+
+def test_modules_that_are_made_otherwise_are_different_modules(tmp_path: Path) -> None:
+    made = HELD.replace("Scale(gain)", "Scale(gain, 3 if gain == 0.5 else 1)")
+    (finding,) = (each for each in explained(made, tmp_path)["findings"] if each["severity"] == "info")
+    assert "different modules" in finding["title"]
