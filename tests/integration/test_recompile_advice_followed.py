@@ -227,3 +227,73 @@ def test_modules_that_are_made_otherwise_are_different_modules(tmp_path: Path) -
     made = HELD.replace("Scale(gain)", "Scale(gain, 3 if gain == 0.5 else 1)")
     (finding,) = (each for each in explained(made, tmp_path)["findings"] if each["severity"] == "info")
     assert "different modules" in finding["title"]
+
+
+OPTIMIZERS = """
+import torch
+from torch.optim.lr_scheduler import ExponentialLR, OneCycleLR
+
+def trained(optimizer, schedule):
+    step = torch.compile(optimizer.step, backend="eager")
+    for _ in range(4):
+        net(torch.ones(2, 8)).square().mean().backward()
+        step()
+        schedule.step()
+
+net = torch.nn.Linear(8, 4)
+decayed = torch.optim.SGD(net.parameters(), lr=0.1)
+trained(decayed, ExponentialLR(decayed, 0.5))
+cycled = torch.optim.AdamW(net.parameters(), lr=torch.tensor(0.01))
+trained(cycled, OneCycleLR(cycled, max_lr=0.1, total_steps=9))
+"""
+
+
+def test_the_values_of_optimizers_are_changed_as_optimizers_allow(tmp_path: Path) -> None:
+    report = explained(OPTIMIZERS, tmp_path)
+    found = [each for each in report["findings"] if each["rule"] == "recompile"]
+    changed = [each["library"] for each in report["recompiles"] if each["cause"] != "identity"]
+    assert changed == ["optimizer", "optimizer"]
+    (rate,) = (each["detail"]["example"] for each in found if each["detail"]["example"])
+    (old, new) = (
+        rate[side].replace("parameters", "net.parameters()").replace("lr)", "0.1)").replace("lr=lr", "lr=0.1")
+        for side in ("before", "after")
+    )
+    assert old == "SGD(net.parameters(), lr=0.1)" and old in OPTIMIZERS
+    assert any("`cycle_momentum=False`" in each["advice"] for each in found)
+    followed = OPTIMIZERS.replace(old, new).replace("total_steps=9", "total_steps=9, cycle_momentum=False")
+    assert graphs(OPTIMIZERS, tmp_path) - graphs(followed, tmp_path) == 2
+
+
+NUMBERS = """
+import torch
+
+def peak(values):
+    top = values.max().item()
+    return top
+
+@torch.compile(backend="eager")
+def scaled(values):
+    values = values + 1
+    highest = peak(values)
+    return values * highest
+
+@torch.compile(backend="eager")
+def cropped(values, lengths):
+    longest = int(lengths.max())
+    return values[:, :longest] * 2
+
+for n in (4, 5, 6):
+    scaled(torch.ones(3) * n)
+    cropped(torch.ones(2, 8), torch.tensor([1, n]))
+"""
+
+
+def test_a_number_after_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
+    report = explained(NUMBERS, tmp_path)
+    found = {each["source"]: each["result_of"]["code"] for each in report["recompiles"]}
+    assert found == {
+        "peak(values)": "top = values.max().item()",
+        "int(lengths.max())": "longest = int(lengths.max())",
+    }
+    told = [each for each in report["findings"] if each["rule"] == "recompile"]
+    assert len(told) == 2 and "___stack" not in str(told) and "torch.tensor" not in str(told)

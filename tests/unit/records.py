@@ -91,8 +91,10 @@ def payload(message: str, stack: Sequence[Frame], reason: str = SPLIT) -> str:
     )
 
 
-def start(id: str = "0/0", code: Frame | None = None, stack: Sequence[Frame] = (MAIN,), epoch: int = 0) -> Event:
-    return CompileStarted(id=id, epoch=epoch, code=code or frame(10), stack=list(stack))
+def start(
+    id: str = "0/0", code: Frame | None = None, stack: Sequence[Frame] = (MAIN,), epoch: int = 0, **more: Any
+) -> Event:
+    return CompileStarted(id=id, epoch=epoch, code=code or frame(10), stack=list(stack), **more)
 
 
 def end(id: str = "0/0", epoch: int = 0, backward: bool = False, **metrics: Any) -> Event:

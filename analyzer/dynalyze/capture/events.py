@@ -39,11 +39,17 @@ class Frame:
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """The text of a guard that failed; its values were read live."""
+    """The text of a guard that failed; its values were read live.
+
+    `owner` is the class of the object that holds the value, and `library` whether that class is no part of the program:
+    a package's, or "optimizer".
+    """
 
     text: str = ""
     expected: str | None = None
     actual: str | None = None
+    owner: str = ""
+    library: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,10 +133,12 @@ class CompileCall(Event, tag="compile_call"):
 
 class CompileStarted(CompilerEvent, tag="compile_start"):
     """`owner` is the class of the module whose code it is, and `module` a token of that object. `names` are what the
-    program calls this and the other modules that this code was compiled for, by their tokens.
+    program calls this and the other modules that this code was compiled for, by their tokens. `thread` is one of the
+    thread that compiles.
     """
 
     code: Frame | None = None
+    thread: int = 0
     stack: list[Frame] = field(default_factory=list)
     owner: str = ""
     module: int = 0

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynalyze.capture.events import FailedCheck, FailedVersion
+from dynalyze.capture.installed import is_installed
 from dynalyze.capture.torch_private import dynamo, failed_guards
 
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
@@ -65,7 +66,29 @@ def failed_versions() -> list[FailedVersion]:
 
 
 def _check(guard: str, modes: dict[str, Any]) -> FailedCheck:
-    return FailedCheck(guard[:_LONGEST], *guard_values(guard, modes))
+    return FailedCheck(guard[:_LONGEST], *guard_values(guard, modes), *_owner(guard))
+
+
+def _owner(guard: str) -> tuple[str, str]:
+    """The class of the object that holds the value that a guard is about, and whose class that is."""
+    scope = dynamo.recompile_scope()
+    with contextlib.suppress(Exception):
+        node = ast.parse(guard, mode="eval").body
+        node = node.left if isinstance(node, ast.Compare) else node
+        while scope is not None and isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+            held = type(_value(node, scope))
+            if held.__module__ not in ("builtins", "collections"):
+                return f"{held.__module__}.{held.__qualname__}", _library(held)
+    return "", ""
+
+
+def _library(held: type) -> str:
+    optimizer = getattr(sys.modules.get("torch.optim"), "Optimizer", None)
+    if optimizer is not None and issubclass(held, optimizer):
+        return "optimizer"
+    file = getattr(sys.modules.get(held.__module__), "__file__", None) or ""
+    return held.__module__.partition(".")[0] if is_installed(file) else ""
 
 
 def guard_values(payload: str, modes: dict[str, Any] | None = None) -> tuple[str | None, str | None]:

@@ -220,6 +220,7 @@ class Listener:
             self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.
         event.stack = dynamo.stack_above() or event.stack
+        event.thread = threading.get_ident()
         self.late_hooks.compiled(f"{self.epoch} {event.id}", dynamo.modules_of_compile())
         module = dynamo.compiled_module()
         if module is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dynalyze.capture.events import CompileEnded, FailedCheck, RecompileSeen, SpecializedSeen
+from dynalyze.capture.events import CompileEnded, CompileStarted, FailedCheck, RecompileSeen, SpecializedSeen
 from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.facts.guards import UNEXPLAINED, Guard, read_guard, readable
@@ -31,6 +34,7 @@ class _Raw(NamedTuple):
     """Of the version that the call comes nearest to, the guard that torch names."""
     failed: list[FailedCheck]
     limit: bool
+    threads: int = 0
 
 
 def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak]) -> list[Recompile]:
@@ -49,11 +53,17 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
     limited = {e.key for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
     told = {e.key for e in log.events if isinstance(e, RecompileSeen)}
+    threads: dict[tuple[int, str], set[int]] = {}
+    for started in (e for e in log.events if isinstance(e, CompileStarted) and e.thread):
+        threads.setdefault((started.epoch, started.id.rpartition("/")[0]), set()).add(started.thread)
     for event in log.events:
         if isinstance(event, RecompileSeen):
             limit = event.key in limited
             limited.discard(event.key)
-            yield _Raw(log.process, event, *nearest(event), limit)
+            guard, failed = nearest(event)
+            unexplained = read_guard(_PREFIX.sub("", guard)).text.startswith(UNEXPLAINED)
+            at_once = len(threads.get((event.epoch, event.id.rpartition("/")[0]), ())) if unexplained else 0
+            yield _Raw(log.process, event, guard, failed, limit, at_once if at_once > 1 else 0)
         elif isinstance(event, CompileEnded) and event.key in limited:
             # The limit was reached by a frame whose failed guards torch could not tell.
             limited.discard(event.key)
@@ -122,8 +132,8 @@ def _entry(
 ) -> Recompile:
     event, failed = raw.event, _failed_guard(raw.told)
     # Read live, for this guard; an older recording has the values of the newest version's alone.
-    same = next((each for each in raw.failed if each.text == failed.guard), None)
-    values = event if same is None and raw.told == _reasons(event.text)[0] else same or FailedCheck()
+    same = next((each for each in raw.failed if each.text == failed.guard), FailedCheck())
+    values = event if not same.text and raw.told == _reasons(event.text)[0] else same
     others = [_failed_guard(f"{failed.previous}: {each.text}", each) for each in raw.failed]
     own = by_key.get((raw.process, event.epoch, event.id))
     before = by_key.get((raw.process, event.epoch, failed.previous or f"{event.id.rpartition('/')[0]}/0"))
@@ -142,6 +152,9 @@ def _entry(
         process=raw.process,
         epoch=event.epoch,
         last_batch_of=event.last_batch_of,
+        owner=same.owner if same.library else "",
+        library=same.library,
+        threads=raw.threads,
         also=[each for each in others if (each.cause, each.source) != (failed.cause, failed.source)],
     )
 
@@ -181,15 +194,35 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
 
     Of several on one line it is the one inside of the others, `x.item()` in `print(x.item())`.
     """
-    results: dict[tuple[str, int], str] = {}
+    results: dict[tuple[str, int], GraphBreak] = {}
+    # The line of a caller into which the broken function was inlined goes on with what that gives.
+    callers: dict[tuple[str, int], tuple[GraphBreak, str]] = {}
     for found in breaks:
         place = found.location.file, found.location.line
-        if found.expression and (place not in results or found.expression in results[place]):
-            results[place] = found.expression
+        if place not in results or (found.expression and found.expression in results[place].expression):
+            results[place] = found
+        for caller, called in itertools.pairwise(found.stack):
+            callers.setdefault((caller.file, caller.line), (found, _call_of(called.function, caller.code)))
     for entry in entries:
-        expression = results.get((entry.location.file, entry.location.line))
-        if expression and entry.source:
+        if not entry.source or not _STACK.search(entry.source):
+            continue
+        place = entry.location.file, entry.location.line
+        here = results.get(place)
+        origin, expression = (here, here.expression) if here is not None else callers.get(place, (None, ""))
+        if expression:
             entry.source = _STACK.sub(lambda _, text=expression: text, entry.source)  # type: ignore[misc]
+        if origin is not None:
+            entry.result_of = origin.location
+
+
+def _call_of(function: str, code: str | None) -> str:
+    """The call of a function in a line of its caller; "" where that goes on below, or has several."""
+    name = function.rpartition(".")[2]
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        calls = [node for node in ast.walk(ast.parse(code or "")) if isinstance(node, ast.Call)]
+        found = [ast.unparse(call) for call in calls if ast.unparse(call.func).rpartition(".")[2] == name]
+        return found[0] if len(found) == 1 else ""
+    return ""
 
 
 _DIMENSION = re.compile(r"(?P<name>.+)\.size\(\)\[(?P<dimension>\d{1,3})\]")

@@ -289,10 +289,14 @@ class FailedGuard(msgspec.Struct):
 
 
 class Recompile(msgspec.Struct):
-    """One compile more of a function, and the guard that failed. `forced_by` is the line that made a dynamic size a
-    constant, or that asked something about it, where torch tells. `last_batch_of` is the class of the dataset of which
-    the last batch, smaller than the others, did not fit. The guard is one of the version that the call came nearest to,
-    with the fewest changes; `also` are the others of that version that failed.
+    """One compile more of a function, and a guard that failed of the version that the call came nearest to, with the
+    fewest changes; `also` are the others of that version.
+
+    `forced_by` is the line that made a dynamic size a constant, or that asked something about it, where torch tells.
+    `last_batch_of` is the class of the dataset of which the last batch, smaller than the others, did not fit. `owner`
+    is the class of the object that holds the value, where that is a library's: `library` is the package, or
+    "optimizer". `threads`: every guard held when torch looked, as so many threads compiled the function at once.
+    `result_of` is the graph break that the value came out of.
     """
 
     id: Word
@@ -311,6 +315,10 @@ class Recompile(msgspec.Struct):
     forced_by: Location | None = None
     last_batch_of: Quote = ""
     also: list[FailedGuard] = []
+    owner: Quote = ""
+    library: Quote = ""
+    threads: int = 0
+    result_of: Location | None = None
 
     @property
     def key(self) -> CompilationKey:

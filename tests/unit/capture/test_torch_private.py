@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import logging.config
+import re
 import sys
 import traceback
 import types
@@ -20,6 +21,7 @@ from dynalyze.capture.torch_private import (
     compiled_code,
     cudagraphs,
     dynamo,
+    failed_guards,
     module_hooks,
     numerics,
     runtime,
@@ -500,3 +502,35 @@ def test_where_no_code_can_be_kept_from_dynamo_no_registration_is_watched(monkey
     monkeypatch.setattr(compiled_code, "frame_callback_setter", lambda: None)
     module_hooks.watch_registrations(lambda module, method: None)()
     assert torch.utils.hooks.RemovableHandle.__init__ is made
+
+
+def test_every_guard_that_fails_is_told_of_each_version() -> None:
+    """torch itself names the first one of each version."""
+    torch._dynamo.reset()
+    seen: list[list[failed_guards.Version]] = []
+
+    def notice(metadata: dict[str, Any], payload: Any) -> None:
+        if metadata.get("artifact", {}).get("name") == "recompile_reasons":
+            seen.append(failed_guards.versions())
+
+    stop = trace.listen(notice)
+    try:
+        function = torch.compile(lambda x, y, n: x * n + y["b"], backend="eager", dynamic=False)
+        function(torch.ones(3), {"b": torch.ones(3)}, 2)
+        with torch.no_grad():
+            function(torch.ones(4), {"b": torch.ones(4)}, 3)
+            function(torch.ones(4), {"b": torch.ones(4)}, 2)
+    finally:
+        stop()
+    first, second = seen
+    assert [each.id.partition("/")[2] for each in first] == ["0"]
+    assert sorted(re.split(" mismatch|  #", text)[0].strip() for text in first[0].failed) == [
+        "GLOBAL_STATE changed: grad_mode", "n == 2", "tensor 'x' size", "tensor 'y['b']' size",
+    ]  # fmt: skip
+    assert [each.id.partition("/")[2] for each in second] == ["1", "0"]
+    assert [text.partition("  #")[0].strip() for text in second[0].failed] == ["n == 3"]
+    assert first[0].modes["grad_mode"] is True
+
+
+def test_outside_a_recompile_no_version_is_told() -> None:
+    assert failed_guards.versions() == []

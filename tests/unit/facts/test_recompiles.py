@@ -337,3 +337,20 @@ def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> Non
 def test_an_imported_module_is_named_as_it_is_imported() -> None:
     assert readable("G['__import_torch_dot_nn_dot_modules_dot_linear'].F") == "torch.nn.modules.linear.F"
     assert readable("L['self'].scale") == "self.scale"
+
+
+UNEXPLAINED = "0/0: Unexpected recompilation: runtime guards failed even though they passed"
+
+
+@pytest.mark.parametrize(("threads", "told"), [((7, 7), 0), ((7, 8), 2), ((0, 0), 0)])
+def test_threads_count_where_no_guard_failed(threads: tuple[int, int], told: int) -> None:
+    first, second = (start(f"0/{n}", thread=thread) for n, thread in enumerate(threads))
+    assert one(first, again(UNEXPLAINED), second, end("0/1")).threads == told
+    assert one(first, again("0/0: n == 3"), second, end("0/1")).threads == 0
+
+
+def test_a_value_that_a_library_holds_names_its_class() -> None:
+    held = FailedCheck("self.p == 0.1", "0.1", "0.2", "torch.nn.modules.dropout.Dropout", "torch")
+    event = again("0/0: self.p == 0.1", versions=[FailedVersion("0/0", [held])])
+    found = one(start("0/0"), event, start("0/1"), end("0/1"))
+    assert (found.owner, found.library) == ("torch.nn.modules.dropout.Dropout", "torch")

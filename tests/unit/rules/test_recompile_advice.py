@@ -448,10 +448,54 @@ def test_a_title_has_only_the_digits_that_tell_values_apart(expected: str, actua
     assert told in finding.title
 
 
-def test_a_number_taken_out_of_a_tensor_is_left_in_it() -> None:
-    told = advice("value", "scores.mean().item()", "0.5", "0.25")
-    assert told.action.startswith("Compute with the tensor `scores.mean()` and leave `.item()` out")
-    assert "dynamic=False" not in told.action
+@pytest.mark.parametrize("source", ["scores.mean().item()", "int(scores.sum())", "peak(scores)"])
+def test_a_number_that_a_graph_break_leaves_behind_is_not_to_be_passed(source: str) -> None:
+    told = advice("value", source, "3", "4", result_of=at(12, "step"))
+    assert "model.py:12" in told.action and f"`{source}`" in told.action
+    assert "torch.tensor" not in told.action and told.config == "" and told.example is None
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("self.param_groups[0]['lr']", "lr=torch.tensor(lr)"),
+        ("optimizer.param_groups[1]['betas'][0]", "cycle_momentum=False"),
+        ("optimizer.param_groups[0]['momentum']", "cycle_momentum=False"),
+        ("optimizer.param_groups[0]['weight_decay']", "`weight_decay` of `AdamW` once"),
+    ],
+)
+@pytest.mark.parametrize("cause", ["value", "module_attribute", "global_variable"])
+def test_the_values_of_an_optimizer(cause: str, source: str, told: str) -> None:
+    given = advice(cause, source, "0.1", "0.2", owner="torch.optim.adamw.AdamW", library="optimizer")
+    assert told in given.action
+    assert "buffer" not in given.action and "argument" not in given.action
+
+
+@pytest.mark.parametrize("cause", ["value", "module_attribute", "global_variable"])
+def test_nobody_is_told_to_change_the_class_of_a_library(cause: str) -> None:
+    owner = {"owner": "peft.tuners.lora.layer.Linear", "library": "peft"}
+    given = advice(cause, "self.layers[0].q.scaling['default']", "1.0", "2.0", **owner)
+    assert "register" not in given.action and "peft" in given.action and given.example is None
+
+
+def test_threads_that_compiled_at_once_make_one_call_before() -> None:
+    unexplained = {"cause": "other", "source": None, "expected": None, "actual": None, "threads": 3}
+    (found,) = findings(*(recompile(f"r{n}", f"0/{n}", change=f"c{n}", **unexplained) for n in (1, 2)))
+    assert found.title.startswith("3 threads ") and found.evidence == ["r1", "r2"]
+    assert "once before the threads start" in found.advice and "issue" not in found.advice
+
+
+def test_what_the_first_call_makes_belongs_in_the_constructor() -> None:
+    assert "`self.table` in the constructor" in advice("module_attribute", "self.table", "None", "Tensor object").action
+
+
+@pytest.mark.parametrize(
+    ("source", "whole"),
+    [("len(again.unbind())", "`again.unbind()`"), ("list(dict.keys(kept.copy()))[0]", "`kept.copy()`")],
+)
+def test_the_expression_behind_a_container_is_whole(source: str, whole: str) -> None:
+    assert whole in advice("container", source, "2", "3").action
+    assert whole in advice("container", source, "2", "3", result_of=at(12, "step")).action
 
 
 @pytest.mark.parametrize(

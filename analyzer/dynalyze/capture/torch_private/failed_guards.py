@@ -80,7 +80,10 @@ def _failed(
             if source not in values:
                 values[source] = names if manager is root else eval(source, scope)
             value = values[source]
-        except Exception:  # A missing key, say: the guard above it has failed then.
+        except LookupError as error:
+            yield f"{type(error).__name__} on {source}"
+            continue
+        except Exception:  # A name that is not in reach here.
             continue
         fits = True
         for leaf in manager.get_leaf_guards():
@@ -89,7 +92,7 @@ def _failed(
                     fits = manager is root  # Modes of torch and the arguments are apart.
                     yield from _texts(leaf, value, modes)
         if fits:
-            waiting += reversed(manager.get_child_managers())
+            waiting += reversed([*manager.get_child_managers(), *_of_dictionary(manager)])
     conditions = [(leaf, part) for leaf in root.get_epilogue_lambda_guards() for part in leaf.verbose_code_parts()]
     equal = [found.groups() for _, part in conditions if (found := _ONE_SIZE.match(part)) is not None]
     failed = {id(leaf) for leaf, _ in conditions if not leaf(names)}
@@ -97,6 +100,12 @@ def _failed(
         yield part
         # What torch asks of one size holds for those that it has found to be the same one.
         yield from (part.replace(one, other) for pair in equal for one, other in (pair, pair[::-1]) if one in part)
+
+
+def _of_dictionary(manager: Any) -> list[Any]:
+    """The managers of the keys and values of a dictionary, which are no children of its own one."""
+    pairs: dict[int, tuple[Any, Any]] = getattr(manager, "get_key_value_managers", dict)()
+    return [each for _, pair in sorted(pairs.items()) for each in pair if each is not None]
 
 
 def _texts(leaf: Any, value: Any, modes: dict[str, Any]) -> Iterator[str]:
@@ -130,13 +139,12 @@ def _of_tensor(guard: str, value: Any) -> Iterator[str]:
         if before is not None and before != now:
             told = True
             yield f"tensor '{name}' size mismatch at index {at}. expected {before}, actual {int(now)}"
-    for what, before, now in (
-        ("dtype", found["dtype"], str(value.dtype)),
-        ("requires_grad", found["grad"], str(value.requires_grad)),
-    ):
-        if before != now:
-            told = True
-            yield f"tensor '{name}' {what} mismatch. expected {before}, actual {now}"
+    if found["dtype"] != str(value.dtype):
+        told = True
+        yield f"tensor '{name}' dtype mismatch. expected {found['dtype']}, actual {value.dtype}"
+    if found["grad"] != str(value.requires_grad):
+        told = True
+        yield f"tensor '{name}' requires_grad mismatch. expected requires_grad={int(not value.requires_grad)}"
     if not told:
         yield f"tensor '{name}' stride mismatch"
 

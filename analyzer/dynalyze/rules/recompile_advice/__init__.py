@@ -18,7 +18,7 @@ from dynalyze.rules.recompile_advice.source import (
     clipped,
     read_source,
 )
-from dynalyze.rules.recompile_advice.state import different_modules, one_code, states_of
+from dynalyze.rules.recompile_advice.state import different_modules, one_code, several_threads, states_of
 from dynalyze.rules.recompile_series import Series
 
 _SUBJECTS: dict[Cause, str] = {
@@ -36,6 +36,8 @@ def what_changed(series: Series) -> str:
         return "A tensor was marked dynamic in one call and not in another"
     if series.lead.cause == "aliasing":
         return f"{_name(series)} were {series.lead.expected}, then {series.lead.actual}"
+    if series.lead.threads:
+        return f"{series.lead.threads} threads compiled one function at once"
     if not series.lead.source:
         return "Something changed between calls"
     if series.lead.cause == "global_state":
@@ -117,9 +119,15 @@ def advise(series: Series) -> Advice:
     A guard that could not be read, and one without a source where the advice needs to name it, gets what is known.
     """
     source, lead = read_source(series.lead), series.lead
-    adviser = different_modules if series.modules else ADVISERS.get(lead.cause)
     readable = source.text or series.forced_by or lead.cause in ("dynamic_marking", "backend", "global_state")
-    if adviser is not None and (readable or series.modules):
+    adviser = ADVISERS.get(lead.cause) if readable else None
+    if series.modules:
+        adviser = different_modules
+    elif lead.threads:
+        adviser = several_threads
+    elif lead.library and lead.cause in ("value", "module_attribute", "global_variable"):
+        adviser = values.of_library
+    if adviser is not None:
         advice = adviser(series, source)
     else:
         guard = next((line for line in lead.guard.splitlines() if line.strip()), "")

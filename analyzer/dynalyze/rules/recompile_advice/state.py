@@ -143,6 +143,18 @@ def different_modules(series: Series, source: Source) -> Advice:
     )
 
 
+def several_threads(series: Series, source: Source) -> Advice:
+    """torch compiles in one thread at a time: the others wait, and then compile as well."""
+    call = f"{source.call}(...)"
+    return Advice(
+        f"Call `{source.call}` once before the threads start, in the modes that they use: `torch.no_grad()` and "
+        "autocast are each thread's own. Where sizes vary, compile with `dynamic=True` or make a call of each.",
+        "A thread whose call fits no version waits while another one compiles, and does not look again whether the new "
+        "version fits: it compiles the same once more.",
+        Example(f"thread.start()  # calls {call}", f"{call}\nthread.start()  # calls {call}"),
+    )
+
+
 def one_code(series: Series) -> str:
     """ "`enc` and `dec` are different modules that run one code"; their number where they have no own names."""
     names = list(dict.fromkeys(name for name in series.modules if name))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from dynalyze.report import Advice, Example
-from dynalyze.rules.recompile_advice.source import Source, dynamic_sources
+from dynalyze.report import Advice, Example, Location
+from dynalyze.rules.recompile_advice.source import Source, dynamic_sources, named_place
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
 
@@ -16,14 +16,18 @@ _DYNAMIC_INTEGERS = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 _DYNAMIC_INTEGERS_NOTE = (
     "Then an integer that changed becomes dynamic in the second compile. It has no effect under dynamic=False."
 )
+# Of a group of an optimizer: `['betas'][0]`.
+_LAST_KEY = re.compile(r"\['(?P<key>\w+)'\](?:\[\d+\])?$")
 _VARIABLE = re.compile(r"(?<![\w*])(\*{1,2})(\w+)")
-_CONTAINER = re.compile(r"^(?:len|list\(dict\.keys)\((?P<name>.+?)\)+(?:\[\d+\])?$")
+_CONTAINER = re.compile(r"^(?:len\((?P<name>.+)\)|list\(dict\.keys\((?P<keys>.+)\)\)(?:\[\d+\])?)$")
 
 
 def value(series: Series, source: Source) -> Advice:
     """A Python value, by what kind of value it is."""
     if source.text.endswith(".training"):
         return _training(source)
+    if series.lead.result_of is not None:
+        return _result(source, series.lead.result_of)
     if name := source.closed_over_by:
         return Advice(
             f"Make what `{name}` closes over an argument of it, as a tensor where it is a number.",
@@ -53,6 +57,12 @@ def module_attribute(series: Series, source: Source) -> Advice:
     if source.text.endswith(".training"):
         return _training(source)
     name, held, first = source.shown, source.shown.rpartition(".")[2], series.lead.expected
+    if first == "None":
+        return Advice(
+            f"Make `{name}` in the constructor: the first call found `None` there and made it, so its code fits that "
+            "call alone.",
+            f"{_CONSTANT} `None` is one too.",
+        )
     if series.differ:
         return _differs_between_modules(name, held, _kind(first))
     if _kind(first) not in ("int", "float"):
@@ -71,6 +81,36 @@ def module_attribute(series: Series, source: Source) -> Advice:
         example_of_own,
         _DYNAMIC_INTEGERS,
         _DYNAMIC_INTEGERS_NOTE,
+    )
+
+
+def of_library(series: Series, source: Source) -> Advice:
+    """A value that an object of a library holds: neither its class nor its code is the user's to change."""
+    name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
+    if series.lead.library != "optimizer":
+        return Advice(
+            f"Set `{name}` once, before the first call, or warm up each of its few values: it is a Python value of "
+            f"`{owner}`, a class of {series.lead.library}. Where it has to go on changing, use a setter of that class "
+            "that writes into a tensor, or compute that step in a function of yours that takes the value as a tensor.",
+            _CONSTANT,
+        )
+    what = key["key"] if key else ""
+    if what == "lr":
+        return Advice(
+            f"Give `{owner}` its learning rate as a tensor, `lr=torch.tensor(lr)`: a scheduler writes into that.",
+            f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
+            Example(f"{owner}(parameters, lr=lr)", f"{owner}(parameters, lr=torch.tensor(lr))"),
+        )
+    if what in ("betas", "momentum"):
+        return Advice(
+            f"Keep `{what}` of `{owner}` as it is: give the scheduler that moves it, OneCycleLR or CyclicLR, "
+            f"`cycle_momentum=False`. `{what}` cannot be a tensor that changes.",
+            f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
+        )
+    return Advice(
+        f"Set {f'`{what}`' if what else f'`{name}`'} of `{owner}` once, before the first step, or leave its `step` in "
+        "eager: `torch.compiler.disable`.",
+        f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
     )
 
 
@@ -129,9 +169,16 @@ def container(series: Series, source: Source) -> Advice:
         if source.text in (name, f"len({name})") or source.text.startswith(f"list(dict.keys({name})"):
             return _arguments(series, by_position=stars == "*")
     # The container behind `len(parts)` or `list(dict.keys(options))[0]`.
-    held = _CONTAINER.match(source.shown)
+    found = _CONTAINER.match(source.shown)
+    held = (found["name"] or found["keys"]) if found else source.shown
+    if series.lead.result_of is not None:
+        return Advice(
+            f"Have `{held}` give as many in every call: it runs at the graph break at "
+            f"{named_place(series.lead.result_of)}, and the code after that takes each of them for an argument.",
+            "How many there are is built into the compiled code, so each number is compiled by itself.",
+        )
     return Advice(
-        f"Give `{held['name'] if held else source.shown}` the same entries in every call: fill what is missing, or "
+        f"Give `{held}` the same entries in every call: fill what is missing, or "
         "stack the tensors of a list into one whose first dimension may vary.",
         "The compiled code goes through a container entry by entry, so its length and its keys are built in.",
     )
@@ -172,6 +219,16 @@ def _by_position(called: str, counts: tuple[str | None, str | None]) -> str:
     )
 
 
+def _result(source: Source, place: Location) -> Advice:
+    """A number that a graph break leaves behind: it ends with the break."""
+    made = f"`{source.shown}`" if "___" not in source.shown else "a number"
+    return Advice(
+        f"End the graph break at {named_place(place)}, see its own finding: {made} is what it leaves behind, and the "
+        "code after it is compiled for that value. Kept in a tensor, the value may change.",
+        _CONSTANT,
+    )
+
+
 def _integer(source: Source) -> Advice:
     name = source.argument
     return Advice(
@@ -186,12 +243,6 @@ def _integer(source: Source) -> Advice:
 
 def _float(source: Source) -> Advice:
     name = source.argument
-    if name.endswith(".item()"):
-        return Advice(
-            f"Compute with the tensor `{name.removesuffix('.item()')}` and leave `.item()` out: then its value may "
-            "change.",
-            f"{_CONSTANT} `.item()` makes such a value of a tensor.",
-        )
     return Advice(
         f"Pass `{name}` as a tensor: `torch.tensor({name})`. Where it has to stay a number, compile without "
         "`dynamic=False`: a float that changed becomes dynamic then.",
