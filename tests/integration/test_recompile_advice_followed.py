@@ -297,3 +297,32 @@ def test_a_number_after_a_break_is_named_by_its_expression(tmp_path: Path) -> No
     }
     told = [each for each in report["findings"] if each["rule"] == "recompile"]
     assert len(told) == 2 and "___stack" not in str(told) and "torch.tensor" not in str(told)
+
+
+TABLE = """
+import torch
+
+class Head(torch.nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.mask = torch.ones(rows, rows).tril()
+
+    def forward(self, score):
+        n = score.shape[-1]
+        if n != self.mask.shape[0]:
+            self.mask = torch.ones(n, n).tril()
+        return score * self.mask
+
+head = torch.compile(Head(8), backend="eager")
+for n in (8, 6, 5, 7):
+    head(torch.randn(2, n, n))
+"""
+
+
+def test_a_table_that_follows_the_input_is_made_once(tmp_path: Path) -> None:
+    found = explained(TABLE, tmp_path)["findings"]
+    assert found and all("`self.mask` once" in each["advice"] for each in found)
+    assert "mark_dynamic" not in str([each["advice"] for each in found])
+    sliced = TABLE.replace("self.mask\n\nhead", "self.mask[:n, :n]\n\nhead")
+    once = re.sub(r"\n        if n != .+\n.+", "", sliced)
+    assert [graphs(each, tmp_path) for each in (TABLE, once)] == [3, 2]

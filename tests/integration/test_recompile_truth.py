@@ -416,4 +416,4 @@ def test_another_smaller_size_is_no_last_batch(tmp_path: Path) -> None:
     (tmp_path / "serve.py").write_text(changed, encoding="utf-8")
     _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
     (finding,) = report["findings"]
-    assert "mark_dynamic" in finding["advice"] and "drop_last" not in finding["advice"]
+    assert "dynamic=True" in finding["advice"] and "drop_last" not in finding["advice"]

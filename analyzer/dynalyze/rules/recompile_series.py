@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
+_HELD = re.compile(r"(?P<name>self\.[^()]+)\.size\(\)\[\d+\]$")
 _PARTS = ("._parameters", "._modules[", "._buffers")
 _MADE = ("identity", "limit")
 
@@ -21,6 +22,7 @@ class Series:
     where the later ones see what was computed from it. `values` are what the lead saw, the first one included.
     `modules` are what the program calls the modules that run one code, where each was compiled for the first time and
     they are made differently: then nothing changed between calls. `differ`: they have other values of the lead's.
+    `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     """
 
     lead: Recompile
@@ -30,6 +32,7 @@ class Series:
     resumes: bool = False
     modules: list[str] = field(default_factory=list)
     differ: bool = False
+    replaced: list[str] = field(default_factory=list)
 
     @property
     def recompiles(self) -> list[Recompile]:
@@ -88,7 +91,17 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.changes += 1
         series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
+    for series in found.values():
+        at = series.lead.location.at
+        members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
+        series.replaced = list(dict.fromkeys(name for each in members for name in _held_tensors(each)))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def _held_tensors(found: Recompile) -> list[str]:
+    failed: list[Recompile | FailedGuard] = [found, *found.also]
+    held = (_HELD.match(each.source or "") for each in failed if each.cause == "shape")
+    return [each["name"] for each in held if each is not None and "._parameters[" not in each["name"]]
 
 
 def functions(members: Iterable[Recompile]) -> list[str]:

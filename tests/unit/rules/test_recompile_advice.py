@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.report import Advice, Cause, Finding, Location, Recompile, Report
+from dynalyze.report import Advice, Cause, FailedGuard, Finding, Location, Recompile, Report
 from dynalyze.rules.diagnoses.outcome import forced_sizes
 from dynalyze.rules.recompile_advice import ADVISERS, advise
 from dynalyze.rules.recompile_advice.source import as_written, read_source
@@ -183,7 +183,6 @@ def test_any_source_and_value_gets_advice_whose_example_is_code(
         ("kwargs['mask'].size()[1]", None, "mark_dynamic(mask, 1)"),
         ("more['mask'].size()[1]", "def forward(self, x, **more):", "mark_dynamic(mask, 1)"),
         ("more['mask'].size()[1]", "def forward(self, x, more):", "mark_dynamic(more['mask'], 1)"),
-        ("self._buffers['table'].size()[0]", None, "mark_dynamic(self.table, 0)"),
     ],
 )
 def test_the_argument_and_dimension_to_mark(source: str, code: str | None, marked: str) -> None:
@@ -192,6 +191,49 @@ def test_the_argument_and_dimension_to_mark(source: str, code: str | None, marke
     assert given.example is not None
     assert given.example.after.splitlines()[0] == f"torch._dynamo.{marked}"
     assert given.example.after.splitlines()[1].startswith("model(")
+
+
+def failed_too(source: str, cause: Cause = "shape", expected: str = "4", actual: str = "5") -> FailedGuard:
+    return FailedGuard("0/0", cause, f"{source} guard", source, expected, actual)
+
+
+def test_sizes_that_changed_together_are_one_answer() -> None:
+    also = [
+        failed_too("x.size()[2]"),
+        failed_too("batch['mask'].size()[1]"),
+        failed_too("self._parameters['w'].size()[0]"),
+    ]
+    given = advice("shape", "x.size()[1]", "4", "5", also=also)
+    assert "`torch._dynamo.mark_dynamic(x, (1, 2))` and `torch._dynamo.mark_dynamic(batch['mask'], 1)`" in given.action
+    assert given.config == "torch.compiler.config.dynamic_sources = \"L['x'],L['batch']['mask']\""
+    assert given.example is not None and given.example.after.splitlines()[-1] == "step(x, batch)"
+
+
+def test_sizes_that_include_a_number_or_what_cannot_be_written_are_not_marked() -> None:
+    number = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("n", "value", "4", "5")])
+    computed = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("encode(y).size()[1]")])
+    for given in (number, computed):
+        assert "mark_dynamic" not in given.action and "dynamic=True" in given.action
+    assert "\"L['x'],L['n']\"" in number.config
+
+
+def test_sizes_of_which_one_is_forced_are_not_marked() -> None:
+    given = advice("shape", "x.size()[1]", "4", "5", forced_by=at(12, "step", "for i in range(x.shape[1]):"))
+    assert "model.py:12" in given.action and "mark_dynamic" not in given.action + given.config
+
+
+def test_all_that_share_a_size_of_one_are_named() -> None:
+    also = [failed_too("y.size()[0]", "symbolic", "2 <= y.size()[0]", "1")]
+    given = advice("symbolic", "x.size()[0]", "2 <= x.size()[0]", "1", also=also)
+    assert "mark_unbacked(x, 0)` and `torch._dynamo.decorators.mark_unbacked(y, 0)`" in given.action
+
+
+def test_a_table_that_follows_the_input_is_to_be_made_once() -> None:
+    of_table = recompile("r2", "0/2", source="self._buffers['table'].size()[0]", change="c2")
+    found = findings(recompile("r1", "0/1", source="x.size()[1]", change="c1"), of_table)
+    assert len(found) == 2
+    for finding in found:
+        assert "`self.table` once" in finding.advice and "mark_dynamic" not in finding.advice
 
 
 @pytest.mark.parametrize(
@@ -517,4 +559,6 @@ def test_an_argument_of_a_module_of_torch_is_named_as_its_caller_does(code: str 
     told = recompile("r1", "0/1", cause="shape", source="args[0].size()[0]", expected="2", actual="3", location=place)
     (finding,) = findings(told)
     assert finding.title.startswith(f"`{name}.size()[0]` changed from 2 to 3")
-    assert f"`torch._dynamo.mark_dynamic({name}, 0)`" in finding.advice
+    is_written = name != "args[0]" or "*args" in (code or "")
+    assert (f"`torch._dynamo.mark_dynamic({name}, 0)`" in finding.advice) == is_written
+    assert "dynamic=True" in finding.advice

@@ -71,6 +71,7 @@ class Source:
     dimension: int | None
     dynamo_name: str
     call: str
+    is_numbered: bool = False
 
     @property
     def is_cache(self) -> bool:
@@ -83,8 +84,10 @@ class Source:
 
     @property
     def is_name(self) -> bool:
-        """Whether the caller can write it down: a name with attributes and constant indices, nothing computed."""
-        return plain_expression(self.argument)
+        """Whether the caller can write it down: a name with attributes and constant indices, nothing computed, and no
+        argument that torch's own wrapper around a module knows by its number alone.
+        """
+        return plain_expression(self.argument) and not self.is_numbered
 
     @property
     def closed_over_by(self) -> str:
@@ -109,6 +112,7 @@ def read_source(recompile: Recompile) -> Source:
         dimension,
         _dynamo_name(measured, recompile),
         callee(recompile.location),
+        _ARGS.match(_argument(measured, recompile)) is not None and "*args" not in (recompile.location.code or ""),
     )
 
 

@@ -14,6 +14,7 @@ from dynalyze.rules.recompile_advice.source import (
     PRODUCTION,
     PRODUCTION_NOTE,
     Source,
+    as_written,
     dynamic_sources,
     named_place,
     plain_expression,
@@ -132,10 +133,21 @@ def shape(series: Series, source: Source) -> Advice:
             config_note="Code for any size of a weight can be slower than code for the one that it has.",
             link=DYNAMIC_PAGE,
         )
+    if series.replaced:
+        return _made_anew(series.replaced)
     sizes = changed_together(series)
     marks = sizes.marks("mark_dynamic")
     if series.lead.last_batch_of and series.changes == 1 and dimension == 0:
         return _last_batch(series, source, marks)
+    if source.is_numbered and not series.resumes:
+        return Advice(
+            f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
+            f"dimension {dimension} of it as dynamic before the call.",
+            f"{_AUTOMATIC} {_BUCKETS}",
+            None,
+            *dynamic_sources(",".join(sizes.dynamo_names)),
+            link=DYNAMIC_PAGE,
+        )
     if dimension is None or series.resumes or not marks:
         return Advice(
             "Compile with `torch.compile(..., dynamic=True)`, or remove the graph break before this code and mark "
@@ -152,16 +164,25 @@ def shape(series: Series, source: Source) -> Advice:
     if sizes.numbers:
         return _with_numbers(sizes, source)
     call = f"{source.call}({', '.join(sizes.arguments)})"
-    # Through a module, not handed over in the call.
-    is_attribute = re.match(r"^self\.|.*\._(?:modules|parameters|buffers)\[", source.text) is not None
-    where = "where it is set, before the first call" if is_attribute else "before the first call"
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     return Advice(
-        f"Mark {sizes.named} as dynamic {where}: {_quoted(marks)}{alone}; or compile with "
+        f"Mark {sizes.named} as dynamic before the first call: {_quoted(marks)}{alone}; or compile with "
         "`torch.compile(..., dynamic=True)`.",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _made_anew(names: list[str]) -> Advice:
+    """A table that follows the size of the input is as much of a constant as the size that it was made for."""
+    held = listed([f"`{as_written(name)}`" for name in names])
+    return Advice(
+        f"Make {held} once, in the constructor, as large as {'it gets' if len(names) == 1 else 'they get'}, and take "
+        "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then.",
+        f"The module makes {held} anew for another size. A tensor that a module holds cannot be marked by the caller; "
+        "marked dynamic, a size that is compared with it would raise an error.",
         link=DYNAMIC_PAGE,
     )
 

@@ -121,13 +121,20 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
             f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE}",
             f"Modules of one class share their compiled code. {_CONSTANT}",
         )
+    if kind == "int":
+        return Advice(
+            f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE} Or let integers of "
+            "modules vary, with the setting below.",
+            f"Modules of one class share their compiled code. {_CONSTANT}",
+            None,
+            _DYNAMIC_INTEGERS,
+            _DYNAMIC_INTEGERS_NOTE,
+        )
     buffer = f'self.register_buffer("{held}", torch.tensor({held}))'
     return Advice(
         f"Keep `{name}` as a tensor, where it only takes part in arithmetic: `{buffer}`. {AS_ONE}",
         f"Modules of one class share their compiled code. {_CONSTANT}",
         Example(f"self.{held} = {held}", buffer) if name == f"self.{held}" else None,
-        _DYNAMIC_INTEGERS if kind == "int" else "",
-        _DYNAMIC_INTEGERS_NOTE if kind == "int" else "",
     )
 
 
@@ -171,6 +178,12 @@ def container(series: Series, source: Source) -> Advice:
     # The container behind `len(parts)` or `list(dict.keys(options))[0]`.
     found = _CONTAINER.match(source.shown)
     held = (found["name"] or found["keys"]) if found else source.shown
+    if series.lead.library == "optimizer":
+        return Advice(
+            "Nothing is wrong with it: the first step makes what the optimizer remembers of each parameter, so it is "
+            "another program than those after it. Take two steps in the warm-up.",
+            "The compiled code goes through a container entry by entry, so its length and its keys are built in.",
+        )
     if series.lead.result_of is not None:
         return Advice(
             f"Have `{held}` give as many in every call: it runs at the graph break at "
