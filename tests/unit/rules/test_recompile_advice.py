@@ -212,8 +212,8 @@ def test_sizes_that_changed_together_are_one_answer() -> None:
 def test_sizes_that_include_a_number_or_what_cannot_be_written_are_not_marked() -> None:
     number = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("n", "value", "4", "5")])
     computed = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("encode(y).size()[1]")])
-    for given in (number, computed):
-        assert "mark_dynamic" not in given.action and "dynamic=True" in given.action
+    for told in (number, computed):
+        assert "mark_dynamic" not in told.action and "dynamic=True" in told.action
     assert "\"L['x'],L['n']\"" in number.config
 
 
@@ -527,8 +527,17 @@ def test_threads_that_compiled_at_once_make_one_call_before() -> None:
     assert "once before the threads start" in found.advice and "issue" not in found.advice
 
 
-def test_what_the_first_call_makes_belongs_in_the_constructor() -> None:
-    assert "`self.table` in the constructor" in advice("module_attribute", "self.table", "None", "Tensor object").action
+def test_all_that_the_first_call_makes_belongs_in_the_constructor() -> None:
+    entry = failed_too("self.kept", "container", "'cos' not in self.kept", "'cos' in self.kept")
+    also = [entry, failed_too("self.scale", "value", "1", "2")]
+    told = advice("module_attribute", "self.table", "None", "Tensor object", also=also).action
+    assert "`self.table` and `self.kept['cos']` in the constructor" in told
+
+
+def test_what_changed_beside_a_size_is_named() -> None:
+    beside = recompile("r1", "0/1", source="x.size()[0]", also=[failed_too("flag", "value", "False", "True")])
+    (found,) = findings(beside)
+    assert "In the same call `flag` changed too." in found.advice
 
 
 @pytest.mark.parametrize(

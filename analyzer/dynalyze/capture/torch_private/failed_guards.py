@@ -21,7 +21,7 @@ _MOST_GUARDS = 20
 _LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 _TENSOR = re.compile(
     r"check_tensor\((?P<name>.+), \w+, DispatchKeySet\(.*?\), (?P<dtype>[\w.]+), device=\w+, "
-    r"requires_grad=(?P<grad>\w+), size=\[(?P<sizes>[\w, ]*)\], stride="
+    r"requires_grad=(?P<grad>\w+), size=\[(?P<sizes>[\w, ]*)\], stride=\[(?P<strides>[\w, ]*)\]"
 )
 _ONE_SIZE = re.compile(r"(\S+\.size\(\)\[\d+\]) == (\S+\.size\(\)\[\d+\])(?=\s|$)")
 _BUILTINS = {each.__name__: each for each in (len, type, str, int, list, tuple, dict, set, next, iter, hasattr)}
@@ -117,12 +117,12 @@ def _texts(leaf: Any, value: Any, modes: dict[str, Any]) -> Iterator[str]:
         yield from leaf.check_verbose(value).verbose_code_parts
         return
     if kind == "TENSOR_MATCH":
-        yield from _of_tensor(parts[0], value)
+        yield from _of_tensor(parts[0], value, modes)
     else:
         yield parts[0]
 
 
-def _of_tensor(guard: str, value: Any) -> Iterator[str]:
+def _of_tensor(guard: str, value: Any, modes: dict[str, Any]) -> Iterator[str]:
     """Each dimension that has another size, of which torch names one; else what is another, in torch's words."""
     found = _TENSOR.match(guard)
     if found is None:
@@ -145,8 +145,15 @@ def _of_tensor(guard: str, value: Any) -> Iterator[str]:
     if found["grad"] != str(value.requires_grad):
         told = True
         yield f"tensor '{name}' requires_grad mismatch. expected requires_grad={int(not value.requires_grad)}"
-    if not told:
-        yield f"tensor '{name}' stride mismatch"
+    strides = zip(ast.literal_eval(f"[{found['strides']}]"), () if told else value.stride(), strict=False)
+    for at, (before, now) in enumerate(strides):
+        if before is not None and before != now:
+            told = True
+            yield f"tensor '{name}' stride mismatch at index {at}. expected {before}, actual {now}"
+            break
+    # Modes of torch that changed show in the dispatch keys of every tensor.
+    if not told and not modes:
+        yield f"tensor '{name}' dispatch key set mismatch"
 
 
 def _holds(part: str, scope: dict[str, Any]) -> bool:

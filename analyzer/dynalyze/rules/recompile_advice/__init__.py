@@ -19,13 +19,16 @@ from dynalyze.rules.recompile_advice.source import (
     read_source,
 )
 from dynalyze.rules.recompile_advice.state import different_modules, one_code, several_threads, states_of
+from dynalyze.rules.recompile_advice.tensors import is_whole
 from dynalyze.rules.recompile_series import Series
+from dynalyze.text.amounts import listed
 
 _SUBJECTS: dict[Cause, str] = {
     "rank": "The number of dimensions of {name}", "dtype": "The dtype of {name}", "device": "The device of {name}",
     "requires_grad": "requires_grad of {name}", "tensor_type": "The class of {name}", "backend": "The backend",
 }  # fmt: skip
 _MOST_VALUES = 3
+_DECIDED = ("value", "global_variable", "module_attribute")
 
 
 def what_changed(series: Series) -> str:
@@ -59,12 +62,19 @@ def what_changed(series: Series) -> str:
 
 
 def history(series: Series, most: int) -> str:
-    """The values of a series of changes in their order, as a sentence; "" where the title tells all."""
+    """The values of a series of changes in their order, as a sentence, and what changed beside them; "" where the title
+    tells all.
+    """
     values = shown_values(series)
     no_values = series.modules or series.differ or series.lead.source is None or series.lead.cause == "global_state"
-    if no_values or series.changes < 2 or len(values) < 2:
-        return ""
-    return f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."
+    went = ""
+    if not no_values and series.changes > 1 and len(values) > 2:
+        went = f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."
+    # A size and what somebody decides on by hand: either one sets off a recompile by itself.
+    also = [each.source for each in series.lead.also if each.cause in _DECIDED and not is_whole(each.expected)]
+    names = [f"`{clipped(as_written(name))}`" for name in dict.fromkeys(also) if name]
+    beside = f"In the same call {listed(names, _MOST_VALUES)} changed too." if series.lead.cause == "shape" else ""
+    return f"{went} {beside if names else ''}".strip()
 
 
 def shown_values(series: Series) -> list[str]:

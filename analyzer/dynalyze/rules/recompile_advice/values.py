@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Location
-from dynalyze.rules.recompile_advice.source import Source, dynamic_sources, named_place
+from dynalyze.rules.recompile_advice.source import Source, as_written, dynamic_sources, named_place
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
+from dynalyze.text.amounts import listed
 
 _CONSTANT = "To the compiler a Python value is a constant: it is built into the code, and another one does not fit."
 
@@ -58,8 +60,9 @@ def module_attribute(series: Series, source: Source) -> Advice:
         return _training(source)
     name, held, first = source.shown, source.shown.rpartition(".")[2], series.lead.expected
     if first == "None":
+        made = listed([f"`{each}`" for each in dict.fromkeys([name, *_made_too(series)])])
         return Advice(
-            f"Make `{name}` in the constructor: the first call found `None` there and made it, so its code fits that "
+            f"Make {made} in the constructor: the first call found nothing there and made it, so its code fits that "
             "call alone.",
             f"{_CONSTANT} `None` is one too.",
         )
@@ -82,6 +85,15 @@ def module_attribute(series: Series, source: Source) -> Advice:
         _DYNAMIC_INTEGERS,
         _DYNAMIC_INTEGERS_NOTE,
     )
+
+
+def _made_too(series: Series) -> Iterator[str]:
+    """What else of the module the first call made: where `None` was, or no entry of a dictionary."""
+    for each in series.lead.also:
+        if each.cause == "module_attribute" and each.expected == "None":
+            yield as_written(each.source or "")
+        elif each.cause == "container" and each.source and " not in " in (each.expected or ""):
+            yield as_written(f"{each.source}[{(each.expected or '').partition(' not in ')[0]}]")
 
 
 def of_library(series: Series, source: Source) -> Advice:
