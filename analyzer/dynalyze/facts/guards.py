@@ -23,6 +23,8 @@ class Guard:
     text: str = ""
 
 
+# A size of a tensor, in a condition.
+SIZE = re.compile(r"[A-Za-z_][^\s()%*+/<>=-]*\.size\(\)\[\d+\]")
 # Every guard holds when torch looks: what made the call miss is over, another thread compiled it meanwhile.
 UNEXPLAINED = "Unexpected recompilation"
 _TENSOR = re.compile(

@@ -15,7 +15,7 @@ import msgspec
 from dynalyze.capture.events import CompileEnded, CompileStarted, FailedCheck, RecompileSeen, SpecializedSeen
 from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.facts.guards import UNEXPLAINED, Guard, read_guard, readable
+from dynalyze.facts.guards import SIZE, UNEXPLAINED, Guard, read_guard, readable
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.report import Compilation, FailedGuard, ForcedSize, GraphBreak, Location, Recompile
@@ -92,7 +92,7 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
     changes = {version: _changes(each) for version, each in guards.items()}
     fewest = min(map(len, changes.values()))
     tied = [version for version, each in changes.items() if len(each) == fewest]
-    about = {version: {guard.source for guard in guards[version]} for version in tied}
+    about = {version: {each for guard in guards[version] for each in _about(guard)} for version in tied}
     version = next(each for each in tied if about[each] == about[tied[-1]])
     # A number that changed with a size is often made from it. Which of them torch asks first is left to chance.
     size = next((each for each in guards[version] if each.cause == "shape"), None)
@@ -111,9 +111,17 @@ def _changes(guards: list[Guard]) -> set[tuple[str | None, ...]]:
             found.update((each,) for each in (guard.source or "").split(", "))
         elif guard.cause == "shape":
             found.add((guard.cause, guard.expected, guard.actual))
+        elif guard.cause == "symbolic":
+            found.add((guard.cause, *sorted(_about(guard))))
         else:
             found.add((guard.cause, (guard.source or guard.text).rpartition(".")[2], guard.expected))
     return found
+
+
+def _about(guard: Guard) -> set[str]:
+    """The sizes that a condition compares; of other guards the one thing that they measure."""
+    sizes = set(SIZE.findall(guard.text)) if guard.cause == "symbolic" else set()
+    return sizes or {guard.source or guard.text}
 
 
 def _reasons(text: str) -> list[str]:

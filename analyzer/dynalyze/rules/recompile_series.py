@@ -22,6 +22,7 @@ class Series:
     where the later ones see what was computed from it. `values` are what the lead saw, the first one included.
     `modules` are what the program calls the modules that run one code, where each was compiled for the first time and
     they are made differently: then nothing changed between calls. `differ`: they have other values of the lead's.
+    `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     """
 
@@ -33,6 +34,7 @@ class Series:
     modules: list[str] = field(default_factory=list)
     differ: bool = False
     replaced: list[str] = field(default_factory=list)
+    asked: Location | None = None
 
     @property
     def recompiles(self) -> list[Recompile]:
@@ -94,8 +96,16 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     for series in found.values():
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
+        series.asked = next((each.forced_by for each in members if _asks_about(each, series.lead)), None)
         series.replaced = list(dict.fromkeys(name for each in members for name in _held_tensors(each)))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def _asks_about(found: Recompile, lead: Recompile) -> bool:
+    """Whether another answer than one certain number set it off, to a question about the size that changed first."""
+    size = lead.source if lead.cause == "shape" else None
+    is_question = found.cause == "symbolic" and " == " in found.guard and not is_zero_or_one(found)
+    return is_question and size is not None and size in found.guard.replace("L['", "").replace("']", "")
 
 
 def _held_tensors(found: Recompile) -> list[str]:

@@ -222,6 +222,22 @@ def test_sizes_of_which_one_is_forced_are_not_marked() -> None:
     assert "model.py:12" in given.action and "mark_dynamic" not in given.action + given.config
 
 
+def test_a_size_that_a_line_asks_about_is_not_marked() -> None:
+    asks = at(12, "step", "for part in x.split(2):")
+    question = {
+        "cause": "symbolic",
+        "source": "x.size()[0] // 2",
+        "guard": "(x.size()[0] // 2) == 1",
+        "forced_by": asks,
+    }
+    first, second = findings(recompile("r1", "0/1"), recompile("r2", "0/2", change="c2", **question))
+    for finding in (first, second):
+        assert "model.py:12" in finding.advice and "mark_dynamic" not in finding.advice
+    small = {"cause": "symbolic", "guard": "2 <= x.size()[0]", "source": "x.size()[0]", "expected": "2 <= x.size()[0]"}
+    (first, _) = findings(recompile("r1", "0/1"), recompile("r2", "0/2", change="c2", actual="1", **small))
+    assert "mark_dynamic(x, 0)" in first.advice
+
+
 def test_all_that_share_a_size_of_one_are_named() -> None:
     also = [failed_too("y.size()[0]", "symbolic", "2 <= y.size()[0]", "1")]
     given = advice("symbolic", "x.size()[0]", "2 <= x.size()[0]", "1", also=also)

@@ -121,6 +121,8 @@ def shape(series: Series, source: Source) -> Advice:
     """A size that the first compile took for fixed."""
     if series.forced_by is not None:
         return _specialized(source, series.forced_by)
+    if series.asked is not None:
+        return _asked(source, series.asked)
     if source.is_cache:
         return _static_cache()
     dimension, values = source.dimension, set(series.values)
@@ -300,8 +302,14 @@ def symbolic(series: Series, source: Source) -> Advice:
         )
     if source.dimension is not None and source.is_name and is_zero_or_one(series.lead):
         return _zero_or_one(changed_together(series), source, str(series.lead.actual))
+    return _asked(source, series.forced_by)
+
+
+def _asked(source: Source, line: Location | None) -> Advice:
+    """A line whose question about a size has another answer for the next one."""
+    if line is not None and _LOOP.search(line.code or ""):
+        return _specialized(source, line)
     condition = f"`{source.shown}`" if source.shown else "a size"
-    line = series.forced_by
     return Advice(
         f"Take the decision on {condition}{f' that {named_place(line)} takes' if line is not None else ''} out of the "
         "compiled function, or pad so that it always falls the same way.",
