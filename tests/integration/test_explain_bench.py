@@ -127,3 +127,45 @@ def _works_in(process: Path, folder: Path) -> bool:
         return (process / "cwd").readlink() == folder and bool((process / "cmdline").read_bytes())
     except OSError:
         return False
+
+
+WRONG = """
+import torch
+
+COUNTS = {}
+weights = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(2))]
+for number, weight in enumerate(weights, 1):
+    COUNTS[weight] = torch.full_like(weight, 10.0 * number)
+
+
+def add(weight):
+    with torch.no_grad():
+        count = COUNTS[weight]
+        weight.add_(count)
+
+
+add = torch.compile(add, backend="eager")
+for _ in range(2):
+    for weight in weights:
+        add(weight)
+"""
+
+
+def test_wrong_answers_of_a_run_without_breaks_come_first(cwd: Path) -> None:
+    """Dynamo of 2.13 takes one parameter for another. Eager adds 10 to the first twice, 20 to the second: 21 and 41."""
+    (cwd / "steps.py").write_text(WRONG)
+    ended, report = explain("steps.py", "--bench-seconds", "120", cwd=cwd, bench=True, seconds=400)
+    assert (ended.status, report["graph_breaks"], report["answers_unchecked"]) == (0, [], "")
+    (test,) = report["accuracy"]
+    worst = test["tensors"][0]
+    assert (test["verdict"], test["calls"]) == ("suspicious", 4)
+    assert (worst["eager_value"], worst["compiled_value"]) == (41.0, 1.0)
+    assert [each["severity"] for each in report["findings"] if each["rule"] == "accuracy-suspicious"] == ["error"]
+    assert ended.stdout.startswith("Wrong answers: ")
+    assert "41 in eager and 1 in compiled" in " ".join(ended.stdout.split())
+
+
+def test_without_a_benchmark_the_first_sentence_says_that_answers_were_not_checked(cwd: Path) -> None:
+    ended, report = explain("fit.py", "--backend", "eager", cwd=cwd)
+    assert report["answers_unchecked"] == "--no-bench"
+    assert "answers not checked: --no-bench." in " ".join(ended.stdout.split())

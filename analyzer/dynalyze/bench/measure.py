@@ -93,12 +93,15 @@ def add_bench(
         source = replace(source, reason=in_turns.problem)
     if ready is None:
         report.capture.notes.append(f"No speed was measured: {source.reason}.")
+        report.answers_unchecked = source.reason.removesuffix(f"; {RERUN_HINT}") if plan.accuracy else ""
         return None
     announce_repeats(ready, report)
     if before is not None:
+        report.answers_unchecked = "the benchmark that compares them has not ended"
         before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
     report.measurements, report.accuracy = found.measurements, found.accuracy
+    report.answers_unchecked = found.unchecked
     name_breaks(report)
     report.capture.notes += [*source.notes, *new_notes(found.notes, report)]
     if found.status == "interrupted":

@@ -46,6 +46,7 @@ class ConfigRun:
     warm: dict[str, Any] | None = None
     memory: dict[str, Any] | None = None
     accuracy: dict[str, Any] | None = None
+    compared: bool = False
     prices: Prices | None = None
     step_memory: StepMemory | None = None
     checks: list[dict[str, Any]] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
@@ -39,6 +40,9 @@ _SETTING_PAIRS = 3
 _SETTING_COST = 3.0
 """Times what pricing took: a setting is not tried with less time left."""
 
+_ANSWERS_SHARE = 0.4
+"""Of a budget: how long answers may take to compare."""
+
 _BUSY = 0.1
 """Of the time of pricing, without a core to run on: more is told."""
 
@@ -50,10 +54,12 @@ class Benchmarks:
     """The results of a benchmark. `environment` is what the eager process found of torch and the machine.
 
     `status` is that of the whole: failed where eager itself failed; timed_out where a process ran into its limit.
+    `unchecked` is why no answers were compared, where they should have been.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
+    unchecked: str = ""
     notes: list[str] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
     status: BenchStatus = "complete"
@@ -94,7 +100,8 @@ def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWork
     for part in parts:
         rows = part.measured()
         found.measurements += [records.measurement(row, part.eager) for row in rows]
-        found.accuracy += [record for row in rows if (record := records.accuracy(row)) is not None]
+        found.accuracy += [record for row in part.rows if (record := records.accuracy(row)) is not None]
+        found.unchecked = found.unchecked or part.unchecked()
         found.environment = found.environment or records.environment(part.eager)
         found.notes += [str(note) for note in part.eager.load.get("notes") or ()] if rows else []
         found.notes += [late] if (late := part.unmeasured()) else []
@@ -146,6 +153,10 @@ class WorkBench:
                 self._prices(row)
             if row.first is None:
                 self._first_calls(row)
+        if self._budget is not None:  # Whether it is right comes before how fast it is.
+            for row in self.rows:
+                if row.usable:
+                    self._answers(row)
         if not self._plan.answers_first:
             self._pairs()
         for row in (self.eager, *self.rows):
@@ -185,8 +196,7 @@ class WorkBench:
         if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
-        lacks_answers = self._plan.accuracy and any(row.accuracy is None for row in rows)
-        missing = ["answers"] if lacks_answers else []
+        missing = ["answers"] if self._plan.accuracy and any(row.accuracy is None for row in rows) else []
         missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
         unpriced = self._plan.prices and any(row.prices is None for row in rows)
         if not self._has_speed:
@@ -195,6 +205,15 @@ class WorkBench:
         if not what:
             return ""
         return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
+
+    def unchecked(self) -> str:
+        """Why the answers of a row were not compared; empty where all were, or none should be."""
+        if not self._plan.accuracy or all(row.accuracy is not None for row in self.rows):
+            return ""
+        if self._pool.interrupted:
+            return "interrupted"
+        failed = next((row.problem for row in (self.eager, *self.rows) if row.failure is not None), "")
+        return failed or (f"no time left of {self._budget:g} s" if self._budget is not None else "")
 
     def ahead(self) -> Counter[Kind]:
         """The steps still to be done, as far as is known, counted by kind."""
@@ -272,9 +291,7 @@ class WorkBench:
         if self._plan.memory:
             row.memory = self._extra(row, "memory", {})
             row.warm = row.warm or (row.memory or {}).get("warm")
-        if self._plan.accuracy and row.configuration.compile:
-            row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
-            self._vary_inputs(row)
+        self._answers(row)
         if self._plan.prices and row.configuration.compile and row.prices is None:
             self._prices(row)
         if not self._begins_cold(row):
@@ -285,6 +302,12 @@ class WorkBench:
                 row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
         except WorkerFailed as error:
             row.notes.append(f"what compiling costs is not known: {error.message}")
+
+    def _answers(self, row: ConfigRun) -> None:
+        if self._plan.accuracy and row.configuration.compile and not row.compared:
+            row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+            row.compared = True
+            self._vary_inputs(row)
 
     def _vary_inputs(self, row: ConfigRun) -> None:
         """The accuracy test on other inputs, where that on the program's own is right; what was found before the time
@@ -351,8 +374,11 @@ class WorkBench:
         """The answer of a process of its own; where it fails, the times stand all the same."""
         try:
             with self._progress.doing(kind, self._named(row, kind)):
-                return schedule.extra(self._pool, self._arm(row), kind)
+                patience = math.inf if self._budget is None else self._budget * _ANSWERS_SHARE
+                return schedule.extra(self._pool, self._arm(row), kind, patience=patience)
         except WorkerFailed as error:
+            if error.kind == "timed_out" and self._budget is not None:
+                return None  # `unchecked` says it.
             row.notes.append(f"{kind} is not known: {error.message}")
             return {**without, "reason": error.message} if without else None
 

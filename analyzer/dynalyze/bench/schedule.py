@@ -93,13 +93,14 @@ def second_start(pool: WorkerPool, arm: Arm) -> dict[str, Any]:
         return worker.ask("warm", **PAIR_WARMING)
 
 
-def extra(pool: WorkerPool, arm: Arm, command: str, **details: Any) -> dict[str, Any]:
-    """Send one command (memory, accuracy) to a process of its own, which finds warm caches.
+def extra(pool: WorkerPool, arm: Arm, command: str, *, patience: float = math.inf, **details: Any) -> dict[str, Any]:
+    """Send one command (memory, accuracy) to a process of its own, which finds warm caches. It has `patience` seconds.
 
     What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
     """
     new = command == "memory"
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
+        worker.end_after(patience)
         worker.ask("load")
         warm = worker.ask("warm", **PAIR_WARMING) if new else None
         return {**worker.ask(command, **details), "warm": warm}

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from dynalyze.capture.nested_values import Copier, TooLarge
+from dynalyze.capture.nested_values import Copier, TooLarge, leaves
 from dynalyze.capture.torch_private import compiled_calls
 
 _ALIGNMENT = 64
@@ -26,6 +27,7 @@ _REFERENCED = (
     torch.utils.data.DataLoader,
     torch.utils.data.Sampler,
 )
+_OWN = (torch.nn.Parameter, *_REFERENCED)
 
 
 class CannotClone(Exception):
@@ -113,6 +115,10 @@ class Frozen:
     value: Any
     nbytes: int
     referenced: frozenset[str] = frozenset()
+
+    def held(self) -> Iterator[Any]:
+        """What in it is the program's own, and none of a copy."""
+        yield from (each for each in leaves(self.value, objects=False) if isinstance(each, _OWN))
 
     def thaw(self) -> Any:
         """The value as it was when it was frozen, in fresh tensors."""

@@ -90,6 +90,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
                 more_time=shlex.join(["dynalyze", *same_call(context, "bench")]),
             )  # fmt: skip
             add_bench(seen, target, plan, before=lambda note: outputs.publish_early(seen.report, note))
+        else:
+            seen.report.answers_unchecked = "--no-bench"
         return outputs.publish(seen.report)
 
 

@@ -530,6 +530,7 @@ class Report(msgspec.Struct):
     `settings` are values of torch, under torch's own dotted names, as they were when the first frame was compiled.
     `folder` is the working directory of the run, or of what read its logs; "" where it is not known. `fix_command` is
     the command line of `dynalyze fix` for the same target, without --only; empty where it cannot be given.
+    `answers_unchecked` is why `explain` has compared no answers.
     """
 
     dynalyze: Word
@@ -553,6 +554,7 @@ class Report(msgspec.Struct):
     traced_hash: Word = ""
     sources: Annotated[list[SourceFile], Holds.SOURCE] = []
     accuracy: list[Accuracy] = []
+    answers_unchecked: Message = ""
     policy: PolicyVerdict | None = None
     measurements: list[Measurement] = []
     findings: Annotated[list[Finding], Holds.SOURCE] = []

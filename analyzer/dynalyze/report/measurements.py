@@ -308,7 +308,9 @@ class Measurement(msgspec.Struct):
 
 
 class TensorAccuracy(msgspec.Struct):
-    """One output or gradient: root mean square errors against fp64, None where fp64 could not run."""
+    """One output or gradient: root mean square errors against fp64, None where fp64 could not run. `eager_value` and
+    `compiled_value` are one number of it, where the two are furthest apart; None where it is equal.
+    """
 
     name: Quote
     kind: Literal["output", "gradient"]
@@ -322,6 +324,8 @@ class TensorAccuracy(msgspec.Struct):
     compiled_dtype: Name = ""
     elements: int = 0
     nonfinite: int = 0
+    eager_value: float | None = None
+    compiled_value: float | None = None
 
 
 class BrokenContract(msgspec.Struct):
@@ -350,7 +354,7 @@ class Accuracy(msgspec.Struct):
 
     `deterministic` is whether eager gave the same twice, `same_bits` whether compiled gave eager's values to the bit
     (None where eager does not itself); `argmax_flips` the share of rows of the logits whose largest
-    entry differs between eager and compiled.
+    entry differs between eager and compiled. `calls` were compared, 0 where that is not known.
     """
 
     configuration: Name
@@ -368,3 +372,4 @@ class Accuracy(msgspec.Struct):
     shape: dict[Name, int] = {}
     variants: list[InputVariant] = []
     same_bits: bool | None = None
+    calls: int = 0

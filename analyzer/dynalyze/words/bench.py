@@ -19,8 +19,9 @@ from dynalyze.report.measurements import (
     Memory,
     Speedup,
     StartUp,
+    TensorAccuracy,
 )
-from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent, size
+from dynalyze.text.amounts import count_of, duration, exact_size, listed, milliseconds, percent, size
 
 EAGER = "eager"
 """The name of the configuration that all others are measured against."""
@@ -342,6 +343,57 @@ def answers(item: Accuracy) -> str:
     """What was found of the answers: "same answers"."""
     reason = f" ({item.reason.rstrip('.')})" if item.reason and item.verdict == "not comparable" else ""
     return f"{_ANSWERS[item.verdict][0]}{reason}"
+
+
+_COMPARED: dict[AccuracyVerdict, str] = {
+    "equal": "answers equal eager's",
+    "benign": "answers are as exact as eager's",
+    "rounding only": "answers equal eager's up to rounding",
+}
+
+
+def wrong_answers(accuracy: Iterable[Accuracy]) -> list[str]:
+    """The first sentence where answers are wrong, with one number of both sides; none where they are not."""
+    wrong = next((each for each in accuracy if each.verdict == "suspicious"), None)
+    if wrong is None:
+        return []
+    tensor = next((each for each in wrong.tensors if each.verdict == "suspicious"), None)
+    if tensor is not None and tensor.eager_value is not None and tensor.compiled_value is not None:
+        mine, theirs = f"{tensor.eager_value:.6g}", f"{tensor.compiled_value:.6g}"
+        return [f"Wrong answers: {tensor_name(tensor)} is {mine} in eager and {theirs} in compiled."]
+    if tensor is None and wrong.contracts:
+        fault = wrong.contracts[0]
+        return [f"Wrong answers: {fault.place} {fault.eager} in eager and {fault.compiled} in compiled."]
+    return [f"Wrong answers: {tensor_name(tensor) if tensor else 'compiled'} differs from eager."]
+
+
+def tensor_name(tensor: TensorAccuracy) -> str:
+    """What a tensor is called in a sentence: "argument 0 after the call", "gradient of weight"."""
+    if tensor.kind == "gradient":
+        return f"gradient of {tensor.name}"
+    return f"argument {tensor.name}" if tensor.name.endswith(" after the call") else tensor.name
+
+
+def answers_clause(accuracy: Sequence[Accuracy], unchecked: str) -> list[str]:
+    """Whether answers were compared, to end a sentence with; none where a sentence says that they are wrong, or where
+    nobody should have compared any.
+    """
+    verdicts = {each.verdict: each for each in accuracy}
+    if not verdicts:
+        return [f"answers not checked: {unchecked.rstrip('.')}"] if unchecked else []
+    if "suspicious" in verdicts:
+        return []
+    if unknown := verdicts.get("not comparable"):
+        return [f"answers not checked: {unknown.reason.rstrip('.') or 'they could not be compared'}"]
+    worst = list(filter(verdicts.get, _COMPARED))[-1]
+    return [f"{_COMPARED[worst]} ({_what_was_compared(verdicts[worst])})"]
+
+
+def _what_was_compared(test: Accuracy) -> str:
+    """What was: "3 calls, outputs and gradients"."""
+    kinds = {each.kind for each in test.tensors}
+    parts = [f"{kind}s" for kind in ("output", "gradient") if kind in kinds]
+    return ", ".join([*([count_of(test.calls, "call")] if test.calls else []), *([listed(parts)] if parts else [])])
 
 
 def answers_title(verdict: AccuracyVerdict) -> str:

@@ -266,9 +266,9 @@ def verdict_sentences(report: Report) -> list[str]:
     were = "was" if number == 1 else "were"
     left = [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
     unmeasured = words_bench.not_measured(report.measurements)
-    return [
-        *ending, _summary(counted, report), *_effects(counted), *unmeasured, *_recompiled(counted, report), *left
-    ]  # fmt: skip
+    wrong = words_bench.wrong_answers(report.accuracy)
+    again = _recompiled(counted, report)
+    return [*ending, *wrong, _summary(counted, report), *_effects(counted), *unmeasured, *again, *left]
 
 
 def compile_time(report: Report) -> str:
@@ -349,7 +349,8 @@ def _summary(counted: Totals, report: Report) -> str:
         left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
         found += f", but of {count_of(counted.frames, 'frame')} {' and '.join(left)}"
     speed = words_bench.speed_clause(report.measurements)
-    return f"{speed}, with {found}." if speed else f"{words_bench.capital(found)}."
+    told = f"{speed}, with {found}" if speed else words_bench.capital(found)
+    return "; ".join([told, *words_bench.answers_clause(report.accuracy, report.answers_unchecked)]) + "."
 
 
 def _effects(counted: Totals) -> list[str]:

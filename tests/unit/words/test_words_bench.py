@@ -19,6 +19,7 @@ from dynalyze.report.measurements import (
     Speedup,
     SpeedVerdict,
     StartUp,
+    TensorAccuracy,
 )
 from dynalyze.text.amounts import milliseconds, percent, size
 from dynalyze.words import bench as words_bench
@@ -220,11 +221,30 @@ def test_the_fastest_is_one_that_was_shown() -> None:
 
 def test_explain_tells_speed_and_breaks_in_one_sentence() -> None:
     report = measured_report()
-    report.measurements = report.measurements[:2]
+    report.measurements, report.accuracy = report.measurements[:2], []
     assert words.verdict(report) == (
         "Compiled, it runs 1.83x faster than eager, with no graph breaks and no recompiles. "
         "Every compiled function is one whole graph."
     )
+
+
+def test_the_first_sentence_says_whether_answers_were_compared() -> None:
+    report = measured_report()
+    report.accuracy, report.answers_unchecked = [], "--no-bench"
+    first, *_ = words.verdict_sentences(report)
+    assert first.endswith("no recompiles; answers not checked: --no-bench.")
+    tensors = [TensorAccuracy("output", "output", "equal"), TensorAccuracy("w", "gradient", "equal")]
+    report.accuracy = [Accuracy("default", verdict="equal", calls=3, tensors=tensors)]
+    first, *_ = words.verdict_sentences(report)
+    assert first.endswith("no recompiles; answers equal eager's (3 calls, outputs and gradients).")
+    report.accuracy = [Accuracy("default", verdict="not comparable", reason="Memory ran out.")]
+    first, *_ = words.verdict_sentences(report)
+    assert first.endswith("no recompiles; answers not checked: Memory ran out.")
+    wrong = TensorAccuracy("0 after the call", "output", "suspicious", eager_value=41.0, compiled_value=1.0)
+    report.accuracy = [Accuracy("default", verdict="suspicious", tensors=[wrong])]
+    first, second, *_ = words.verdict_sentences(report)
+    assert first == "Wrong answers: argument 0 after the call is 41 in eager and 1 in compiled."
+    assert "answers" not in second
 
 
 @pytest.mark.parametrize(

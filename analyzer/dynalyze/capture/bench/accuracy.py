@@ -36,6 +36,10 @@ from dynalyze.capture.torch_private import dynamo, numerics
 
 _SEED = 1337
 _LISTED = 100
+_FEWEST_CALLS = 3
+"""Calls of a pass at least, where they leave something behind for later ones."""
+_MORE_RUNS = 3
+"""Runs of eager beside two, where these differ or compiled draws other random numbers."""
 TOLERANCE, _TRAINING_TOLERANCE = 1e-3, 1e-2
 
 Target = Callable[..., Any]
@@ -64,7 +68,7 @@ def accuracy(
         "sequence": workload.sequence,
     }
     try:
-        state = StateSnapshot(workload.model, _SEED)
+        state = StateSnapshot(workload.model, _SEED, workload.referenced())
         try:
             with numerics.full_float32():
                 capture = OutputCapture(workload, state)
@@ -89,21 +93,31 @@ class _Test:
     against: str = ""
     emulate: bool = False
     notes: list[str] = field(default_factory=list)
+    _draws: bool = True
+    _target: Target = field(init=False)
 
     def compare(self) -> dict[str, Any]:
         try:
             eager = self._eager(reference=True)
         except Failed as refused:
             return self._refused(refused)
+        if eager.moves and (calls := len(eager.positions)) < _FEWEST_CALLS:  # What they keep shows in later ones.
+            self.capture.rounds = -(-_FEWEST_CALLS // calls)
+            eager = self._eager(reference=True)
         again = self._eager()
         exact = self._exact(eager)
+        self._draws = eager.draws or again.draws
         compiled = self._compiled()
         tolerance = _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
         runs = Runs(eager, again, compiled, exact, tolerance, tokens=self.workload.phase == "generate")
+        if not runs.repeatable or runs.drew_other_numbers:
+            seeds = (_SEED * number if runs.drew_other_numbers else None for number in range(1, _MORE_RUNS + 1))
+            runs.more = [self._eager(seeds=seed) for seed in seeds]
         tensors = judge(runs)
         if any(each.verdict == "suspicious" and "cosine" in each.facts for each in tensors):
+            runs.repeated = self._again()
             runs.emulated = self._emulated()
-            tensors = judge(runs) if runs.emulated is not None else tensors
+            tensors = judge(runs)
         answer = self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
         if self.save:
             across.save(Path(self.save), runs, self.workload.model)
@@ -132,11 +146,11 @@ class _Test:
             "contracts": [fault._asdict()],
         }
 
-    def _eager(self, reference: bool = False) -> Run:
+    def _eager(self, reference: bool = False, seeds: int | None = None) -> Run:
         try:
             target = configured(self.workload.model, replace(self.configuration, compile=False), self.device or "cpu")
             with numerics.nothing_compiled():
-                return self.capture.run(target, reference=reference)
+                return self.capture.run(target, reference=reference, seeds=seeds)
         except Exception as error:
             raise _failed("eager", "eager", error) from error
 
@@ -176,13 +190,23 @@ class _Test:
         dynamo.forget_compiled()
         before = numerics.compiled_frames() or 0
         try:
-            with numerics.comparable_code(self.emulate):
-                run = self.capture.run(self.make_target())
+            with numerics.comparable_code(draws=self._draws, emulate=self.emulate):
+                self._target = self.make_target()
+                run = self.capture.run(self._target)
         except Exception as error:
             raise _failed("compiled", "compile", error) from error
         if self.configuration.compile and numerics.compiled_frames() == before:
             raise Failed("compile", "nothing was compiled, so this would compare eager with itself")
         return run
+
+    def _again(self) -> Run | None:
+        """The compiled code once more; None where it fails the second time."""
+        try:
+            with numerics.comparable_code(draws=self._draws, emulate=self.emulate):
+                return self.capture.run(self._target)
+        except Exception as error:
+            self.notes.append(f"Compiled fails when it runs once more: {one_line(error)}.")
+            return None
 
     def _emulated(self) -> Run | None:
         """Compiled again, with the rounding of eager; None where that is not Inductor's to do or fails."""
@@ -190,7 +214,7 @@ class _Test:
             return None
         dynamo.forget_compiled()
         try:
-            with numerics.comparable_code(emulate=True):
+            with numerics.comparable_code(draws=self._draws, emulate=True):
                 return self.capture.run(self.make_target())
         except Exception as error:
             self.notes.append(f"Emulating eager's rounding failed: {one_line(error)}.")
@@ -217,6 +241,7 @@ class _Test:
             "anchored": any(each.facts.get("compiled_rmse") is not None for each in tensors),
             "deterministic": runs.repeatable,
             "same_bits": runs.same_bits,
+            "calls": len(runs.eager.positions),
             "argmax_flips": argmax_flips(runs.eager, runs.compiled),
             "tensors": [
                 {"name": each.name, "kind": each.kind, "verdict": each.verdict, **each.facts}

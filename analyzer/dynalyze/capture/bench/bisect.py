@@ -184,7 +184,7 @@ class Bisector:
 
     def _pass_through(self, watch: Watch | Kept, configuration: Configuration) -> None:
         """One pass of the workload whose graphs the watch gets."""
-        state = StateSnapshot(self._workload.model, _SEED)
+        state = StateSnapshot(self._workload.model, _SEED, self._workload.referenced())
         dynamo.forget_compiled()
         try:
             with numerics.full_float32(), watching(watch) as backend:

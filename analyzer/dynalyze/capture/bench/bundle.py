@@ -174,6 +174,10 @@ class RecordedWorkload(Workload):
         inputs = leaves(self.calls[0].inputs.thaw(), objects=True)
         yield from (leaf for leaf in inputs if isinstance(leaf, torch.Tensor))
 
+    def referenced(self) -> Iterator[Any]:
+        for call in self.calls:
+            yield from call.inputs.held()
+
     def as_written(self) -> Callable[..., Any]:
         parts = self.model.callables if isinstance(self.model, CallableGroup) else [self.model]
         made = []

@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree
 
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.state_snapshot import identical
+from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
@@ -49,6 +49,10 @@ class CallsWorkload(Workload):
         yield from super().tensors()
         for frozen in self._frozen:
             yield from _tensors(frozen.thaw())
+
+    def referenced(self) -> Iterator[Any]:
+        for frozen in self._frozen:
+            yield from frozen.held()
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         return [_Call(target, frozen, self._buffers, self._random, self._grad) for frozen in self._frozen]
@@ -173,6 +177,9 @@ class TrainWorkload(Workload):
 
     def tensors(self) -> Iterator[Any]:
         return self._inner.tensors()
+
+    def referenced(self) -> Iterator[Any]:
+        return self._inner.referenced()
 
     def as_written(self) -> Callable[..., Any]:
         return self._inner.as_written()

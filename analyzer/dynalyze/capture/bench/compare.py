@@ -16,8 +16,9 @@ _PIECE = 1 << 22
 _HALVES = (torch.float16, torch.bfloat16)
 _SMALL = 1000
 _FURTHEST = 10.0
-_COSINE = 0.99
-_LENGTHS = 0.1
+_COSINE, _LENGTHS = 0.99, 0.1
+_AKIN_COSINE, _AKIN_LENGTHS = 0.9, 0.5
+_ABSURD = 10.0
 _FAR = 0.5
 _LOOSE = 0.04
 _FLOOR = 1e-3
@@ -28,7 +29,8 @@ class Measured:
     """Sums and counts over all elements of a tensor. Errors are against fp64, over elements finite on all sides.
 
     `introduced` counts NaN and infinities that only compiled has; `lost` those that only eager has and that are not
-    near fp64 in compiled. For integers and bools an error is 1 where the element differs.
+    near fp64 in compiled. For integers and bools an error is 1 where the element differs. `furthest` is what eager and
+    compiled gave where they are `largest` apart.
     """
 
     factor: float
@@ -40,6 +42,7 @@ class Measured:
     anchored: int = 0
     difference: float = 0.0
     largest: float = 0.0
+    furthest: tuple[float, float] | None = None
     eager_square: float = 0.0
     compiled_square: float = 0.0
     eager_furthest: float = 0.0
@@ -70,6 +73,11 @@ class Measured:
         return 1.0 if self.eager_norm == self.compiled_norm else 0.0
 
     @property
+    def longer(self) -> float:
+        """How many times as long compiled is as eager."""
+        return math.sqrt(self.compiled_norm / self.eager_norm) if self.eager_norm else math.inf
+
+    @property
     def equal(self) -> bool:
         """Every element within the tolerance of eager's, NaN and infinities at the same places."""
         return self.close and not self.introduced and not self.lost
@@ -87,11 +95,30 @@ class Measured:
     @property
     def alike(self) -> bool:
         """Without fp64: compiled points where eager points, and is as long."""
-        if self.introduced or self.lost or self.cosine < _COSINE:
+        return self._points(_COSINE, _LENGTHS)
+
+    @property
+    def akin(self) -> bool:
+        """Compiled may be eager with other roundings: it points about where eager points, and is about as long."""
+        return self._points(_AKIN_COSINE, _AKIN_LENGTHS)
+
+    def _points(self, cosine: float, lengths: float) -> bool:
+        if self.introduced or self.lost or self.cosine < cosine:
             return False
         longer = math.sqrt(max(self.eager_norm, self.compiled_norm))
         shorter = math.sqrt(min(self.eager_norm, self.compiled_norm))
-        return longer - shorter <= _LENGTHS * longer
+        return longer - shorter <= lengths * longer
+
+    @property
+    def absurd(self) -> bool:
+        """Compiled is so much further from fp64 than eager that no eager far from fp64 explains it."""
+        ours, theirs = self.compiled_rmse, self.eager_rmse
+        return ours is not None and theirs is not None and ours > _ABSURD * theirs + self.slack
+
+    def beyond(self, spread: Measured) -> bool:
+        """Compiled is further from eager than two runs of eager are from each other, as far as so few values tell."""
+        factor = self.factor if self.elements >= _SMALL else _ABSURD
+        return self.lost > spread.lost or self.rmse_between > factor * spread.rmse_between + self.slack / 10
 
     def far_from_exact(self, reference: float) -> bool:
         """Eager itself is nowhere near fp64, in a tensor that matters: then fp64 cannot be the judge."""
@@ -161,7 +188,7 @@ def _add_floats(
     apart = (e - c).abs()
     to.elements += e.numel()
     to.close = to.close and bool((apart <= to.slack + tolerance * e.abs()).all())
-    to.largest = max(to.largest, _most(apart))
+    _note_furthest(to, e, c, apart)
     to.difference += float(apart.square().sum())
     to.dot += float((e * c).sum())
     to.eager_norm += float(e.square().sum())
@@ -184,7 +211,7 @@ def _add_integers(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exa
     to.close = to.close and not bool(apart.any())
     to.elements += eager.numel()
     to.difference += int(apart.sum())
-    to.largest = max(to.largest, _most((eager.double() - compiled.double()).abs()))
+    _note_furthest(to, eager, compiled, (eager.double() - compiled.double()).abs())
     to.dot += int((~apart).sum())
     to.eager_norm += eager.numel()
     to.compiled_norm += eager.numel()
@@ -193,6 +220,12 @@ def _add_integers(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exa
         to.exact_norm += eager.numel()
         to.eager_square += int((eager != exact).sum())
         to.compiled_square += int((compiled != exact).sum())
+
+
+def _note_furthest(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, apart: torch.Tensor) -> None:
+    if apart.numel() and (to.furthest is None or float(apart.max()) > to.largest):
+        at = int(apart.argmax())
+        to.largest, to.furthest = float(apart[at]), (float(eager[at]), float(compiled[at]))
 
 
 def _most(values: torch.Tensor) -> float:

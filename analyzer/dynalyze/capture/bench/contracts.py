@@ -9,6 +9,7 @@
 | memory        | which of the tensors that go in and come out share memory                                |
 | identity      | which objects that come out are one                                                      |
 | python        | numbers, texts and containers that come out, and what the arguments hold after the call  |
+| state         | numbers, texts and switches that the calls of a pass leave behind, wherever they are kept |
 | side effect   | what a pass changes in containers, numbers and tensors of modules, classes, closures and |
 |               | globals; of a tensor there also that it counts no write which eager does not make        |
 """
@@ -16,6 +17,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +30,7 @@ from dynalyze.capture.nested_values import Signature, sign
 from dynalyze.capture.torch_private import compiled_calls
 
 _LONGEST = 60
+_NEAR, _LEAST = 1e-2, 1e-6
 _MOST_SEEN, _MOST_HELD = 2000, 1000
 _PLAIN = (bool, int, float, str)
 _OF_MODULES = frozenset(vars(torch.nn.Module()))
@@ -49,7 +52,8 @@ class Broken(NamedTuple):
 class Promises:
     """What a pass kept, by call: the forms of what came out and of the arguments after it, and who shares memory.
 
-    `changed` is what the whole pass changed of `kept_state`, `written` the tensors among that.
+    `changed` is what the whole pass changed of `kept_state`, `written` the tensors among that; `left` are the numbers
+    and texts that are others after it.
     """
 
     forms: dict[str, Signature] = field(default_factory=dict)
@@ -57,6 +61,7 @@ class Promises:
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
+    left: dict[str, Any] = field(default_factory=dict)
 
     def note_state(self, before: dict[str, Signature], after: dict[str, Signature]) -> None:
         """Once the pass is over: what `kept_state` was and is."""
@@ -98,9 +103,30 @@ def broken(eager: Promises, again: Promises, compiled: Promises) -> list[Broken]
     made = compiled.written - eager.changed - again.changed
     return [
         *found,
+        *_left_otherwise(eager.left, again.left, compiled.left, lacking=not lost),
         *(Broken("side effect", place, "is changed", "is left as it was") for place in sorted(lost)),
         *(Broken("side effect", place, "counts no write", "counts a write") for place in sorted(made)),
     ]
+
+
+def _left_otherwise(
+    eager: Mapping[str, Any], again: Mapping[str, Any], compiled: Mapping[str, Any], *, lacking: bool
+) -> Iterator[Broken]:
+    """What eager leaves behind each time and compiled otherwise; what it does not, where nothing else says so."""
+    for place, mine in eager.items():
+        if place not in again or not _near(mine, again[place]):
+            continue
+        if place in compiled and not _near(mine, compiled[place]):
+            yield Broken("state", place, f"becomes {_quoted(mine)}", f"becomes {_quoted(compiled[place])}")
+        elif place not in compiled and lacking:
+            yield Broken("state", place, f"becomes {_quoted(mine)}", "is left as it was")
+
+
+def _near(one: Any, other: Any) -> bool:
+    """Equal, or two floats that rounding may have made of one: they are often read from tensors."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_NEAR, abs_tol=_LEAST) or (math.isnan(one) and math.isnan(other))
+    return type(one) is type(other) and bool(one == other)
 
 
 def kept_state(model: Any) -> dict[str, Signature]:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.compare import Measured, measure, size_of
+from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.output_capture import Key, Run
-from dynalyze.capture.bench.state_snapshot import identical
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
 _REPEATABLE = 0.99
@@ -20,7 +20,9 @@ _REPEATABLE = 0.99
 class Runs:
     """One workload, run in every way. `exact` and `emulated` may be missing.
 
-    `tokens` says that the integers that come out are generated text, where one near tie changes all that follows.
+    `more` are other runs of eager where `again` differs from the first one, or where compiled draws other random
+    numbers: then with other seeds. `repeated` is compiled once more. `tokens` says that the integers that come out are
+    generated text, where one near tie changes all that follows.
     """
 
     eager: Run
@@ -30,6 +32,8 @@ class Runs:
     tolerance: float
     tokens: bool = False
     emulated: Run | None = None
+    more: list[Run] = field(default_factory=list)
+    repeated: Run | None = None
 
     @property
     def repeatable(self) -> bool:
@@ -63,11 +67,11 @@ class Judged:
     why: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def rank(self) -> tuple[int, float]:
-        """The worse the higher; among equals, how much further from fp64 than eager."""
+    def rank(self) -> tuple[int, float, float]:
+        """The worse the higher; among equals, how much further from fp64 than eager, then how far from eager."""
         eager, compiled = self.facts.get("eager_rmse"), self.facts.get("compiled_rmse")
         ratio = (compiled or 0.0) / eager if eager else 0.0
-        return WORST_LAST.index(self.verdict), ratio
+        return WORST_LAST.index(self.verdict), ratio, self.facts.get("max_difference") or 0.0
 
 
 _OTHER_NUMBERS = "compiled draws other random numbers than eager"
@@ -116,47 +120,77 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
         "cosine": _finite(measured.cosine),
         "nonfinite": measured.introduced,
     }
+    if measured.furthest is not None and not measured.equal:
+        facts |= dict(zip(("eager_value", "compiled_value"), map(_finite, measured.furthest), strict=True))
     rounded = runs.emulated.tensors.get(key) if runs.emulated is not None else None
     if rounded is not None and not _mismatch(eager, rounded):
         emulated = measure(eager, rounded, exact, runs.tolerance, reference)
         facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
-        # Where emulating eager's rounding removes the gap, only rounding was different.
-        if verdict == "suspicious" and not measured.introduced and (emulated.equal or emulated.no_worse):
+        # Where emulating eager's rounding removes the gap, only rounding was different: of values that can be told at
+        # all. One that changes from run to run, or is nowhere near eager's, was not rounded.
+        same = _gives_it_twice(runs.eager, runs.again, key) and _gives_it_twice(runs.compiled, runs.repeated, key)
+        if verdict == "suspicious" and same and measured.akin and (emulated.equal or emulated.no_worse):
             verdict, why = "rounding only", ""
+    if verdict == "suspicious" and not measured.introduced and measured.furthest is not None:
+        why += "; at worst it is {:.6g} in eager and {:.6g} in compiled".format(*measured.furthest)
+    if verdict == "suspicious" and not _gives_it_twice(runs.compiled, runs.repeated, key):
+        why += "; compiled gives something else each time"
     return Judged(name, kind, verdict, why, facts)
 
 
+def _gives_it_twice(run: Run, other: Run | None, key: Key) -> bool:
+    """Whether another run gave the same; without one nothing speaks against it."""
+    again = other.tensors.get(key) if other is not None else run.tensors[key]
+    return again is not None and identical(run.tensors[key], again)
+
+
 def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tuple[str, str]:
-    if measured.introduced:
+    spread = _spread(runs, key, reference)
+    if measured.introduced and not (spread is not None and spread.introduced):
         return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
     if measured.equal:
         return "equal", ""
-    if runs.drew_other_numbers:
-        return "not comparable", _OTHER_NUMBERS
     eager, again = runs.eager.tensors[key], runs.again.tensors.get(key)
+    if runs.drew_other_numbers:
+        if spread is not None and measured.beyond(spread):
+            return "suspicious", "it differs from eager by more than eager does from itself with another seed"
+        return "not comparable", _OTHER_NUMBERS
     if again is None or not identical(eager, again):  # Compiled may differ from eager as much as that from itself.
-        if again is None or again.shape != eager.shape or again.dtype != eager.dtype:
+        if spread is None:
             return "not comparable", "eager does not give it the same way twice"
-        itself = measure(eager, again, None, runs.tolerance, reference)
-        if itself.cosine < _REPEATABLE or itself.introduced or itself.lost:
+        if measured.beyond(spread):
+            return "suspicious", "it differs from eager by more than eager does from itself"
+        if spread.cosine < _REPEATABLE or spread.introduced or spread.lost:
             return "not comparable", "eager gives something else each time"
-        if not measured.lost and measured.rmse_between <= measured.factor * itself.rmse_between + measured.slack / 10:
-            return "benign", ""
-        return "suspicious", "it differs from eager by more than eager does from itself"
+        return "benign", ""
     if runs.tokens and not (eager.is_floating_point() or eager.is_complex()):
         return "not comparable", "other tokens: after one near tie all that follow differ"
     if measured.far_from_exact(reference):
         if measured.alike:
             return "benign", ""
-        if measured.anchored and not measured.lost:
+        if not measured.anchored:
+            return "suspicious", f"its cosine to eager is {measured.cosine:.4f}, its length {measured.longer:.3g} times"
+        if not (measured.lost or measured.absurd):
             return "not comparable", "eager itself is far from fp64"
-        return "suspicious", f"cosine to eager {measured.cosine:.4f}"
     if measured.no_worse:
         return "benign", ""
     if measured.lost:
         return "suspicious", f"{measured.lost:,} values that are NaN or infinite in eager are others in compiled"
     ours, theirs = measured.compiled_rmse or 0.0, measured.eager_rmse or 0.0
     return "suspicious", f"its error against fp64 is {ours:.3g}, that of eager {theirs:.3g}"
+
+
+def _spread(runs: Runs, key: Key, reference: float) -> Measured | None:
+    """The two runs of eager that are furthest apart, compared; None where it gives the same each time, or one of them
+    lacks it or has it in another form.
+    """
+    eager = runs.eager.tensors[key]
+    others = [run.tensors.get(key) for run in (runs.again, *runs.more)]
+    if any(other is None or _mismatch(eager, other) for other in others):
+        return None
+    found = [measure(eager, other, None, runs.tolerance, reference) for other in others if other is not None]
+    found = [each for each in found if each.difference or each.introduced or each.lost]
+    return max(found, key=lambda each: (each.introduced + each.lost, each.rmse_between), default=None)
 
 
 def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:

@@ -20,6 +20,7 @@ from dynalyze.capture.bench.contracts import Promises, kept_state
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, to_fp64
 from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.nested_values import Copier, children, container_base
 
 Kind = Literal["output", "gradient"]
@@ -29,11 +30,15 @@ Key = tuple[int, Kind, str]
 
 @dataclass
 class Run:
-    """The tensors of one pass, what it kept beside their values, and where the random generators stood."""
+    """The tensors of one pass, what it kept beside their values, and where the random generators stood.
+
+    `moves` is whether calls leave anything behind, beside in buffers, that later ones meet.
+    """
 
     tensors: dict[Key, torch.Tensor] = field(default_factory=dict)
     positions: list[tuple[Any, ...]] = field(default_factory=list)
     draws: bool = False
+    moves: bool = False
     promises: Promises = field(default_factory=Promises)
 
 
@@ -54,19 +59,24 @@ class OutputCapture:
         self._names = _parameter_names(workload.model)
         self._directions: dict[Key, torch.Tensor] = {}
         self._unowned: dict[str, torch.Tensor] = {}
+        self.rounds = 1
+        """How often each call is made, of which the later ones meet what the earlier ones left behind."""
 
-    def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
+    def run(self, target: Callable[..., Any], *, reference: bool = False, seeds: int | None = None) -> Run:
         """One pass over `target`, which is an Fp64Reference, or has the workload's model behind it.
 
-        `reference` marks the first run in eager: it decides which of the inputs are compared after the call.
+        `reference` marks the first run in eager: it decides which of the inputs are compared after the call. With
+        `seeds` calls draw other random numbers, for each number others.
         """
         self._state.restore()
         run = self._run = Run()
         self._target = target
         self._own_names = _parameter_names(target.model) if isinstance(target, Fp64Reference) else {}
         held = kept_state(self._workload.model)
-        for number, step in enumerate(self._workload.steps(self)):
+        for number, step in enumerate(self._workload.steps(self) * self.rounds):
             step.prepare()
+            if seeds is not None:
+                set_seed(seeds + number)
             before = random_position()
             self._step, self._call = number, 0
             self._inputs: list[tuple[str, torch.Tensor, int]] = []
@@ -78,9 +88,12 @@ class OutputCapture:
                 key: Key = (number, "output", name)
                 if reference and version != _version(tensor):
                     self._mutated.add(key)
+                    run.moves = run.moves or isinstance(tensor, torch.nn.Parameter)
                 if key in self._mutated:
                     run.tensors[key] = _on_host(tensor)
         run.promises.note_state(held, kept_state(self._workload.model))
+        run.promises.left = self._state.held.plain_changes()
+        run.moves = run.moves or bool(run.promises.left)
         changed = dict(self._state.changed_buffers())
         self._changed |= changed.keys() if reference else set()
         if isinstance(target, Fp64Reference):

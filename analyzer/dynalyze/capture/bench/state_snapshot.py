@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 from dynalyze.capture.bench.contracts import reached_values
+from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.call_context import RandomState
+from dynalyze.capture.fixing.held import HeldState
 
-_LARGE = 4096
-"""Elements from which on a second look is worth its start."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
 
 
 class StateSnapshot:
     """A snapshot of a model or a function and of the random generators, to begin each run alike.
 
-    Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept. Without
-    `parameters` their values are left out, where nothing changes them and two copies are too much.
+    Copies lie in host memory. Of the other attributes of modules, numbers, strings and tensors are kept. `held` is all
+    else that calls can change: objects, containers and their own random generators, those that the model, what is
+    `given` to its calls by reference, and globals of their functions lead to. Without `objects` somebody else holds it.
+    Without `parameters` their values are left out, where nothing changes them and two copies are too much.
     """
 
-    def __init__(self, model: Callable[..., Any], seed: int, *, parameters: bool = True) -> None:
+    def __init__(
+        self, model: Callable[..., Any], seed: int, given: Iterable[Any] = (), *, objects: bool = True,
+        parameters: bool = True,
+    ) -> None:  # fmt: skip
         self._before = RandomState.now()
         self._model = model
         parts = model.modules() if isinstance(model, torch.nn.Module) else ()
@@ -41,11 +46,17 @@ class StateSnapshot:
         self._gradients = [(t, t.grad) for t in held.values() if t.is_leaf]
         self.put_back_elsewhere: set[int] = set()
         """Tensors, by id, that somebody else compares and puts back."""
+        self.held = HeldState(besides=self._tensors)
+        if objects:
+            self.held.add("", model, own=True)
+            for each in given:
+                self.held.add("input", each)
         set_seed(seed)
         self._start = RandomState.now()
 
     def restore(self) -> None:
         """Bring everything to where it was, with no gradients, and the generators to the seed."""
+        self.held.restore()
         for part, training, attributes in self._attributes:
             vars(part).update(attributes)
             part.training = training
@@ -104,38 +115,3 @@ def random_position() -> tuple[Any, ...]:
     devices = tuple(state.numpy().tobytes() for states in now.devices.values() for state in states)
     numpy = () if now.numpy is None else (now.numpy[1].tobytes(), *now.numpy[2:])
     return (now.cpu.numpy().tobytes(), now.python, numpy, *devices)
-
-
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they are known to be the same bit by bit: for large tensors this takes less than half the time."""
-    if one.numel() < _LARGE or not (one.is_contiguous() and other.is_contiguous()):
-        return False
-    try:
-        return bool(torch.equal(one.flatten().view(torch.int64), other.flatten().view(torch.int64)))
-    except RuntimeError:  # Their number of bytes, or their place in a storage, is not one of whole int64.
-        return False
-
-
-def identical(one: torch.Tensor, other: torch.Tensor, *, signs: bool = False) -> bool:
-    """Whether two tensors hold the same, NaN at the same places included. With `signs` 0.0 and -0.0 differ."""
-    if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout):
-        return False
-    if one.layout is not torch.strided:
-        one, other = one.to_dense(), other.to_dense()
-    if _same_bits(one, other):
-        return True
-    same = torch.equal(one, other) or (
-        one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan())))
-    )
-    return same and (not signs or _same_signs(one, other))
-
-
-def _same_signs(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether equal tensors have zeros of the same sign."""
-    if one.is_complex():
-        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
-    if not one.is_floating_point():
-        return True
-    if one.element_size() == 1:  # Few operations take a float of 8 bits.
-        one, other = one.float(), other.float()
-    return bool(torch.all((torch.signbit(one) == torch.signbit(other)) | one.isnan()))

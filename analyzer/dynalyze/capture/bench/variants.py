@@ -53,7 +53,7 @@ class VariedWorkload(Workload):
 
         Everything is left as it was found.
         """
-        state = StateSnapshot(self.model, _SEED)
+        state = StateSnapshot(self.model, _SEED, self.referenced())
         try:
             for step in self.steps(self.model):
                 step.prepare()
@@ -65,6 +65,9 @@ class VariedWorkload(Workload):
         finally:
             state.leave()
         return ""
+
+    def referenced(self) -> Iterator[Any]:
+        return self._inner.referenced()
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         """The calls of one pass; where there are several changes, a pass of each in one step."""

@@ -50,6 +50,10 @@ class Workload(ABC):
         for name in ("parameters", "buffers"):
             yield from getattr(self.model, name, tuple)()
 
+    def referenced(self) -> Iterator[Any]:
+        """What calls are given that is not made anew for each: what one changes in it, all later ones meet."""
+        return iter(())
+
     def as_written(self) -> Callable[..., Any]:
         """The model as the program itself compiled it; a new one each time.
 

@@ -9,6 +9,7 @@ import functools
 import gc
 import io
 import os
+import pickle
 import random
 import re
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.state_snapshot import identical
+from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import container_base, is_plain_object
@@ -36,20 +37,23 @@ _OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
 _OF_LIBRARIES = ("TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 _GONE = object()
+_PLAIN = (bool, int, float, complex, str, type(None))
 
 
 class HeldState:
     """What some roots lead to: containers, objects, modules, classes, functions with their globals, closures and
     defaults, tensors, arrays and generators of random numbers. Installed packages are not entered through functions.
+    Tensors whose ids are in `besides` somebody else holds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, besides: Collection[int] = ()) -> None:
         self.ignored: set[str] = set()
         """Names that a change adds or replaces, which are no state."""
         self._seen: dict[int, Any] = _of_python()
         self._parts: list[_Part] = []
         self._tensors: list[_Tensor] = []
         self._moving: list[_Moving] = []
+        self._besides = frozenset(besides)
         self._containers: dict[int, str] = {}
         self.cut = False
         """Whether there is more than can be held: nobody looks at the rest."""
@@ -88,6 +92,16 @@ class HeldState:
                 found.values[moving.path] = ahead
         return found
 
+    def plain_changes(self) -> dict[str, Any]:
+        """The numbers, texts and switches that are not what they were, by path."""
+        return {
+            f"{part.path}{part.step(key)}".replace("_modules.", "").lstrip("."): value
+            for part in self._parts
+            for then, now in [(part.before(), part.now())]
+            for key, value in now.items()
+            if isinstance(value, _PLAIN) and not _same(then.get(key, _GONE), value)
+        }
+
     def restore(self) -> None:
         """Put everything back that can be."""
         for part in self._parts:
@@ -119,7 +133,8 @@ class HeldState:
 
     def _hold(self, path: str, value: Any, own: bool) -> Iterator[tuple[str, Any]]:
         if isinstance(value, torch.Tensor):
-            if value.device.type != "meta" and value.layout is torch.strided and not value.is_quantized:
+            known = value.device.type == "meta" or id(value) in self._besides
+            if not known and value.layout is torch.strided and not value.is_quantized:
                 self._tensors.append(_Tensor(path, value))
             return
         if (moving := _moving(path, value)) is not None:
@@ -422,10 +437,16 @@ def _moving(path: str, value: Any) -> _Moving | None:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object:
         return _Moving(path, value, _of_array, _put_array)
-    if numpy is not None and isinstance(value, getattr(sys.modules.get("numpy.random"), "Generator", ())):
+    numpy_random = sys.modules.get("numpy.random")
+    if isinstance(value, getattr(numpy_random, "Generator", ())):
         return _Moving(
-            path, value, lambda each: each.bit_generator.state,
-            lambda each, state: setattr(each.bit_generator, "state", state),
+            path, value, lambda each: pickle.dumps(each.bit_generator.state),
+            lambda each, state: setattr(each.bit_generator, "state", pickle.loads(state)),
+        )  # fmt: skip
+    if isinstance(value, getattr(numpy_random, "RandomState", ())):
+        return _Moving(
+            path, value, lambda each: pickle.dumps(each.get_state()),
+            lambda each, state: each.set_state(pickle.loads(state)),
         )  # fmt: skip
     return None
 

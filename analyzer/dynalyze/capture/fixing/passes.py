@@ -15,8 +15,9 @@ from torch.utils.hooks import RemovableHandle
 
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference
+from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run, named_tensors
-from dynalyze.capture.bench.state_snapshot import StateSnapshot, identical
+from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.call_context import Modes
 from dynalyze.capture.fixing.held import HeldState
@@ -105,9 +106,9 @@ class _Capture(OutputCapture):
         """What was captured before the end, or before an exception."""
         return self._run
 
-    def run(self, target: Callable[..., Any], *, reference: bool = False) -> Run:
+    def run(self, target: Callable[..., Any], *, reference: bool = False, seeds: int | None = None) -> Run:
         noted = target if isinstance(target, Fp64Reference) else self._noting(target)
-        return super().run(noted, reference=reference)
+        return super().run(noted, reference=reference, seeds=seeds)
 
     def note_state(self, when: str) -> None:
         """What is not what it was before the pass."""

@@ -88,7 +88,7 @@ class Prover:
         self._made = 0
         self._traced = replace(configuration, name="traced", compile=True, backend="eager", mode=None, fullgraph=False)
         self._eager = replace(self._traced, compile=False)
-        self._state = StateSnapshot(workload.model, _SEED)
+        self._state = StateSnapshot(workload.model, _SEED, objects=False)
         self._passes = Passes(workload.model, self._state)
         self._remembering = Remembering()
         self._once: set[Effect] = set()

@@ -34,13 +34,14 @@ def nothing_compiled() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def comparable_code(emulate: bool = False) -> Iterator[None]:
-    """Let Inductor draw random numbers as eager does and, with `emulate`, round where eager rounds.
+def comparable_code(*, draws: bool = True, emulate: bool = False) -> Iterator[None]:
+    """Let Inductor draw random numbers as eager does, where the model `draws` any, and with `emulate` round where eager
+    rounds. Without either its caches may hold the code already.
 
     A setting that this torch lacks is left out; `can_emulate` tells of the second one.
     """
     config = _inductor_config()
-    wanted = {"fallback_random": True, "emulate_precision_casts": emulate}
+    wanted = {"fallback_random": draws, "emulate_precision_casts": emulate}
     known = {name: value for name, value in wanted.items() if hasattr(config, name)}
     with contextlib.nullcontext() if config is None else config.patch(known):
         yield
