@@ -185,7 +185,7 @@ def test_a_syntax_error_in_an_imported_file_is_a_failure_of_the_program(cwd: Pat
 @pytest.mark.parametrize(
     "options",
     [
-        ["--backend", "eager", "--dynamic", "on", "--train"],
+        ["--dynamic", "on", "--train"],
         pytest.param(["--fullgraph"], marks=pytest.mark.slow),
         pytest.param(["--dtype", "bfloat16"], marks=pytest.mark.slow),
     ],
@@ -194,6 +194,30 @@ def test_compile_options_on_a_program_that_compiles_itself(cwd: Path, options: l
     (cwd / "own.py").write_text(COMPILES)
     line = refused("explain", "own.py", *options, cwd=cwd, says=r"own\.py compiles by itself \(own\.py:3\)")
     assert all(option in line for option in options if option.startswith("--"))
+
+
+OWN = """
+import torch
+net = torch.compile(torch.nn.Linear(4, 4), mode="max-autotune-no-cudagraphs")
+
+@torch.compile
+def double(x):
+    return x * 2
+
+with torch.no_grad():
+    net(double(torch.ones(2, 4)))
+"""
+
+
+def test_a_backend_takes_the_place_of_the_program_s_own_and_is_named(cwd: Path) -> None:
+    """A quick look: nothing is generated, and the decorator without arguments is compiled so too."""
+    (cwd / "own.py").write_text(OWN)
+    ended, report = explain("own.py", "--backend", "eager", cwd=cwd)
+    assert (ended.status, report["outcome"]["status"]) == (0, "complete")
+    assert (len(report["compilations"]), report["kernels"]) == (2, [])
+    (note,) = [note for note in report["capture"]["notes"] if note.startswith("--backend eager ")]
+    assert "backend='inductor' (own.py:3)" in note and "mode='max-autotune-no-cudagraphs' (own.py:3)" in note
+    assert "--backend eager took the place" in ended.stdout
 
 
 @pytest.mark.slow  # As in every test that explains such a program.

@@ -15,8 +15,11 @@ import pytest
 from program import TRACEBACK, Outcome, dynalyze, in_process
 
 from dynalyze.bench.histogram import automatic_compiles, dynamic_compiles
+from dynalyze.cli.plan import why_nothing_was_measured
 from dynalyze.report.document import to_json
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
+from dynalyze.report.plans import CompilePlan
+from dynalyze.words.plans import sentences
 from limits import WALL_SECONDS
 from sample_reports import empty_report
 
@@ -164,6 +167,39 @@ def test_for_one_call_nothing_is_measured_to_its_end(tmp_path: Path) -> None:
     assert report["plan"]["choice"] == "eager"
     assert [each["configuration"] for each in report["plan"]["not_measured"]] == ["default"]
     assert "cannot win" in report["plan"]["not_measured"][0]["reason"]
+
+
+WRITES = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        with open("rows.txt", "a") as rows:
+            rows.write("row")
+        return x + 1
+
+net = torch.compile(Net(), backend="eager")
+net(torch.ones(2))
+"""
+
+
+def test_a_plan_that_measured_nothing_says_why_and_ends_with_4(tmp_path: Path) -> None:
+    (tmp_path / "writes.py").write_text(WRITES)
+    ended = dynalyze("plan", "writes.py", "--json", "plan.json", "--html", "p.html", cwd=tmp_path)
+    plan = json.loads((tmp_path / "plan.json").read_text())["plan"]
+    assert (ended.status, plan["points"]) == (4, [])
+    assert "opens rows.txt" in plan["problem"] and "--allow-effects" in plan["problem"]
+    assert ended.stdout.startswith("There is no plan: ")
+
+
+def test_a_plan_without_time_says_what_to_do() -> None:
+    """By hand: whether a budget lasts depends on the machine."""
+    report = empty_report()
+    report.measurements = [Measurement("eager", status="failed", reason="the time was up before it was timed")]
+    problem, remedy = why_nothing_was_measured(report, 100.0)
+    assert "100 s of --budget" in problem and "--budget 400" in remedy
+    plan = CompilePlan(problem=problem, remedy=remedy)
+    assert sentences(plan) == [f"There is no plan: {problem}.", f"{remedy[:1].upper()}{remedy[1:]}."]
 
 
 @pytest.mark.slow

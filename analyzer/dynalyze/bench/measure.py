@@ -93,7 +93,7 @@ def add_bench(
         source = replace(source, reason=in_turns.problem)
     if ready is None:
         report.capture.notes.append(f"No speed was measured: {source.reason}.")
-        report.answers_unchecked = source.reason.removesuffix(f"; {RERUN_HINT}") if plan.accuracy else ""
+        report.answers_unchecked = source.reason.partition("; `")[0] if plan.accuracy else ""
         return None
     announce_repeats(ready, report)
     if before is not None:

@@ -106,7 +106,7 @@ class ConfigRun:
 def environment(eager: ConfigRun) -> dict[str, Any]:
     """The facts on torch and the machine from the eager process, under the names of a report's `environment`."""
     facts = dict(eager.load.get("environment") or {})
-    for name in ("at", "folder"):
+    for name in ("at", "folder", "gpu"):
         facts.pop(name, None)
     if "version" in facts:
         facts["torch"] = facts.pop("version")

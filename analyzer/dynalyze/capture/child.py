@@ -17,7 +17,7 @@ from dynalyze.capture import environment, events, objects, overlay, program, reg
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
-from dynalyze.capture.compiling import backward, check, compiled
+from dynalyze.capture.compiling import backend_of, backward, check, compiled
 from dynalyze.capture.containment import Containment
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
@@ -316,6 +316,7 @@ class Session:
         self._compile_calls = CompileCalls(
             self._listener, torch, self._compiled_recording, self._inspection,
             partial(self._program_compiles, at_rest=True), self._compiling_in_place,
+            backend_of(self._options.backend) if self._overrides else None,
         )  # fmt: skip
         if self._request["mode"] in _REBUILT:
             return
@@ -334,6 +335,12 @@ class Session:
             partial(forget_compiles, self._listener, self._inspection),
         )
         self._in_place.install()
+
+    @property
+    def _overrides(self) -> bool:
+        """Whether `--backend` holds for what the program itself compiles."""
+        asked = self._request.get("overrides") and "--backend" in self._options.given
+        return bool(asked and self._request["mode"] not in _REBUILT)
 
     @property
     def _repeated_without(self) -> Watch | None:
@@ -365,6 +372,8 @@ class Session:
             return
         self._program_compiles_itself = True
         given = [*self._options.given, *(["--compile"] if self._chosen else [])]
+        if self._overrides and self._compile_calls is not None and self._compile_calls.wrapped:
+            given.remove("--backend")
         if given and self._request["mode"] not in _REBUILT:
             call = self._compile_calls.wrapped[0][0] if self._compile_calls and self._compile_calls.wrapped else None
             where = f" ({Path(call.file).name}:{call.line})" if call else ""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from dynalyze.capture.compiled_recording import CompiledRecording
 
 Undo = Callable[[], None]
+_OF_BACKEND = ("backend", "mode", "options")
+"""Arguments of torch.compile that belong to a backend: another one may not know them."""
+
 _Handle = Callable[[Any, Any, dict[str, Any], dict[str, Any]], Any]
 
 
@@ -34,10 +37,12 @@ class CompileCalls:
         inspection: Inspection,
         on_call: Callable[[], None],
         is_ours: Callable[[], bool],
+        backend: Any = None,
     ) -> None:
         """`on_call` is called when the program compiles a module, or anything in its own code; `is_ours` tells whether
-        it is dynalyze that compiles, in this thread.
+        it is dynalyze that compiles, in this thread. A `backend` takes the place of those that the program asks for.
         """
+        self._backend = backend
         self._on_call = on_call
         self._is_ours = is_ours
         self._inspection = inspection
@@ -46,7 +51,13 @@ class CompileCalls:
         self._torch = torch
         self.wrapped: list[tuple[Wrapped, Any, Any]] = []
         """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
-        _surround(torch, self._compiled)
+        _surround(torch, self._compiled, override=None if backend is None else self._overridden)
+
+    def _overridden(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call of torch.compile with our backend, without those that belong to the program's own."""
+        if self._backend is None or self._is_ours() or given.get("backend", "inductor") == self._backend:
+            return given
+        return {**{name: value for name, value in given.items() if name not in _OF_BACKEND}, "backend": self._backend}
 
     def _compiled(self, model: Any, result: Any, given: dict[str, Any], left: dict[str, Any]) -> Any:
         if self._is_ours():
@@ -54,11 +65,11 @@ class CompileCalls:
             return result
         if self._recording is not None:
             try:
-                result = self._recording.watch(model, result, given)
+                result = self._recording.watch(model, result, self._overridden(given))
             except Exception as error:
                 self._lost("calls of a compiled function", error)
         try:
-            self._note(model, result, left)
+            self._note(model, result, given, left)
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
             self._lost("torch.compile call", error)
         return result
@@ -75,14 +86,18 @@ class CompileCalls:
                 found.append(call)
         return found
 
-    def _note(self, model: Any, result: Any, options: dict[str, Any]) -> None:
+    def _note(self, model: Any, result: Any, given: dict[str, Any], options: dict[str, Any]) -> None:
         owner = getattr(model, "__self__", model)
         file, line, function = caller()
         kind = "module" if isinstance(owner, self._torch.nn.Module) else "function"
         name = type(owner).__qualname__ if owner is not model or kind == "module" else _name(model)
         shown = {key: repr(value)[:200] for key, value in options.items() if key != "model"}
         generates = callable(getattr(owner, "generate", None))
-        self._listener.emit(CompileCall(kind, name, file, line, function, shown, generates))
+        own = {"backend": "inductor", **given} if self._backend is not None else {}
+        overridden = {
+            key: repr(own[key])[:200] for key in _OF_BACKEND if own.get(key) not in (None, options.get(key))
+        }  # fmt: skip
+        self._listener.emit(CompileCall(kind, name, file, line, function, shown, generates, overridden))
         self._listener.skips.emit_disabled(model)
         self._inspection.given(owner, file, line, options)
         # Whether `module.compile()` was called of a module whose forward is torch's own code, as nn.Sequential's.
@@ -111,11 +126,14 @@ def caller() -> tuple[str, int, str]:
     return (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else ("", 0, "")
 
 
-def _surround(torch: Any, handle: _Handle, before: Callable[[], None] = lambda: None) -> Undo:
+def _surround(
+    torch: Any, handle: _Handle, before: Callable[[], None] = lambda: None,
+    override: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> Undo:  # fmt: skip
     """Call `handle(model, result, given, left)` after each torch.compile, and give the program what that returns.
 
     `given` are the keyword arguments as the program gave them, and `left` are what torch left of them: it takes entries
-    out of the dict of options. Returns what ends it.
+    out of the dict of options. `override` says which it gets in their place. Returns what ends it.
     """
     patch = Patch(torch, "compile")
 
@@ -123,6 +141,10 @@ def _surround(torch: Any, handle: _Handle, before: Callable[[], None] = lambda: 
     def compile(*args: Any, **kwargs: Any) -> Any:
         before()
         given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
+        if override is not None:
+            if not args and kwargs.get("model") is None:  # A decorator: torch would call back with our arguments.
+                return functools.partial(compile, **{key: value for key, value in given.items() if key != "model"})
+            kwargs = override(kwargs)
         result = patch.original(*args, **kwargs)
         model = args[0] if args else kwargs.get("model")
         return result if model is None or not patch.active else handle(model, result, given, kwargs)

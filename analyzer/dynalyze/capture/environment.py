@@ -29,6 +29,9 @@ _VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF", "TORCH_COMPILE_DYNAMIC_SOURCES", "INDUCTOR_PROVENANCE",
 )  # fmt: skip
+_VISIBLE = {False: ("CUDA_VISIBLE_DEVICES",), True: ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")}
+_DEVICES = {False: ("/dev/nvidiactl", "/dev/nvmap", "/dev/dxg"), True: ("/dev/kfd", "/dev/dxg")}
+"""By whether torch is built for ROCm: variables that hide its GPUs, and what Linux (and WSL, Tegra) shows of these."""
 _OFF = ("", "0", "false", "False")
 LEAST = (2, 8)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -49,6 +52,7 @@ def torch_facts(torch: ModuleType) -> TorchLoaded:
         folder=str(Path(torch.__file__ or "").parent),
         cuda=getattr(torch.version, "cuda", None),
         hip=getattr(torch.version, "hip", None),
+        gpu=_gpu(torch),
         python=platform.python_version(),
         system=platform.system(),
         machine=platform.machine(),
@@ -56,6 +60,18 @@ def torch_facts(torch: ModuleType) -> TorchLoaded:
         packages=packages,
         variables={name: to for name, to in set_here.items() if (name, to) != (TRACE_VARIABLE, our_trace)},
     )
+
+
+def _gpu(torch: ModuleType) -> bool | None:
+    """Whether Linux shows a GPU that this build is for, or could be; None elsewhere. Torch is not asked: its answer may
+    start the driver, which no process can fork with.
+    """
+    cuda, hip = (getattr(torch.version, name, None) for name in ("cuda", "hip"))
+    if sys.platform != "linux" or not (cuda or hip):
+        return None
+    if any(os.environ.get(name, "0") in ("", "-1") for name in _VISIBLE[bool(hip)]):
+        return False
+    return any(map(os.path.exists, _DEVICES[bool(hip)]))
 
 
 def compile_disabled() -> bool:

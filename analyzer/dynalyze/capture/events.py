@@ -107,10 +107,13 @@ class ProcessStarted(Event, tag="process"):
 
 
 class TorchLoaded(Event, tag="torch"):
+    """The torch of a process. `gpu` is whether the machine shows a device that it is built for; None: not known."""
+
     version: str
     folder: str = ""
     cuda: str | None = None
     hip: str | None = None
+    gpu: bool | None = None
     python: str = ""
     system: str = ""
     machine: str = ""
@@ -120,7 +123,7 @@ class TorchLoaded(Event, tag="torch"):
 
 
 class CompileCall(Event, tag="compile_call"):
-    """A call of torch.compile by the program."""
+    """A call of torch.compile by the program. `overridden` are its own arguments in whose place `--backend` came."""
 
     kind: str = ""
     name: str = ""
@@ -129,6 +132,7 @@ class CompileCall(Event, tag="compile_call"):
     function: str = ""
     options: dict[str, str] = field(default_factory=dict)
     generates: bool = False
+    overridden: dict[str, str] = field(default_factory=dict)
 
 
 class CompileStarted(CompilerEvent, tag="compile_start"):

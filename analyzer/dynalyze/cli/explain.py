@@ -79,6 +79,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     observation = observation_of(
         context, target, stop_after=options["stop_after"], provenance=options["provenance"],
         bundle=not options["no_bench"], largest_copy=_LARGEST_COPY, seconds_in_turns=options["bench_seconds"],
+        overrides=True,
     )  # fmt: skip
     with Interrupts(), observed(observation, outputs.keep()) as seen:
         if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.

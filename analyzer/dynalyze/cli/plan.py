@@ -39,6 +39,11 @@ _PAIRS, _PAIR_SECONDS = 8, 2.0
 _CLOSING = 5.0
 """Seconds of the budget for ending processes and writing the report."""
 
+_ENOUGH = 300.0
+"""Seconds of a budget that are advised at least."""
+
+_NOTHING_MEASURED = 4
+
 _LEAST_BUDGET = 10.0
 """Seconds that are left to measure in, however long a program ran before."""
 
@@ -114,7 +119,8 @@ def plan(context: click.Context, /, **options: Any) -> int:
         report = measure(target, wanted, tuple(sys.argv[1:]), doing)
         report.plan = doing.plan(report)
         _add_shapes(report, shapes, dims, doing.versions)
-        return outputs.publish(report)
+        status = outputs.publish(report)
+        return status if report.plan.points or status != 0 else _NOTHING_MEASURED
 
 
 class _Measuring:
@@ -141,7 +147,23 @@ class _Measuring:
         found = compile_plan(report.measurements, self._wish, versions=self.versions, lines=self._found.lines)
         found.not_measured += self._found.not_measured
         found.budget = self._budget
+        if not found.points:
+            found.problem, found.remedy = why_nothing_was_measured(report, self._budget)
         return found
+
+
+def why_nothing_was_measured(report: Report, budget: float) -> tuple[str, str]:
+    """Why no way was measured, and what to do about it."""
+    reasons = [each.reason for each in report.measurements if each.reason]
+    late = any("time was up" in reason for reason in reasons)
+    if report.outcome.status == "complete" and (late or not reasons):
+        return (
+            f"the {budget:g} s of --budget were over before eager and one way of compiling had been measured",
+            f"give it more: --budget {max(_ENOUGH, 4 * budget):g}; or measure fewer ways: --configs default",
+        )
+    if reasons:
+        return reasons[0], "" if "`" in reasons[0] else "`dynalyze bench` says more of each way"
+    return report.outcome.message, "run `dynalyze explain` for what ended it"
 
 
 def _plan(options: dict[str, Any]) -> Plan:

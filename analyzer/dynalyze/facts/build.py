@@ -46,9 +46,11 @@ from dynalyze.report import (
     Report,
     Target,
 )
+from dynalyze.text.amounts import listed
 
 EndReason = Literal["ended", "timed_out", "interrupted", "stopped_early"]
 _MOST_ERRORS = 20
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,7 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
         ]
     elif not any(isinstance(e, events.CompileStarted | events.ErrorSeen) for _, e in run.all()):
         capture.mode = "none"
+    capture.notes += overridden_backends(run)
     if built is not None:
         capture.notes += [*built.notes, *(started.notes if started is not None else ())]
     if any(isinstance(event, events.Reopened) for _, event in run.all()):
@@ -259,11 +262,26 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
     return capture
 
 
+def overridden_backends(run: RunLog) -> list[str]:
+    """A note on what the program itself asked torch.compile for, where `--backend` came in its place."""
+    calls = [event for _, event in run.all() if isinstance(event, events.CompileCall) and event.overridden]
+    if not calls:
+        return []
+    asked: dict[str, str] = {}
+    for call in calls:
+        for name, value in call.overridden.items():
+            asked.setdefault(f"{name}={value}", f" ({Path(call.file).name}:{call.line})")
+    given = calls[0].options.get("backend", "")
+    used = given.strip("'") if given.startswith("'") else "with a function"
+    own = listed([own + place for own, place in asked.items()], most=_MOST_NAMED)
+    return [f"--backend {used} took the place of what the program asks torch.compile for: {own}."]
+
+
 def _environment(run: RunLog, torch: events.TorchLoaded | None) -> dict[str, Any]:
     main = run.processes[0].started if run.processes else None
     environment: dict[str, Any] = {"python": main.python if main else None, "torch": torch.version if torch else None}
     if torch is not None:
-        environment["device"] = "cuda" if torch.cuda or torch.hip else "cpu"
+        environment["device"] = "cuda" if (torch.cuda or torch.hip) and torch.gpu is not False else "cpu"
         for name in ("cuda", "hip", "system", "machine", "cores", "packages", "variables"):
             environment[name] = getattr(torch, name)
     return environment

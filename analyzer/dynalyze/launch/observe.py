@@ -47,7 +47,8 @@ class Observation:
     Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
     `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
     `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None. `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
+    where it is None. With `overrides` a `--backend` that was given holds for what the program itself compiles too.
+    `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
     that do something to the outside may be made again. `isolation` says whether anything that the program does gets
     there, `sandbox` what is asked for of further runs, and `keep` are folders of ours that it writes to in a sandbox as
     well. `put` are files whose contents stand in a sandbox in the place of others, by their path there; "" for none.
@@ -66,6 +67,7 @@ class Observation:
     seconds_in_turns: float = 0.0
     written: bool = True
     in_place: bool = True
+    overrides: bool = False
     switches: Mapping[str, str] = field(default_factory=dict)
     changes: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""
@@ -195,6 +197,7 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "largest_copy": observation.largest_copy,
         "seconds_in_turns": observation.seconds_in_turns,
         "in_place": observation.in_place,
+        "overrides": observation.overrides,
         "cloudpickle": (folder_of("cloudpickle") if observation.written else None) if observation.bundle else "",
     }
 

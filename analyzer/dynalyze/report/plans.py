@@ -94,7 +94,8 @@ class CompilePlan(msgspec.Struct):
     """What to compile. One of `calls` and `seconds`, or neither, and perhaps the longest `start_up`, were asked for.
 
     `choice` is the configuration of the best point, `warm_choice` what that would be if every start found its caches
-    warm; "" where nothing was asked for. `ranges` say from how many calls on which one is best.
+    warm; "" where nothing was asked for. `ranges` say from how many calls on which one is best. Where nothing could be
+    measured `problem` says why, and `remedy` what to do.
     """
 
     calls: float | None = None
@@ -109,3 +110,5 @@ class CompilePlan(msgspec.Struct):
     not_measured: list[NotMeasured] = []
     shapes: ShapePlan | None = None
     budget: float | None = None
+    problem: Message = ""
+    remedy: Message = ""

@@ -36,7 +36,8 @@ def sentences(plan: CompilePlan) -> list[str]:
     """What to do, what it takes against eager, and what would be best with warm caches."""
     points = {point.configuration: point for point in plan.points}
     if not points:
-        return ["There is no plan: nothing could be measured."]
+        why = plan.problem or "nothing could be measured"
+        return [f"There is no plan: {why.rstrip('.')}.", *([f"{capital(plan.remedy)}."] if plan.remedy else [])]
     chosen, warm = points.get(plan.choice), points.get(plan.warm_choice)
     if chosen is None:
         return _all_ranges(plan)

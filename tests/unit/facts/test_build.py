@@ -349,6 +349,14 @@ def test_the_environment_is_what_the_child_told() -> None:
     assert report_of(*COMPILED, OK).environment["device"] == "cpu"
 
 
+@pytest.mark.parametrize(("gpu", "device"), [(True, "cuda"), (False, "cpu"), (None, "cuda")])
+def test_a_cuda_build_is_of_the_cpu_where_the_machine_has_no_gpu(gpu: bool | None, device: str) -> None:
+    """None: a recording of an earlier version does not say."""
+    torch = TorchLoaded(version="2.13.0", folder=TORCH, cuda="12.8", gpu=gpu)
+    report = build_report(RunLog([process(torch, *COMPILED, OK)]), Ended("ended", 0, 1.0), Target("script", "a"), [])
+    assert report.environment["device"] == device
+
+
 def test_a_report_of_everything_at_once_can_be_written_and_read() -> None:
     report = report_of(
         *COMPILED,
