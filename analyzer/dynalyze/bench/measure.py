@@ -101,7 +101,7 @@ def add_bench(
         before(f"its speed is being measured, for at most {ready.total:g} s")
     found = run_bench(ready)
     report.measurements, report.accuracy = found.measurements, found.accuracy
-    report.answers_unchecked = found.unchecked
+    report.answers_unchecked, report.operators = found.unchecked, found.operators
     name_breaks(report)
     report.capture.notes += [*source.notes, *new_notes(found.notes, report)]
     if found.status == "interrupted":

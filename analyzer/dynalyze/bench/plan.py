@@ -37,7 +37,7 @@ class Plan(CommonSettings):
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
     has each process run the program again. `vary_inputs` are seconds for the answers to variants of the inputs.
     `prices` asks where the time of a compiled call goes, before speed is measured with `prices_first` and a
-    budget. With `sandboxed`
+    budget; `operators` has custom operators checked. With `sandboxed`
     every process stands in a sandbox, in which calls do what they like.
     """
 
@@ -61,6 +61,7 @@ class Plan(CommonSettings):
     memory: bool = True
     prices: bool = False
     prices_first: bool = False
+    operators: bool = False
     answers_first: bool = False
     more_time: str = ""
     cold_seconds: float | None = None

@@ -12,6 +12,7 @@ from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Configuration, Work
+from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.measurements import (
     Accuracy,
     Counts,
@@ -49,6 +50,7 @@ class ConfigRun:
     compared: bool = False
     prices: Prices | None = None
     step_memory: StepMemory | None = None
+    operators: dict[str, Any] | None = None
     checks: list[dict[str, Any]] = field(default_factory=list)
     eager_samples: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -152,6 +154,12 @@ def accuracy(row: ConfigRun) -> Accuracy | None:
         return None
     known = {"configuration": row.name, "phase": row.work.phase}
     return msgspec.convert({**row.workload, **row.accuracy, **known}, Accuracy)
+
+
+def operators(eager: ConfigRun) -> list[OperatorCheck]:
+    """The custom operators that the calls reach, as they were checked."""
+    found = (eager.operators or {}).get("operators", ())
+    return [msgspec.convert(each, OperatorCheck) for each in found]
 
 
 def _add_times(record: Measurement, row: ConfigRun, eager: ConfigRun) -> None:

@@ -23,6 +23,7 @@ from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
+from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.measurements import Accuracy, Measurement, Prices
 from dynalyze.text.amounts import listed, percent
 from dynalyze.text.errors import UsageError
@@ -43,6 +44,11 @@ _SETTING_COST = 3.0
 _ANSWERS_SHARE = 0.4
 """Of a budget: how long answers may take to compare."""
 
+_OPERATORS_SECONDS = 60.0
+"""For checking the custom operators of a workload: no new one is begun after it."""
+
+_PATIENCE = {"operators": 3 * _OPERATORS_SECONDS}
+
 _BUSY = 0.1
 """Of the time of pricing, without a core to run on: more is told."""
 
@@ -60,6 +66,7 @@ class Benchmarks:
     measurements: list[Measurement] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
     unchecked: str = ""
+    operators: list[OperatorCheck] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
     status: BenchStatus = "complete"
@@ -102,6 +109,7 @@ def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWork
         found.measurements += [records.measurement(row, part.eager) for row in rows]
         found.accuracy += [record for row in part.rows if (record := records.accuracy(row)) is not None]
         found.unchecked = found.unchecked or part.unchecked()
+        found.operators += records.operators(part.eager)
         found.environment = found.environment or records.environment(part.eager)
         found.notes += [str(note) for note in part.eager.load.get("notes") or ()] if rows else []
         found.notes += [late] if (late := part.unmeasured()) else []
@@ -288,6 +296,8 @@ class WorkBench:
         self.eager.eager_samples += pair.eager + (pair.compiled if row is self.eager else [])
 
     def _extras(self, row: ConfigRun) -> None:
+        if self._plan.operators and row is self.eager and row.operators is None:
+            row.operators = self._extra(row, "operators", {}, seconds=_OPERATORS_SECONDS)
         if self._plan.memory:
             row.memory = self._extra(row, "memory", {})
             row.warm = row.warm or (row.memory or {}).get("warm")
@@ -369,17 +379,19 @@ class WorkBench:
         return cost is not None and self._pool.seconds_left >= _COLD_MARGIN * cost
 
     def _extra(
-        self, row: ConfigRun, kind: Literal["memory", "accuracy"], without: dict[str, Any]
+        self, row: ConfigRun, kind: Literal["memory", "accuracy", "operators"], without: dict[str, Any], **details: Any
     ) -> dict[str, Any] | None:
         """The answer of a process of its own; where it fails, the times stand all the same."""
         try:
             with self._progress.doing(kind, self._named(row, kind)):
                 patience = math.inf if self._budget is None else self._budget * _ANSWERS_SHARE
-                return schedule.extra(self._pool, self._arm(row), kind, patience=patience)
+                patience = min(patience, _PATIENCE.get(kind, math.inf))
+                return schedule.extra(self._pool, self._arm(row), kind, patience=patience, **details)
         except WorkerFailed as error:
             if error.kind == "timed_out" and self._budget is not None:
                 return None  # `unchecked` says it.
-            row.notes.append(f"{kind} is not known: {error.message}")
+            what = "whether custom operators are what they are registered as" if kind == "operators" else kind
+            row.notes.append(f"{what} is not known: {error.message}")
             return {**without, "reason": error.message} if without else None
 
     def _arm(self, row: ConfigRun) -> Arm:

@@ -122,7 +122,13 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
     from dynalyze.launch.shape_options import read_dims, read_shapes
 
     sizes, dims = read_shapes(options["shapes"]), read_dims(options["dims"])
-    plan = replace(short_bench(options, target), memory=True, answers_first=True, vary_inputs=options["vary_inputs"])
+    plan = replace(
+        short_bench(options, target),
+        memory=True,
+        answers_first=True,
+        operators=True,
+        vary_inputs=options["vary_inputs"],
+    )
     observation = observation_of(context, target, bundle=not options["no_bench"] or bool(sizes))
     if options["attention_matrix"]:
         from dynalyze.audit.attention_matrix import check_target

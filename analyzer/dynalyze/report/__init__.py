@@ -13,7 +13,7 @@ import msgspec
 
 from dynalyze.capture.wire import CandidateKind
 from dynalyze.capture.wire import CandidateReason as CandidateReason
-from dynalyze.report.audit import AttentionMatrix, Bisection, PolicyVerdict, Warmup
+from dynalyze.report.audit import AttentionMatrix, Bisection, OperatorCheck, PolicyVerdict, Warmup
 from dynalyze.report.caches import CacheName as CacheName
 from dynalyze.report.caches import Caches
 from dynalyze.report.code import LineKey as LineKey
@@ -563,6 +563,7 @@ class Report(msgspec.Struct):
     modules: list[ModuleFacts] = []
     attention: list[AttentionCall] = []
     bisections: list[Bisection] = []
+    operators: list[OperatorCheck] = []
     warmup: Warmup | None = None
     caches: Caches | None = None
     attention_matrix: AttentionMatrix | None = None

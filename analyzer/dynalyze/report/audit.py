@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from dynalyze.report.code import Location
 from dynalyze.report.held import Backend, Dtype, FilePath, Message, Name, Operation, Quote, Settings, Source, Word
 from dynalyze.report.measurements import AccuracyVerdict, Speedup
 
@@ -16,6 +17,25 @@ CheckStatus = Literal["passed", "failed", "unknown", "waived"]
 
 Stopping = Literal["interrupted", "out_of_time", ""]
 """What ended a part of an audit before it was done; what it had found until then stands."""
+
+
+class OperatorProblem(msgspec.Struct):
+    """A part of `torch.library.opcheck` that fails, and what it says."""
+
+    test: Word
+    message: Quote
+
+
+class OperatorCheck(msgspec.Struct):
+    """A custom operator that the calls reach, with the line that called it first, and what `torch.library.opcheck` says
+    of it. `checked` are the inputs that it was tried on; `reason` is why it was not, or not on all.
+    """
+
+    name: Quote
+    location: Location | None = None
+    checked: int = 0
+    problems: list[OperatorProblem] = []
+    reason: Message = ""
 
 
 class PolicyCheck(msgspec.Struct):

@@ -37,6 +37,8 @@ what the answer holds beside `ok`:
               names "regional" and "layers"
     step_memory  what each training step keeps for its backward, and its peak. steps: those of
               capture/bench/step_memory.py `MeasuredStep`
+    operators {seconds}: custom operators that the calls reach, held to torch.library.opcheck. operators, each with the
+              fields of report/audit.py `OperatorCheck`
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 

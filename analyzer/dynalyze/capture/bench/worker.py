@@ -114,7 +114,7 @@ class Session:
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
             "bisect": self._bisect, "record": self._record, "prices": self._prices,
-            "step_memory": self._step_memory,
+            "step_memory": self._step_memory, "operators": self._operators,
             "baseline": self._baseline, "values": self._values, "prove": self._prove,
             "regions": self._regions, "parts": self._parts,
         }  # fmt: skip
@@ -283,6 +283,11 @@ class Session:
         compiled = self._configuration.compile
         found = step_memory(self._steps, self._workload().model, self._device, compiled=compiled)
         return {"steps": [asdict(each) for each in found]}
+
+    def _operators(self, command: Command) -> Answer:
+        from dynalyze.capture.bench.operators import checked_operators
+
+        return {"operators": checked_operators(self._workload(), command["seconds"])}
 
     def _baseline(self, _: Command) -> Answer:
         from dynalyze.capture.fixing.prove import Prover

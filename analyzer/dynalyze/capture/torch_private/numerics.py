@@ -22,6 +22,13 @@ from dynalyze.capture.torch_private import runtime
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
 _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
 _OPERATION = re.compile(r"OpOverload\(op='([^']+)', overload='([^']+)'\)")
+_OF_TORCH = frozenset((
+    "aten", "prim", "prims", "inductor", "quantized", "quantized_decomposed", "_quantized", "sparse", "mkldnn",
+    "mkldnn_prepacked", "onednn", "xnnpack", "mkl", "fbgemm", "c10d", "_c10d_functional", "c10d_functional",
+    "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp", "streams", "rngprims", "debugprims", "profiler",
+    "higher_order", "_inductor_test", "static_runtime", "_test", "cuda", "mtia", "metal", "flex_lib",
+))  # fmt: skip
+"""Namespaces of operators that torch itself registers."""
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -148,6 +155,11 @@ def draws_random_numbers(operation: Any) -> bool:
     Attention carries the tag for a dropout that it seldom has.
     """
     return _DRAWS is not None and _DRAWS in operation.tags and "attention" not in operation.name()
+
+
+def is_custom(operation: Any) -> bool:
+    """Whether an operation of the dispatcher is none of torch's own."""
+    return operation.name().partition("::")[0] not in _OF_TORCH
 
 
 def is_view(operation: Any) -> bool:
