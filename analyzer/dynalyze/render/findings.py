@@ -8,11 +8,12 @@ import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.report import Finding, GraphBreak, Impact, Location, Report, seconds_later
+from dynalyze.report.costs import costliest_first
 from dynalyze.words.report import only_measured
 
 
 def as_cards(report: Report) -> Report:
-    """The report with alike findings put together; each card stands where the first of them does.
+    """The report with alike findings put together; each card stands where the first of them does, or by its cost.
 
     The findings themselves stay one a break: a policy waives them, and a baseline knows them, one by one.
     """
@@ -29,7 +30,7 @@ def as_cards(report: Report) -> Report:
             cards[key] = msgspec.structs.replace(
                 first, evidence=list(dict.fromkeys(evidence)), impact=_together(first.impact, finding.impact)
             )
-    return msgspec.structs.replace(report, findings=list(cards.values()))
+    return msgspec.structs.replace(report, findings=costliest_first(report, list(cards.values())))
 
 
 def _together(one: Impact | None, other: Impact | None) -> Impact | None:

@@ -19,6 +19,7 @@ _MOST_FINDINGS = 10
 _MOST_IDS = 4
 _LONGEST_MESSAGE = 400
 _SETTING = 12  # Below the setting itself.
+_PRICED = ("graph-break", "recompile")
 _MARKS: dict[Severity, tuple[str, str]] = {
     "error": ("✗", "bold red"),
     "warning": ("!", "bold yellow"),
@@ -43,6 +44,9 @@ def render(
         summary.line(note, style="dim")
     summary.line()
     add_findings(summary, cards, cards.findings[:_MOST_FINDINGS])
+    if order := words.order_words(report):
+        summary.line(order, style="dim")
+        summary.line()
     left = len(cards.findings) - _MOST_FINDINGS
     if left > 0:
         summary.line(f"{words.count_of(left, 'more finding')}: see the page or --json.", style="dim")
@@ -112,6 +116,8 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
         summary.indented(f"{words.effect_words(found.effect)}{times}", "dim")
     if finding.impact is not None:
         summary.indented(words.impact_words(finding), "bold")
+    elif finding.rule in _PRICED:
+        summary.indented("cost not measured", "dim")
     if tried:
         summary.indented(tried)
     summary.action(finding.advice)

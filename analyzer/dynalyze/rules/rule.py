@@ -24,6 +24,7 @@ from dynalyze.report import (
     Severity,
     seconds_later,
 )
+from dynalyze.report.costs import costliest_first
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.text.errors import UsageError
 
@@ -149,7 +150,7 @@ def severity_of(breaks: Iterable[GraphBreak]) -> Severity:
 
 
 def judge(report: Report) -> list[Finding]:
-    """All findings: errors first, then by the rank that their rule gave; equal ones in the order of the facts.
+    """All findings: errors first, then by the rank that their rule gave, and by cost where that is known.
 
     A rule that fails must not cost the user a run of hours: it is noted in `report.capture`, and the others go on.
     """
@@ -162,7 +163,7 @@ def judge(report: Report) -> list[Finding]:
     for _, finding in found:
         finding.impact = finding.impact or _break_cost(report, finding.evidence)
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
-    return _dearest_first([finding for _, finding in found])
+    return costliest_first(report, [finding for _, finding in found])
 
 
 def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
@@ -185,20 +186,6 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
         without_ms=max(0.0, call_ms - ms) if ms is not None else None,
         seconds=later,
     )
-
-
-def _dearest_first(findings: list[Finding]) -> list[Finding]:
-    """Findings whose price of a call is known change places among each other, within a severity, by that."""
-    places = [index for index, each in enumerate(findings) if each.impact and each.impact.ms_per_call is not None]
-
-    def order(index: int) -> tuple[int, float]:
-        impact = findings[index].impact
-        return _SEVERITIES[findings[index].severity], -((impact and impact.ms_per_call) or 0.0)
-
-    ordered = list(findings)
-    for place, index in zip(places, sorted(places, key=order), strict=True):
-        ordered[place] = findings[index]
-    return ordered
 
 
 BREAK_LIMIT = "max-break-ms"

@@ -20,6 +20,7 @@ from dynalyze.report import (
     Status,
     TargetModel,
 )
+from dynalyze.report.costs import calls_seen, cost_seconds
 from dynalyze.report.measurements import SettingPrice
 from dynalyze.text.amounts import count_of as count_of
 from dynalyze.text.amounts import duration as duration
@@ -29,6 +30,7 @@ from dynalyze.words import plans
 
 _MOST_NAMED = 4
 _MUCH = 0.05
+_MANY_OPS = 20
 _LEFT_ALONE: dict[CandidateReason, str] = {
     "no_parameters": "owns no parameters",
     "worker": "in a worker of a DataLoader",
@@ -286,8 +288,21 @@ def compile_time(report: Report) -> str:
     if not ops:
         return f"{took}."
     ((file, line), most), *_ = lines.most_common(1) or [(("", 0), 0)]
-    from_line = f", {most:,} of them from {short_path(file).rpartition('/')[2]}:{line}" if most else ""
+    telling = most and ops >= _MANY_OPS
+    from_line = f", {most:,} of them from {short_path(file).rpartition('/')[2]}:{line}" if telling else ""
     return f"{took}: {count_of(ops, 'operation')} in {count_of(len(report.graphs), 'graph')}{from_line}."
+
+
+def order_words(report: Report) -> str:
+    """By what findings are ordered, where several have a cost: "Costliest first: ..."; "" for fewer."""
+    known = [each.impact for each in report.findings if cost_seconds(each.impact, 1) is not None and each.impact]
+    if len(known) < 2:
+        return ""
+    if not any(each.ms_per_call is not None for each in known):
+        return "Costliest first, by compile time: what they cost in each call was not measured."
+    calls = f"{calls_seen(report):,} calls"
+    some = all(each.ms_per_call is not None for each in known)
+    return f"Costliest first: compile time plus {calls}{'' if some else ', where the time of a call was measured'}."
 
 
 def only_measured(report: Report) -> bool:

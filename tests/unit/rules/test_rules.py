@@ -12,9 +12,11 @@ from dynalyze.cli.options import check_fail_on
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.prices import PricesView
 from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
+from dynalyze.report.costs import costliest_first
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
 from dynalyze.text.errors import UsageError
+from dynalyze.words.report import order_words
 from sample_reports import (
     clean_report,
     compilation,
@@ -473,3 +475,31 @@ def test_a_caller_that_a_break_leaves_in_eager_is_named_with_the_lines_that_are_
     assert found.impact is not None and found.impact.compile_seconds == 1.5
     (about,) = [each for each in judge(report) if each.rule == "graph-break"]
     assert "line 14 (`print(x)`)" in about.advice.lower() and "line 27" not in about.advice.lower()
+
+
+def test_what_costs_most_comes_first_whatever_it_is() -> None:
+    """Compile time plus the time of a call times the calls that were seen, within a severity; a part that is not known
+    counts for nothing, and what has no cost at all stays where it was.
+    """
+    report = empty_report()
+    report.capture.recorded_calls = 200
+
+    def costing(rule: str, impact: Impact | None, severity: Severity = "warning") -> Finding:
+        return Finding(rule, severity, rule, impact=impact)
+
+    found = [
+        costing("failed", None, "error"),
+        costing("cheap", Impact(compile_seconds=1.0)),
+        costing("free", None),
+        costing("calls", Impact(ms_per_call=20.0)),
+        costing("both", Impact(ms_per_call=10.0, compile_seconds=2.5)),
+        costing("note", Impact(compile_seconds=99.0), "info"),
+    ]
+    ordered = [each.rule for each in costliest_first(report, found)]
+    assert ordered == ["failed", "both", "free", "calls", "cheap", "note"]
+    report.findings = found
+    assert "200 calls" in order_words(report)
+    report.findings = [each for each in found if each.impact is None or each.impact.ms_per_call is None]
+    assert "compile time" in order_words(report) and "not measured" in order_words(report)
+    report.findings = found[:2]
+    assert order_words(report) == ""

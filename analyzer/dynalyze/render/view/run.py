@@ -21,6 +21,7 @@ from dynalyze.words.report import (
     compile_time,
     duration,
     only_measured,
+    order_words,
     totals,
     tried_words,
     trust_notes,
@@ -157,7 +158,7 @@ class Card:
 
 class FindingsView:
     """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all.
-    `fix` is the command that tries changes for all of them; "" where there is none.
+    `fix` is the command that tries changes for all of them; "" where there is none. `order` says what they go by.
     """
 
     def __init__(self, report: Report, links: Index) -> None:
@@ -165,4 +166,5 @@ class FindingsView:
         ranked = list(enumerate(report.findings, 1))
         self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, snippets, report))
         self.fix = fix_command(report)
+        self.order = order_words(report)
         self.brief = self.shown.items[:MAX_BRIEF] if len(self.shown.items) > 1 else []
