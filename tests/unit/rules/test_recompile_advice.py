@@ -222,6 +222,13 @@ def test_sizes_of_which_one_is_forced_are_not_marked() -> None:
     assert "model.py:12" in given.action and "mark_dynamic" not in given.action + given.config
 
 
+@pytest.mark.parametrize(("expected", "actual"), [("0.1", "0.2"), ("3", "4")])
+def test_a_number_that_a_line_needs_is_not_to_be_a_tensor(expected: str, actual: str) -> None:
+    told = advice("value", "p", expected, actual, forced_by=at(12, "step", "return dropout(x, p)"))
+    assert "model.py:12" in told.action and "torch.tensor" not in told.action
+    assert (told.example, told.config) == (None, "")
+
+
 def test_a_size_that_a_line_asks_about_is_not_marked() -> None:
     asks = at(12, "step", "for part in x.split(2):")
     question = {

@@ -36,6 +36,8 @@ def value(series: Series, source: Source) -> Advice:
             f"`{name}` is made again and again around another value. {_CONSTANT}",
         )
     kinds = {_kind(text) for text in (series.lead.expected, series.lead.actual)}
+    if kinds <= {"int", "float"} and series.forced_by is not None:
+        return _needed(source, series.forced_by)
     if kinds == {"int"}:
         return _integer(source)
     if "None" in kinds:
@@ -251,6 +253,16 @@ def _result(source: Source, place: Location) -> Advice:
         f"End the graph break at {named_place(place)}, see its own finding: {made} is what it leaves behind, and the "
         "code after it is compiled for that value. Kept in a tensor, the value may change.",
         _CONSTANT,
+    )
+
+
+def _needed(source: Source, line: Location) -> Advice:
+    """A number that a line makes a constant, also where torch had made it dynamic."""
+    return Advice(
+        f"Keep `{source.argument}` to a few values and warm up each of them: {named_place(line)} needs the number "
+        "itself, so each is compiled, with `dynamic=True` too.",
+        f"{_CONSTANT} A number that changed is dynamic from then on, unless the code needs it: as the length of a "
+        "loop, an index into a list, in a comparison, or for an operator that takes no other.",
     )
 
 
