@@ -47,6 +47,8 @@ DIFFERENTIATED = [r for r in recipes() if "requires_grad=True" in r.inputs and r
 DYNAMIC = ("number-text", "symbolic-flag")
 # From this version on torch traces what they are about.
 TRACED = dict.fromkeys(("layer-drop", "python-random", "random-branch"), "2.15")
+# For what no other recipe fits: they say what such a statement needs, and show no change of it.
+GENERAL = ("data-dependent-branch", "dynamic-shape")
 SECOND_BREAK = "*** While handling this graph break"
 
 
@@ -198,7 +200,7 @@ def test_no_change_is_shown_for_a_statement_of_another_shape(each: Near, tmp_pat
     if not run.breaks and each.recipe in TRACED:
         pytest.skip("this torch traces it")
     found = find(run.breaks[0].seen)
-    assert (found.id if found is not None else None) == each.chosen
+    assert (found.id if found is not None and found.id not in GENERAL else None) == each.chosen
 
 
 def test_every_recipe_that_asks_for_a_shape_is_tried_on_other_statements_and_on_near_misses() -> None:

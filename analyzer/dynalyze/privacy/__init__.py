@@ -287,9 +287,13 @@ _RESTATED: Restate = {
 }  # fmt: skip
 
 
+# A path is no value of the program's: where it has to be hidden, `--redact` does.
+_FILE = re.compile(r"(?:/|[A-Za-z]:[\\/])[^\s'\"]*[\\/][^\s'\"\\/]+\.(?:pyi?|so|pyd|ipynb)")
+
+
 def _shortened(literal: str) -> str:
     inner = literal.lstrip("bBrRuUfF")[1:]
     inner = inner[:-1] if inner.endswith(("'", '"')) else inner
-    if len(inner) <= _LONGEST_VALUE:
+    if len(inner) <= _LONGEST_VALUE or _FILE.fullmatch(inner):
         return literal
     return f"<str of {len(inner)} characters, sha256 {hashlib.sha256(inner.encode(errors='replace')).hexdigest()[:12]}>"

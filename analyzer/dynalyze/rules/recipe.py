@@ -31,6 +31,8 @@ _HEAD = ("gb_types", "kind", "match", "place", "shape", "rank", "requires", "lin
 _HEAD_LINE = re.compile(r"(?P<key>\w+):(?: (?P<value>.*\S))?|  - (?P<item>.*\S)")
 _FILE = re.compile(r"---\n(?P<head>.*?)^---\n\n*# (?P<title>[^\n]+)\n(?P<body>.*)", re.DOTALL | re.MULTILINE)
 _PART = re.compile(r"^(?:## (?P<section>.+)|```python\n(?P<code>(?:(?!```).*\n)*)```|(?P<words>.+))$", re.MULTILINE)
+# The example's own method, as an argument: `ignore_logging_functions.add(logger.debug)`.
+_CALLED = re.compile(r"\.add\((\w+\.\w+)\)")
 _HINTED = re.compile(r"(torch\._dynamo\.config\.[a-z]\w*) ?= ?(True|False)\b")
 # What the words of a section and what its code are.
 _SECTIONS = {
@@ -191,6 +193,16 @@ def recipe_of(found: GraphBreak) -> Recipe | None:
     place = "\n".join(f"{each.file}:{each.function}" for each in (found.location, *within))
     code = read_statement(found.block, found.expression)
     return find(Broken(found.gb_type, found.explanation, found.context, place, code))
+
+
+def config_of(recipe: Recipe, found: GraphBreak) -> str:
+    """The setting of a recipe; where it takes the method that its example calls, that which the program calls."""
+    theirs = _CALLED.search(recipe.config)
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        call = ast.parse(found.expression, mode="eval").body
+        if theirs is not None and isinstance(call, ast.Call):
+            return recipe.config.replace(theirs[1], ast.unparse(call.func))
+    return recipe.config
 
 
 def setting_of(found: GraphBreak) -> str:

@@ -117,11 +117,17 @@ def chooses(written: Statement) -> bool:
     asked = ast.unparse(written.expression) if written.expression is not None else None
     return any(
         isinstance(each, ast.IfExp)
-        and asked in (ast.unparse(each.test), ast.unparse(each), None)
+        and asked in (*map(ast.unparse, _operands(each.test)), ast.unparse(each), None)
         and _is_tensor(each.body)
         and _is_tensor(each.orelse)
         for each in (ast.walk(found) if found is not None else ())
     )
+
+
+def _operands(test: ast.expr) -> list[ast.expr]:
+    """A condition and, of `and`, `or` and `not`, all that they are made of."""
+    parts = test.values if isinstance(test, ast.BoolOp) else [test.operand] if isinstance(test, ast.UnaryOp) else []
+    return [test, *(each for part in parts for each in _operands(part))]
 
 
 def skips(written: Statement) -> bool:

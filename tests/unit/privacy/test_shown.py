@@ -246,6 +246,21 @@ def test_long_strings_become_a_length_and_a_hash() -> None:
     assert found.actual == "'short'"
 
 
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("/usr/lib/python3.11/site-packages/vision_models/blocks/attention.py", True),
+        ("C:\\Users\\ann\\projects\\vision\\models\\blocks\\attention.py", True),
+        ("/home/ann/patients/2026/records_of_the_whole_ward_and_others.csv", False),
+        ("/please summarize the letter that I wrote in the file notes.py", False),
+        ("see /usr/lib/python3.11/site-packages/vision_models/blocks/attention.py", False),
+    ],
+)
+def test_the_path_of_a_source_file_is_a_place_and_no_value(value: str, kept: bool) -> None:
+    found = hidden(guard=f"G == {value!r}", expected=repr(value))
+    assert (found.expected == repr(value)) is kept
+
+
 @pytest.mark.parametrize("quote", ["'", '"'])
 @pytest.mark.parametrize("inside", ["", "\\'", '\\"', "\\\\", "\\n", "é", " == "])
 def test_any_literal_is_hidden(quote: str, inside: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from dynalyze.facts.why_not_compiled import NEXT_STEPS, costly
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Effect, Example, GraphBreak, Impact, LeftInEager, Report, SkippedFrame, SkipReason
-from dynalyze.rules.recipe import Recipe, fill, recipe_of
+from dynalyze.rules.recipe import Recipe, config_of, fill, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
 from dynalyze.rules.statement_shapes import read_statement
@@ -78,7 +78,7 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
         action=fill(recipe.action, asked or found.expression or found.location.code, code) + _hidden(found),
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
-        config=recipe.config,
+        config=config_of(recipe, found),
         config_note=recipe.config_note,
         link=recipe.link,
         recipe=recipe.id,
