@@ -246,6 +246,48 @@ def refused(ended: Outcome, *says: str) -> None:
         assert part in line
 
 
+THROUGH_FUNC = """
+import torch
+from torch.func import functional_call, vmap
+
+net = torch.nn.Linear(4, 2)
+
+def score(parameters, x):
+    return vmap(lambda row: functional_call(net, parameters, (row,)).square().sum())(x).mean()
+
+def main():
+    parameters = dict(net.named_parameters())
+    for rows in (5, 5, 7):
+        score(parameters, torch.randn(rows, 4)).backward()
+        print(sorted(parameters))
+
+#: score = torch.compile(score, backend="eager")
+main()
+"""
+
+
+def test_a_model_that_is_called_through_torch_func_alone_is_compiled_in_its_function(tmp_path: Path) -> None:
+    (tmp_path / "meta.py").write_text(THROUGH_FUNC, encoding="utf-8")
+    ended, report = explain("meta.py", "--backend", "eager", cwd=tmp_path)
+    assert ended.status == 0 and ended.stderr.count("['bias', 'weight']") == 3
+    (row,) = [row for row in report["candidates"] if row["compiled"]]
+    assert (row["kind"], row["name"], row["calls"], row["error"]) == ("function", "score", 3, "")
+    # As torch logs for `score = torch.compile(score)`: another size, and no break.
+    assert report["graph_breaks"] == [] and len(report["recompiles"]) == 1
+
+
+def test_a_function_of_another_file_that_calls_a_model_through_torch_func_is_named(tmp_path: Path) -> None:
+    apart, main = THROUGH_FUNC.split("def main")
+    (tmp_path / "parts.py").write_text(apart, encoding="utf-8")
+    (tmp_path / "meta.py").write_text(f"from parts import *\ndef main{main}", encoding="utf-8")
+    _, report = explain("meta.py", "--backend", "eager", cwd=tmp_path)
+    assert report["outcome"]["status"] == "nothing_compiled"
+    assert "--compile score" in report["outcome"]["message"]
+    followed, report = explain("meta.py", "--compile", "score", "--backend", "eager", cwd=tmp_path)
+    assert followed.status == 0
+    assert [row["name"] for row in report["candidates"] if row["compiled"]] == ["score"]
+
+
 def test_a_choice_that_the_program_does_not_have(tmp_path: Path) -> None:
     (tmp_path / "chosen.py").write_text(written("chosen"), encoding="utf-8")
     options = ("--backend", "eager", "--compile", "model.spine", "--compile", "model.backbone")

@@ -46,6 +46,8 @@ class CallableSeen:
         """Whether its calls are compiled, or recorded alone in a run that compiles nothing."""
         self.compiled: Callable[..., Any] | None = None
         self.error = ""
+        self.transforms = False
+        """Whether it is a function that calls a model through torch.func."""
         self.left: Counter[CandidateReason] = Counter()
         """Why calls were not compiled, how often."""
         self._code = getattr(getattr(type(target), "forward", None) if is_module else target, "__code__", None)
@@ -79,6 +81,7 @@ class CallablesSeen:
         self._rest: CallableSeen | None = None
         self._targets: dict[int, CallableSeen] = {}
         self._callers: dict[tuple[str, int], CandidateEntry] = {}
+        self._transformed = 0
         self._constructed: dict[type[torch.nn.Module], CandidateEntry] = {}
         # Both hold for as many compiled modules as the number says.
         self._compiled_parts: tuple[int, set[int]] = (0, set())
@@ -119,6 +122,14 @@ class CallablesSeen:
                 self._constructed.setdefault(type(owner), entry)
                 return True
         return False
+
+    def add_transforming(self, module: Any) -> None:
+        """Note the function that a model was called from in a transform of torch.func, by the first few calls."""
+        if self._transformed < _MOST_CALLERS:
+            self._transformed += 1
+            frames = [frame for frame in frames_of_program() if frame.f_code.co_name != "<lambda>"]
+            if (caller := _caller(module, frames)) is not None:
+                self._callers.setdefault((caller.file, caller.line), caller)
 
     def is_full(self, seen: CallableSeen) -> bool:
         """Whether this one came after the last that is held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import signal
@@ -13,7 +14,18 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture import environment, events, objects, overlay, program, regions, shadows, side_effects
+from dynalyze.capture import (
+    environment,
+    events,
+    notebook,
+    objects,
+    overlay,
+    program,
+    regions,
+    shadows,
+    side_effects,
+    transforms,
+)  # fmt: skip
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
 from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
@@ -84,6 +96,7 @@ class Session:
         self._listener = Listener(self._writer)
         self._compile_calls: CompileCalls | None = None
         self._chosen = Chosen(request.get("chosen", []))
+        self._transforming = Chosen([])
         self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
@@ -122,7 +135,8 @@ class Session:
             return self._run_transformers()
         if self._in_place is not None:  # Checking our own options imported torch already.
             self._in_place.start_clock()
-        chosen = self._chosen.names, self._chosen.resolve
+        self._find_transforms()
+        chosen = [*self._chosen.names, *self._transforming.names], self._resolve
         if self._request["mode"] == "module":
             ending, names = program.run_module(self._request["module"], self._request["arguments"], *chosen)
         else:
@@ -137,6 +151,20 @@ class Session:
         if self._too_large is not None:
             self._time_in_turns()
         return ending
+
+    def _resolve(self) -> None:
+        self._chosen.resolve()
+        self._transforming.resolve()
+
+    def _find_transforms(self) -> None:
+        """The functions of a script that are compiled in the place of the model that they call through torch.func."""
+        path = self._request.get("path")
+        if self._chosen or not path or not self._request.get("in_place", True) or path.endswith(notebook.SUFFIX):
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self._transforming = Chosen(transforms.names_in(overlay.read(path)))
+            if self._in_place is not None:
+                self._transforming.stand_in = self._in_place.stand_in_for_tensors
 
     def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
         self._inspection.look_again(ended=True)
@@ -334,6 +362,7 @@ class Session:
             lambda: self._listener.compile_seconds,
             partial(forget_compiles, self._listener, self._inspection),
         )
+        self._transforming.stand_in = self._in_place.stand_in_for_tensors
         self._in_place.install()
 
     @property

@@ -126,7 +126,7 @@ class _Hooks(ast.NodeTransformer):
 
     def _with_hook(self, statement: ast.stmt) -> list[ast.stmt]:
         self.generic_visit(statement)
-        if not self._names & _bound_by(statement):
+        if not {*self._names, "*"} & _bound_by(statement):
             return [statement]
         call = ast.Expr(ast.Call(ast.Name(HOOK, ast.Load()), [], []))
         for node in ast.walk(ast.copy_location(call, statement)):

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils import _pytree
 
 from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
 from dynalyze.capture.calls import Call, Recorder
@@ -37,7 +38,12 @@ from dynalyze.capture.events import (
 )
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.torch_private import compiled_calls
-from dynalyze.capture.torch_private.compiled_calls import being_traced, in_backward, raised_by_compiler
+from dynalyze.capture.torch_private.compiled_calls import (
+    being_traced,
+    being_transformed,
+    in_backward,
+    raised_by_compiler,
+)
 from dynalyze.capture.torch_private.dynamo import forget_compiled
 from dynalyze.capture.wire import CandidateReason
 
@@ -128,9 +134,11 @@ class InPlace:
         thread = self._calls.thread
         replica = "_is_replica" in getattr(module, "__dict__", ())
         if being_traced() or in_backward() or replica or self._in_constructor(module):
-            if in_backward():
-                with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):
+                if in_backward():
                     self._first_look(module).left["backward"] += 1  # No call of the program's: torch makes it again.
+                elif being_transformed():
+                    self.seen.add_transforming(module)
             thread.inside = True  # Neither this nor what it calls is to be compiled.
             try:
                 return call(module, *args, **kwargs)
@@ -177,6 +185,24 @@ class InPlace:
 
         return call
 
+    def stand_in_for_tensors(self, function: Any, name: str) -> Callable[..., Any]:
+        """What takes the place of a function that calls a model through torch.func: its calls with tensors count."""
+        is_compiling = torch.compiler.is_compiling
+        made: list[Callable[..., Any]] = []
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or self._compile is None or being_traced():
+                return function(*args, **kwargs)
+            if not any(isinstance(each, torch.Tensor) for each in _pytree.tree_leaves((args, kwargs))):
+                return function(*args, **kwargs)
+            if not made:
+                made.append(self._stand_in(function, name))
+                self._first_look(function).transforms = True
+            return made[0](*args, **kwargs)
+
+        return call
+
     def _first_look(self, module: Any) -> CallableSeen:
         with self._lock:
             seen = self.seen.find(module)
@@ -198,8 +224,10 @@ class InPlace:
             return "torchscript"
         if torch.utils.data.get_worker_info() is not None:
             return "worker"
+        if seen.kind != "module":
+            return ""
         if self._chosen:
-            return "" if module in self._chosen or seen.kind != "module" else "not_chosen"
+            return "" if module in self._chosen else "not_chosen"
         if seen.taken:
             return ""
         if not seen.parameters or not self.seen.owns_parameters(module):
@@ -233,7 +261,8 @@ class InPlace:
         try:
             return compiled(*args, **kwargs)
         except Exception as error:
-            if not raised_by_compiler(error):
+            # A transform of torch.func that Dynamo gives up in the middle of raises all kinds of errors.
+            if not raised_by_compiler(error) and not seen.transforms:
                 raise
             failed = error
         finally:

@@ -68,6 +68,11 @@ def being_traced() -> bool:
     )
 
 
+def being_transformed() -> bool:
+    """Whether a transform of torch.func is at work, and no compiler."""
+    return _functorch_level() is not None and not torch.compiler.is_compiling()
+
+
 def _tracing_mode_active() -> bool:
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
