@@ -67,6 +67,18 @@ LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/wor
         (CompileFailure(location=LOSS, stack=[LOSS], eager=""), LOSS, "a function of its own", "force_eager"),
         (CompileFailure(location=SCALE, stack=[LOSS, SCALE], eager=""), SCALE, "on `scale`", "force_eager"),
         (CompileFailure(location=SCALE, stack=[LOSS, SCALE]), SCALE, "force_eager", 'backend="'),
+        (
+            CompileFailure(location=SCALE, stack=[LOSS, SCALE], eager="", message="E: Please use the dispatcher"),
+            SCALE,
+            "on `scale`",
+            "force_eager",
+        ),
+        (
+            CompileFailure(location=SCALE, stack=[LOSS, SCALE], eager="", message="Please use `f.register_fake`"),
+            SCALE,
+            "register_fake",
+            "disable",
+        ),
         (CompileFailure(message="ValueError: no", backend="aot_eager"), None, '"eager"', 'then "aot_eager"'),
         (CompileFailure(message="ValueError: no", backend="inductor"), None, 'then "aot_eager"', "disable"),
     ],

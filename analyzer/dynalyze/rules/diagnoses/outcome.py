@@ -128,7 +128,7 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
         return f"Mend this line of the program. Eager raises here too: {failure.eager}"
     told = (failure.message or compilation.reason.rstrip(":") or "The compiler raised an error").rstrip(".!")
     hints = "".join(f" {hint}" for hint in failure.hints)
-    if "Please use " in told:  # As of an operator without a fake: torch says itself what is missing.
+    if "register_fake" in told:  # An operator without a fake: torch says itself what is missing.
         return f"{told}."
     if failure.location is None:
         return f"{told}.{hints}{_other_backend(failure.backend)}"
@@ -136,7 +136,7 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
         " To see whether eager raises it too, which makes it an error of the program: "
         '`torch.compiler.set_stance("force_eager")` before the call.'
     )
-    return f"{told}.{hints}{unknown if failure.eager is None else ''} {_leave_out(failure)}"
+    return f"{_leave_out(failure)}{unknown if failure.eager is None else ''} PyTorch says: {told}.{hints}"
 
 
 def _leave_out(failure: CompileFailure) -> str:
