@@ -249,3 +249,76 @@ def test_a_model_of_transformers_records_its_hidden_states_in_another_process(tm
     command = [sys.executable, "-c", READS_BACK, str(tmp_path / "model.pt")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WALL_SECONDS)
     assert done.stdout.strip() == "3", done.stderr
+
+
+REGISTERS = """
+import sys
+from pathlib import Path
+
+import cloudpickle
+import torch
+
+from dynalyze.capture.bench import pickling
+
+
+@torch.library.custom_op("dynalyze_travels::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@double.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@double.register_kernel("cpu")
+def _(x):
+    return x * 3
+
+
+double.register_autograd(lambda ctx, gradient: gradient * 5)
+
+
+@torch.library.custom_op("dynalyze_travels::bump", mutates_args=("x",))
+def bump(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = double(x)
+        torch.ops.dynalyze_travels.bump(y.detach())
+        return y
+
+
+pickling.save(Net(), Path(sys.argv[1]), cloudpickle, 1 << 30)
+"""
+
+MEETS = """
+import sys
+import types
+
+import cloudpickle
+import torch
+
+from dynalyze.capture.bench import pickling
+
+own = sys.modules["__main__"]  # A module that nobody holds takes its globals with it.
+sys.modules["__main__"] = types.ModuleType("__main__")
+model = pickling.load(sys.argv[1])
+x = torch.ones(2, requires_grad=True)
+y = model(x)
+y.sum().backward()
+print(y.tolist(), x.grad.tolist(), torch.ops.dynalyze_travels.bump.default._schema.is_mutable)
+print(torch.library.opcheck(torch.ops.dynalyze_travels.double.default, (torch.ones(2),))["test_faketensor"])
+"""
+
+
+def test_an_operator_of_the_program_s_own_file_is_registered_in_another_process(tmp_path: Path) -> None:
+    """With its kernel for the CPU, its fake and its backward; also one that is called by torch.ops alone."""
+    (tmp_path / "net.py").write_text(REGISTERS)
+    file = str(tmp_path / "model.pt")
+    for command in ([sys.executable, "net.py", file], [sys.executable, "-c", MEETS, file]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WALL_SECONDS, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[4.0, 4.0] [5.0, 5.0] True", "SUCCESS"]

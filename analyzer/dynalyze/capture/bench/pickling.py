@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.nested_values import leaves, reachable_modules
-from dynalyze.capture.torch_private import compiled_calls
+from dynalyze.capture.torch_private import compiled_calls, custom_operators
 
 _MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
 _MOST_SEARCHED = 2000
@@ -97,6 +97,7 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
         CannotPickle: the message names the object that cannot travel.
     """
     written = _Written(budget)
+    written.definitions.update(_operators_of_main())
     pickler = _pickler(package, written)
     try:
         with path.open("xb") as file, warnings.catch_warnings():
@@ -233,7 +234,15 @@ def _replaced(value: Any) -> Any:
         return _itself, (compiled_calls.original_of(value),)
     if compiled_calls.is_disabled(value) and not _importable(value):
         return torch.compiler.disable, (compiled_calls.original_of(value),)
+    if (registered := custom_operators.registration_of(value)) is not None:
+        return custom_operators.Registration.register, (registered,)
     return NotImplemented
+
+
+def _operators_of_main() -> dict[str, Any]:
+    """The operators that the program's file registers: what calls them by `torch.ops` does not name them."""
+    names = vars(sys.modules["__main__"])
+    return {name: each for name, each in names.items() if custom_operators.registration_of(each) is not None}
 
 
 def _itself(value: Any) -> Any:

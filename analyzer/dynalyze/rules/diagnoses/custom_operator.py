@@ -12,7 +12,7 @@ _WHAT: dict[str, tuple[str, str]] = {
     "test_faketensor": (
         "its fake is unlike its kernel",
         "Make the function under `register_fake` return what the kernel returns: sizes, strides, dtype and device. "
-        "Where the kernel's strides vary, let it end with `.contiguous()`.",
+        "Where the strides of the kernel vary, let the kernel end with `.contiguous()`.",
     ),
     "test_schema": (
         "its kernel does what its schema does not say",
