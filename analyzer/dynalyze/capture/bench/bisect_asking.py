@@ -55,7 +55,7 @@ class _Search:
         self._answers = compile_questions.questions()
         self._runs: dict[frozenset[Place] | None, Run | None] = {}
         self.asked: list[Place] = []
-        self.state = StateSnapshot(workload.model, seed, workload.referenced())
+        self.state = StateSnapshot(workload.model, seed, objects=False)  # Where answers stand.
         self._capture = OutputCapture(workload, self.state)
 
     def places(self) -> Sequence[Place]:

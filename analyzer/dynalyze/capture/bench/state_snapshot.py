@@ -46,7 +46,7 @@ class StateSnapshot:
         self._gradients = [(t, t.grad) for t in held.values() if t.is_leaf]
         self.put_back_elsewhere: set[int] = set()
         """Tensors, by id, that somebody else compares and puts back."""
-        self.held = HeldState(besides=held)
+        self.held = HeldState(besides=held, structure=False)
         if objects:
             self.held.add("", model, own=True)
             for each in given:

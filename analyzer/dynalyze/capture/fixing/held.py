@@ -43,10 +43,10 @@ _PLAIN = (bool, int, float, complex, str, type(None))
 class HeldState:
     """What some roots lead to: containers, objects, modules, classes, functions with their globals, closures and
     defaults, tensors, arrays and generators of random numbers. Installed packages are not entered through functions.
-    Tensors whose ids are in `besides` somebody else holds.
+    Tensors whose ids are in `besides` somebody else holds. Without `structure` a child of a module may be another one.
     """
 
-    def __init__(self, besides: Collection[int] = ()) -> None:
+    def __init__(self, besides: Collection[int] = (), *, structure: bool = True) -> None:
         self.ignored: set[str] = set()
         """Names that a change adds or replaces, which are no state."""
         self._seen: dict[int, Any] = _of_python()
@@ -54,6 +54,7 @@ class HeldState:
         self._tensors: list[_Tensor] = []
         self._moving: list[_Moving] = []
         self._besides = frozenset(besides)
+        self._without = _OF_MODULES if structure else _OF_MODULES | {"_modules"}
         self._containers: dict[int, str] = {}
         self.cut = False
         """Whether there is more than can be held: nobody looks at the rest."""
@@ -140,7 +141,9 @@ class HeldState:
         if (moving := _moving(path, value)) is not None:
             self._moving.append(moving)
         elif isinstance(value, torch.nn.Module):
-            yield from self._part(path, _Attributes(value, _OF_MODULES))
+            yield from self._part(path, _Attributes(value, self._without))
+            if "_modules" in self._without:
+                yield from ((f"{path}.{name}", child) for name, child in value._modules.items())
             yield path, type(value)
         elif isinstance(value, types.MethodType):
             yield from ((path, value.__self__), (path, value.__func__))
