@@ -6,6 +6,7 @@ import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,6 +88,7 @@ def add_bench(
     ready, source = planned(seen, target, plan)
     in_turns = _event(seen, TimedInTurns)
     if in_turns is not None and not in_turns.problem:
+        report.answers_unchecked = "the model is too large for a copy that could be compared with it"
         report.measurements = in_turns_here(in_turns, source.written or plan.configurations_on("cpu")[0])
         return None
     if in_turns is not None:
@@ -96,10 +98,9 @@ def add_bench(
         report.answers_unchecked = source.reason.partition("; `")[0] if plan.accuracy else ""
         return None
     announce_repeats(ready, report)
-    if before is not None:
-        report.answers_unchecked = "the benchmark that compares them has not ended"
-        before(f"its speed is being measured, for at most {ready.total:g} s")
-    found = run_bench(ready)
+    report.answers_unchecked = "the benchmark that compares them has not ended"
+    note = f"its speed is being measured, for at most {ready.total:g} s"
+    found = run_bench(ready, first=None if before is None else partial(before, note))
     report.measurements, report.accuracy = found.measurements, found.accuracy
     report.answers_unchecked, report.operators = found.unchecked, found.operators
     name_breaks(report)

@@ -74,20 +74,25 @@ class Benchmarks:
 
 
 def run_bench(
-    plan: Plan, progress: Callable[[str], None] | None = None, of_a_work: MakeWorkBench | None = None
-) -> Benchmarks:
+    plan: Plan, progress: Callable[[str], None] | None = None, of_a_work: MakeWorkBench | None = None, *,
+    first: Callable[[], object] | None = None,
+) -> Benchmarks:  # fmt: skip
     """Measure what the plan asks for; `progress` gets lines to show, instead of standard error. `of_a_work` decides
-    what is measured of a workload, and in which order.
+    what is measured of a workload, and in which order. `first` is done before, while imports begin, and takes nothing
+    of the budget.
 
     Raises:
         UsageError: what was asked for cannot be run; nothing was measured then.
     """
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
     show, every = progress_line(streams)
-    line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
-    with WorkerPool(
-        streams, plan.timeout, plan.total, python=plan.python, waiting=line.tick, sandboxed=plan.sandboxed
-    ) as pool:
+    with WorkerPool(streams, plan.timeout, python=plan.python, sandboxed=plan.sandboxed) as pool:
+        if first is not None:
+            compiled = plan.configurations_on(plan.device or "cpu")
+            pool.prepare(worker_request(plan, plan.works[0], compiled[0] if compiled else plan.eager))
+            first()
+        line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
+        pool.begin(plan.total, line.tick)
         return run_in(pool, plan, line, of_a_work)
 
 
@@ -135,7 +140,7 @@ class WorkBench:
         self._progress = progress
         self._random = generator
         self._caches: dict[str, Path | None] = {}
-        self._pricing = 0.0
+        self._pricing = self._longest_pair = 0.0
         self.eager = ConfigRun(plan.eager, work)
         self.rows = self._rows(plan.device or "cpu")
 
@@ -266,11 +271,15 @@ class WorkBench:
                 if not row.usable:
                     row.timed = True
                 elif not row.timed and len(row.pairs) >= MIN_PAIRS:
-                    # An interim look: quiet machines need not go on to the last pair.
+                    # An interim look: quiet machines need not go on to the last pair. None is begun that cannot end.
                     row.timed = enough(row.pairs, self.eager.pairs, looks=max(1, self._plan.pairs - MIN_PAIRS))
+                    row.timed = row.timed or self._pool.seconds_left < self._longest_pair
             todo = [row for row in self.rows if not row.timed]
             if not todo and made >= fewest:
                 break
+            if self._budget is not None and len(todo) == 1:
+                self._pair_with_control(todo[0])
+                continue
             for row in self._random.sample([self.eager, *todo], len(todo) + 1):
                 self._pair(row)
         for row in (self.eager, *self.rows):
@@ -283,17 +292,39 @@ class WorkBench:
             with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
                 pair, check, warm, thinned = schedule.take_turns(self._pool, *arms, seconds, self._random, self._budget)
         except WorkerFailed as error:
-            beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
             if row is self.eager and row.pairs:
                 row.notes.append(f"a pair of eager processes failed: {error.message}")
             else:
-                row.fail(error.kind, beside + error.message)
+                self._pair_failed(row, error)
             return
         row.pairs.append(pair)
         row.checks.append(check)
         row.warm = row.warm or warm
         row.thinned = row.thinned or thinned
         self.eager.eager_samples += pair.eager + (pair.compiled if row is self.eager else [])
+
+    def _pair_with_control(self, row: ConfigRun) -> None:
+        """A pair of a row and one of eager, from three processes in the place of four."""
+        seconds, began = 1.5 * self._plan.seconds / self._plan.pairs, time.monotonic()
+        arms = self._arm(self.eager), self._arm(row)
+        try:
+            with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
+                pair, control, check, thinned = schedule.take_turns_with_control(
+                    self._pool, *arms, seconds, self._random, self._budget
+                )
+        except WorkerFailed as error:
+            self._pair_failed(row, error)
+            return
+        self._longest_pair = max(self._longest_pair, time.monotonic() - began)
+        row.pairs.append(pair)
+        self.eager.pairs.append(control)
+        row.checks.append(check)
+        row.thinned = row.thinned or thinned
+        self.eager.eager_samples += control.eager + control.compiled
+
+    def _pair_failed(self, row: ConfigRun, error: WorkerFailed) -> None:
+        beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
+        row.fail(error.kind, beside + error.message)
 
     def _extras(self, row: ConfigRun) -> None:
         if self._plan.operators and row is self.eager and row.operators is None:

@@ -3,7 +3,8 @@
 first calls   a new process with empty caches, alone
 extras        the peaks of memory and the accuracy, each in a process of its own
 pairs         eager and one configuration in two fresh processes that take turns; among them, in random order, as
-              many pairs of two eager processes: the control
+              many pairs of two eager processes: the control. With a budget the three live at once, and eager's
+              first process is that of both pairs
 
 All but first calls of what compiles, and memory, may be forked off a server that has done the imports.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,51 +139,71 @@ def take_turns(
     Returns the pair, what the other arm answered to `check` and to `warm`, and whether samples were left out. `warm` is
     None where that was forked: it had imported the compiler before its first call.
     """
-    with loaded_pair(pool, eager, other, generator) as workers:
-        warming = limits(PAIR_WARMING, budget)
-        warmed = [worker.ask("warm", **warming) for worker in workers]
-        pair, thinned = timed_turns(workers, warmed, seconds, generator)
-        return pair, workers[1].ask("check"), None if workers[1].forked else warmed[1], thinned
+    with loaded([eager, other], pool, generator) as workers:
+        warmed = _warmed(workers, budget)
+        samples, thinned = timed_turns(workers, warmed, seconds, generator)
+        return Pair(*samples), workers[1].ask("check"), None if workers[1].forked else warmed[1], thinned
+
+
+def take_turns_with_control(
+    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None
+) -> tuple[Pair, Pair, dict[str, Any], bool]:
+    """As `take_turns`, with a second eager process beside the two.
+
+    Returns the pair, the control, what the other arm answered to `check`, and whether samples were left out.
+    """
+    with loaded([eager, eager, other], pool, generator) as workers:
+        (one, again, compiled), thinned = timed_turns(workers, _warmed(workers, budget), seconds, generator)
+        return Pair(one, compiled), Pair(one, again), workers[2].ask("check"), thinned
+
+
+def _warmed(workers: Sequence[Worker], budget: float | None) -> list[dict[str, Any]]:
+    return [worker.ask("warm", **limits(PAIR_WARMING, budget)) for worker in workers]
 
 
 @contextmanager
-def loaded_pair(pool: WorkerPool, one: Arm, other: Arm, generator: random.Random) -> Iterator[list[Worker]]:
-    """Two fresh processes that have loaded, in the order of the arms, whichever of them was started first."""
+def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> Iterator[list[Worker]]:
+    """Fresh processes that have loaded, in the order of the arms, whichever of them was started first."""
     with ExitStack() as stack:
-        # Which of two processes is older, and so may have got the better memory, must not depend on what it runs.
-        in_order = generator.random() < 0.5
-        arms = (one, other) if in_order else (other, one)
-        workers = [stack.enter_context(pool.worker(arm.request, arm.caches, python=arm.python)) for arm in arms]
+        # Which process is oldest, and so may have got the best memory, must not depend on what it runs.
+        order = generator.sample(range(len(arms)), len(arms))
+        workers = {
+            at: stack.enter_context(pool.worker(arms[at].request, arms[at].caches, python=arms[at].python))
+            for at in order
+        }
         # Two runs of one program at the same time could get into each other's way: they load one after the other.
-        together = one.request.source.get("kind") != "program"
-        for worker in workers:
+        together = arms[0].request.source.get("kind") != "program"
+        for worker in workers.values():
             worker.send("load")
             if not together:
                 worker.receive()
-        for worker in workers if together else ():
+        for worker in workers.values() if together else ():
             worker.receive()
-        yield workers if in_order else workers[::-1]
+        yield [workers[at] for at in range(len(arms))]
 
 
 def timed_turns(
-    workers: list[Worker], warmed: list[dict[str, Any]], seconds: float, generator: random.Random
-) -> tuple[Pair, bool]:
-    """The samples of two warm processes, block by block in random order, and whether some were left out."""
+    workers: Sequence[Worker], warmed: Sequence[dict[str, Any]], seconds: float, generator: random.Random
+) -> tuple[list[list[float]], bool]:
+    """The samples of warm processes, block by block in random order, and whether some were left out. Each has its share
+    of the seconds.
+    """
+    each = seconds / len(workers)
     steady_ms = max(float(min(warm["calls_ms"][-3:], default=0.0)) for warm in warmed)
-    blocks = block_count(seconds / 2, steady_ms)
-    samples: tuple[list[float], list[float]] = ([], [])
+    blocks = block_count(each, steady_ms)
+    samples: list[list[float]] = [[] for _ in workers]
     thinned = False
-    for turn in turns(blocks, generator):
-        found = workers[turn].ask("block", seconds=seconds / 2 / blocks)["samples_ms"]
+    for turn in turns(blocks, generator, len(workers)):
+        found = workers[turn].ask("block", seconds=each / blocks)["samples_ms"]
         every = -(-len(found) // _MOST_SAMPLES) or 1
         samples[turn].extend(found[::every])
         thinned = thinned or every > 1
-    return Pair(*samples), thinned
+    return samples, thinned
 
 
-def turns(blocks: int, generator: random.Random) -> list[int]:
-    """Whose turn it is, 0 or 1, block by block: each once a round, in random order within the round."""
-    return [turn for _ in range(blocks) for turn in generator.sample((0, 1), 2)]
+def turns(blocks: int, generator: random.Random, processes: int = 2) -> list[int]:
+    """Whose turn it is, block by block: each process once a round, in random order within the round."""
+    return [turn for _ in range(blocks) for turn in generator.sample(range(processes), processes)]
 
 
 def block_count(seconds: float, pass_ms: float) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dynalyze.bench import stats
 from dynalyze.bench.prices import Record
-from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, loaded_pair, timed_turns
+from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, loaded, timed_turns
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import BreakPrice, Interval, Pair, Prices, SettingPrice
@@ -60,7 +60,7 @@ class Trial:
         try:
             while len(pairs) < self.pairs and not found.problem:
                 other = replace(self.plain, request=changed)
-                with loaded_pair(self.pool, self.plain, other, self.generator) as workers:
+                with loaded([self.plain, other], self.pool, self.generator) as workers:
                     pairs += self._timed(workers, found, breaks)
         except WorkerFailed as error:
             found.problem = error.message
@@ -79,14 +79,14 @@ class Trial:
         if len(found.stays) == len(breaks):
             found.problem = STAYS
             return []
-        pair, _ = timed_turns(workers, warmed, self.seconds, self.generator)
+        samples, _ = timed_turns(workers, warmed, self.seconds, self.generator)
         found.problem = str(other.ask("check")["invalid"])
         if not (found.problem or found.pairs):  # The answers of one process are those of all.
             answers = other.ask("accuracy")
             if answers["verdict"] not in _RIGHT:
                 found.problem = f"its answers are {answers['verdict']}: {answers.get('reason') or 'no reason is known'}"
         found.pairs += 1
-        return [] if found.problem else [pair]
+        return [] if found.problem else [Pair(*samples)]
 
     def _conclude(self, found: SettingPrice, pairs: list[Pair], calls: int) -> None:
         own, equals = stats.log_ratio(pairs), stats.log_ratio(self.control)

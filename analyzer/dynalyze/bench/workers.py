@@ -154,6 +154,15 @@ class WorkerPool:
         environment = {**self._environment, **cache_variables(caches)}
         return exit_status([self._python, str(script)], environment, Path(os.devnull), overdue)
 
+    def prepare(self, request: WorkerRequest) -> None:
+        """Start the server off which the process for this request will be forked, and do not wait for it."""
+        self._forks_of(self._python).prepare(request)
+
+    def begin(self, total: float | None, waiting: Callable[[], None]) -> None:
+        """The whole benchmark has so many seconds from now on; `waiting` is called meanwhile."""
+        self._end = math.inf if total is None else time.monotonic() + total
+        self._waiting = waiting
+
     @property
     def seconds_left(self) -> float:
         """Of the whole benchmark."""
@@ -330,7 +339,7 @@ class Forks:
 
         A program that is run again imports what it wants by itself, when it wants to.
         """
-        if self.refused or request.source.get("kind") == "program":
+        if not self._forks(request):
             return None
         try:
             return Forked(self._ready(request).address, folder, seconds, environment)
@@ -339,10 +348,19 @@ class Forks:
             self.close()
             return None
 
+    def prepare(self, request: WorkerRequest) -> None:
+        """Start the server, and do not wait for it."""
+        if self._forks(request):
+            with contextlib.suppress(UsageError):  # It is tried once more when it is needed.
+                self._server = self._start(["fork-measures", *_needs(request)], awaited=False)
+
     def learn(self, modules: list[str]) -> None:
         """Keep in mind what a process has imported."""
         self._wanted += [name for name in modules if name not in self._known]
         self._known.update(modules)
+
+    def _forks(self, request: WorkerRequest) -> bool:
+        return not self.refused and request.source.get("kind") != "program"
 
     def close(self) -> None:
         if self._server is not None:
@@ -352,6 +370,7 @@ class Forks:
     def _ready(self, request: WorkerRequest) -> ForkServer:
         if self._server is None:
             self._server = self._start(["fork-measures", *_needs(request)])
+        self._server.wait()
         wanted, self._wanted = self._wanted, []
         if wanted and (against := have_imported(self._server.address, wanted, self._attend)):
             raise ServerLost(against)

@@ -40,7 +40,7 @@ class ForkServer:
 
     `what` is what start.py is to serve, and with what. The server's output, which may be its children's too, goes to
     `output` (standard output and error), else to a log of its own. `attend` is called while one waits. Raises
-    UsageError where the interpreter cannot import what is needed.
+    UsageError where the interpreter cannot import what is needed; where it is not `awaited` here, `wait` does.
     """
 
     def __init__(
@@ -50,8 +50,11 @@ class ForkServer:
         what: Sequence[str],
         output: tuple[int, int] | None = None,
         attend: Callable[[], None] = lambda: None,
+        *,
+        awaited: bool = True,
     ) -> None:
         self._attend = attend
+        self._python = python
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(TemporaryFolder("fork", longest=FOR_SOCKETS))
             self.address = str(folder / "socket")
@@ -61,7 +64,8 @@ class ForkServer:
             with self._log.open("ab") as log:
                 own = (log.fileno(), log.fileno())
                 self._process = stack.enter_context(Supervised(command, env, *(output or own)))
-            self._wait_until_it_listens(python)
+            if awaited:
+                self.wait()
             self._stack = stack.pop_all()
 
     @property
@@ -73,13 +77,16 @@ class ForkServer:
         """End it and all that it forked."""
         self._stack.close()
 
-    def _wait_until_it_listens(self, python: str) -> None:
+    def wait(self) -> None:
+        """Wait until it listens; raises what the constructor raises."""
         deadline = time.monotonic() + _START_SECONDS
         while not Path(self.address).exists():
             self._attend()
             if not self.alive or time.monotonic() > deadline:
                 said = self._log.read_text(errors="replace").strip().splitlines()
-                raise UsageError(f"{python} cannot prepare for hf: targets: {said[-1] if said else 'it wrote nothing'}")
+                raise UsageError(
+                    f"{self._python} cannot prepare for hf: targets: {said[-1] if said else 'it wrote nothing'}"
+                )
             self._process.wait(_WAIT_SECONDS)
 
 

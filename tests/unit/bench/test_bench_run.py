@@ -403,6 +403,18 @@ def test_a_budget_that_ends_early_has_a_verdict_from_three_pairs_on(
         assert (row(found, "default").speedup or pytest.fail()).pairs == told
 
 
+def test_with_a_budget_three_processes_make_a_pair_and_its_control(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "enough", lambda *pairs, **looks: False)
+    found = bench(tmp_path, total=60.0, pairs=3, more_time="dynalyze bench net.py", accuracy=False, memory=False)
+    eager, default = row(found, "eager"), row(found, "default")
+    assert len(eager.samples) == len(default.samples) == 3
+    assert [pair.eager for pair in eager.samples] == [pair.eager for pair in default.samples]
+    loads = [name for name, _, order in orders(tmp_path) if order == "load"]
+    assert loads.count("eager") - 1 == 2 * (loads.count("default") - 1) == 6, "beside the first calls of each"
+
+
 @pytest.mark.parametrize(("settings", "before"), [({}, True), ({"more_time": "dynalyze bench net.py"}, False)])
 def test_without_a_budget_first_calls_from_empty_caches_come_before_prices(
     settings: dict[str, str], before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
