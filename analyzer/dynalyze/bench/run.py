@@ -211,9 +211,9 @@ class WorkBench:
         rows = [row for row in self.rows if row.usable]
         missing = ["answers"] if self._plan.accuracy and any(row.accuracy is None for row in rows) else []
         missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
-        unpriced = self._plan.prices and any(row.prices is None for row in rows)
+        unpriced = self._plan.prices_first and any(row.prices is None for row in rows)  # Else nothing broke.
         if not self._has_speed:
-            missing, unpriced = ["speed"], unpriced and self._plan.prices_first
+            missing = ["speed"]
         what = listed([*missing, *(["what graph breaks take of a call"] if unpriced else [])])
         if not what:
             return ""
