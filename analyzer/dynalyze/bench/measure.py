@@ -89,6 +89,7 @@ def add_bench(
     in_turns = _event(seen, TimedInTurns)
     if in_turns is not None and not in_turns.problem:
         report.answers_unchecked = "the model is too large for a copy that could be compared with it"
+        report.capture.notes += new_notes(list(in_turns.load.get("notes") or ()), report)
         report.measurements = in_turns_here(in_turns, source.written or plan.configurations_on("cpu")[0])
         return None
     if in_turns is not None:

@@ -164,12 +164,8 @@ class WorkBench:
         for row in self.rows:
             if self._plan.prices_first and self._budget is not None:  # Else the first calls are from empty caches.
                 self._prices(row)
-            if row.first is None:
+            if row.first is None and not self._pairs_with_control:  # Else they are those of the first pair.
                 self._first_calls(row)
-        if self._budget is not None:  # Whether it is right comes before how fast it is.
-            for row in self.rows:
-                if row.usable:
-                    self._answers(row)
         if not self._plan.answers_first:
             self._pairs()
         for row in (self.eager, *self.rows):
@@ -277,8 +273,10 @@ class WorkBench:
             todo = [row for row in self.rows if not row.timed]
             if not todo and made >= fewest:
                 break
-            if self._budget is not None and len(todo) == 1:
+            if todo and self._pairs_with_control:
                 self._pair_with_control(todo[0])
+                if len(todo[0].pairs) == MIN_PAIRS and todo[0].usable:  # Further pairs are worth less than the answers.
+                    self._answers(todo[0])
                 continue
             for row in self._random.sample([self.eager, *todo], len(todo) + 1):
                 self._pair(row)
@@ -303,13 +301,18 @@ class WorkBench:
         row.thinned = row.thinned or thinned
         self.eager.eager_samples += pair.eager + (pair.compiled if row is self.eager else [])
 
+    @property
+    def _pairs_with_control(self) -> bool:
+        """Whether a pair and its control are three processes: they have to be few enough to live at once."""
+        return self._budget is not None and len(self.rows) == 1 and not self._plan.answers_first
+
     def _pair_with_control(self, row: ConfigRun) -> None:
         """A pair of a row and one of eager, from three processes in the place of four."""
         seconds, began = 1.5 * self._plan.seconds / self._plan.pairs, time.monotonic()
         arms = self._arm(self.eager), self._arm(row)
         try:
             with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
-                pair, control, check, thinned = schedule.take_turns_with_control(
+                pair, control, first, thinned = schedule.take_turns_with_control(
                     self._pool, *arms, seconds, self._random, self._budget
                 )
         except WorkerFailed as error:
@@ -318,7 +321,10 @@ class WorkBench:
         self._longest_pair = max(self._longest_pair, time.monotonic() - began)
         row.pairs.append(pair)
         self.eager.pairs.append(control)
-        row.checks.append(check)
+        if row.first is None:
+            row.first = first
+        else:
+            row.checks.append(first.check)
         row.thinned = row.thinned or thinned
         self.eager.eager_samples += control.eager + control.compiled
 

@@ -147,14 +147,16 @@ def take_turns(
 
 def take_turns_with_control(
     pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None
-) -> tuple[Pair, Pair, dict[str, Any], bool]:
+) -> tuple[Pair, Pair, FirstCalls, bool]:
     """As `take_turns`, with a second eager process beside the two.
 
-    Returns the pair, the control, what the other arm answered to `check`, and whether samples were left out.
+    Returns the pair, the control, the first calls of the other arm, and whether samples were left out.
     """
     with loaded([eager, eager, other], pool, generator) as workers:
-        (one, again, compiled), thinned = timed_turns(workers, _warmed(workers, budget), seconds, generator)
-        return Pair(one, compiled), Pair(one, again), workers[2].ask("check"), thinned
+        warmed = _warmed(workers, budget)
+        (one, again, compiled), thinned = timed_turns(workers, warmed, seconds, generator)
+        first = FirstCalls(workers[2].load, warmed[2], workers[2].ask("check"))
+        return Pair(one, compiled), Pair(one, again), first, thinned
 
 
 def _warmed(workers: Sequence[Worker], budget: float | None) -> list[dict[str, Any]]:
@@ -176,9 +178,9 @@ def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> I
         for worker in workers.values():
             worker.send("load")
             if not together:
-                worker.receive()
+                worker.load = worker.receive()
         for worker in workers.values() if together else ():
-            worker.receive()
+            worker.load = worker.receive()
         yield [workers[at] for at in range(len(arms))]
 
 

@@ -190,7 +190,8 @@ class WorkerPool:
 class Worker:
     """One process. `ask` sends a command and waits for its answer.
 
-    `seconds` is its life. `learn` gets what it has imported, once it ends.
+    `seconds` is its life. `learn` gets what it has imported, once it ends. `load` is its answer to that command, where
+    it was kept.
     """
 
     def __init__(
@@ -198,6 +199,7 @@ class Worker:
         learn: Callable[[list[str]], None] | None,
     ) -> None:  # fmt: skip
         self._name = name
+        self.load: dict[str, Any] = {}
         self.folder = folder
         self._pool = pool
         self._learn = learn

@@ -29,7 +29,7 @@ _OUTPUTS = ("json_file", "html_file", "fail_on", "brief")
 _TIMED_SHARE = 1 / 15
 """Of the budget: what is timed, in all pairs together. The rest goes into getting processes ready."""
 
-_LARGEST_COPY = 4 << 30
+_LARGEST_COPY = 1 << 30
 """Bytes of tensors that are written for other processes, unasked; a larger model is timed where it is."""
 
 
