@@ -59,3 +59,39 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     assert 3 <= row["speedup"]["pairs"] <= 10 and len(eager["samples"]) == len(row["samples"])
     assert len(report["compilations"]) == 1  # None of those that the timing made.
     assert not any(finding["rule"] == "not-recorded" for finding in report["findings"])
+
+
+LOUD = """
+import torch
+
+
+class Loud(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        x = self.linear(x)
+        print("loud")
+        return self.linear(x)
+
+
+net = torch.compile(Loud(), backend="eager")
+for _ in range(3):
+    net(torch.randn(8, 32))
+"""
+
+
+def test_what_it_prints_is_not_printed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loud.py").write_text(LOUD)
+    monkeypatch.setattr("dynalyze.cli.explain._LARGEST_COPY", 1024)
+    monkeypatch.chdir(tmp_path)
+    status = run(["explain", "loud.py", "--bench-seconds", "30", "--json", "r.json"])
+    said = capfd.readouterr().err
+    assert status == 0, said
+    assert said.splitlines().count("loud") == 3
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["measurements"][1]["status"] == "valid"
+    assert [each["occurrences"] for each in report["graph_breaks"]] == [1]

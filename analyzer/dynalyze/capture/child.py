@@ -253,13 +253,14 @@ class Session:
         """Time the calls here, where they are too large for another process; nothing of it is recorded."""
         from dynalyze.capture.bench.in_turns import timed_in_turns
         from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
+        from dynalyze.capture.module_tree import without_output
         from dynalyze.capture.settings import CompileArguments, settings_of
 
         if any(self._too_large.written):
             configuration = Configuration(AS_WRITTEN)
         else:
             configuration = Configuration("default", **settings_of(self._options, CompileArguments))
-        with self._listener.paused():
+        with self._listener.paused(), without_output():
             found = timed_in_turns(
                 self._too_large, configuration, self._options, self._folder, self._request["seconds_in_turns"],
                 effects=bool(self._request.get("allow_effects")),
