@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+_Answer = TypeVar("_Answer")
 COMMAND = (sys.executable, "-m", "dynalyze", "mcp", "--root")
+
+
+def run_apart(ask: Callable[..., Awaitable[_Answer]], *arguments: Any) -> _Answer:
+    """Run it to its end in a thread of its own: browser tests leave a loop running in the one of the tests."""
+    import anyio
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, ask, *arguments).result()
 
 
 def environment(temporary: Path | None = None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from program import TRACEBACK, Outcome, dynalyze, explain, interrupted
 from shared_runs import made_once
 from warm_starts import start_by_forks
 
-from dynalyze.bench import schedule, stats
+from dynalyze.bench import pair_counts, schedule, stats
 from dynalyze.cli import explain as explain_command
 from dynalyze.cli.group import run
 
@@ -333,7 +333,7 @@ def test_explain_measures_what_it_explained(cwd: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as here:
         here.chdir(cwd)
         here.setattr(stats, "MIN_PAIRS", 1)
-        here.setattr(stats, "SHORT_PAIRS", 1)
+        here.setattr(pair_counts, "SHORT_PAIRS", 1)
         here.setattr(explain_command, "_TIMED_SHARE", 0.001)
         here.setattr(schedule, "_BUDGET_WARMING", 0.001)
         start_by_forks(here, measures=True)

@@ -64,7 +64,8 @@ def test_some_of_them_in_one_program(tmp_path: Path) -> None:
     report, lines = run(tmp_path, plants)
     for plant in plants:
         check(plant, report, lines)
-    expected = {rule for plant in plants for rule in (plant.rule, *plant.beside)}
+    # A plant that leaves its function in eager leaves what calls that in a loop there too.
+    expected = {"caller-in-eager", *(rule for plant in plants for rule in (plant.rule, *plant.beside))}
     assert {each["rule"] for each in report["findings"]} <= expected
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_session import connected, is_error, text_of
+from mcp_session import connected, is_error, run_apart, text_of
 
 from dynalyze import __version__
 
@@ -37,7 +37,7 @@ async def session(folder: Path, *questions: tuple[str, dict[str, Any]]) -> tuple
 
 def test_an_agent_asks(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(PROGRAM)
-    introduced, tools, (explained, refused, compared) = anyio.run(
+    introduced, tools, (explained, refused, compared) = run_apart(
         lambda: session(
             tmp_path,
             ("explain", {"target": "model.py", "save_report": "report.json"}),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_session import COMMAND, connected, environment, is_error, text_of
+from mcp_session import COMMAND, connected, environment, is_error, run_apart, text_of
 
 from dynalyze.launch.supervisor import descendants
 from limits import WALL_SECONDS
@@ -123,7 +123,7 @@ def test_a_wrong_call_is_one_line_and_leaves_everything_as_it_was(root: Path) ->
         async with connected(root, root.parent / "temporary") as (client, _):
             return [await client.call_tool(*call) for call, _ in REFUSED]
 
-    answers = anyio.run(ask)
+    answers = run_apart(ask)
     for (call, why), answer in zip(REFUSED, answers, strict=True):
         if call[1].get("target") == "raises.py:x":  # It ran, and failed: a result, which holds the exception.
             told = json.loads(text_of(answer))
@@ -194,7 +194,7 @@ def test_a_report_replaces_a_report_alone_and_no_link_of_the_program_leads_it_aw
             calls = [explain("swaps.py", save_report="out/new.json"), explain("model.py", save_report="inner.json")]
             return [await client.call_tool(*call) for call in calls]
 
-    swapped, replaced = anyio.run(ask)
+    swapped, replaced = run_apart(ask)
     assert is_error(swapped) and "cannot be written" in text_of(swapped)
     assert contents(root.parent / "outside") == before and not list((root / "was").iterdir())
     assert not is_error(replaced) and (root / "inner.json").is_symlink()
@@ -263,7 +263,7 @@ def test_what_runs_ends_with_the_call_or_the_server(root: Path, number: signal.S
             os.kill(server, number)
         return number is None
 
-    below, _ = anyio.run(while_it_hangs, root, then)
+    below, _ = run_apart(while_it_hangs, root, then)
     assert len(below) >= 4  # Supervisors, our own command, the program, and what that started.
     assert contents(root) == before, "a call that was ended writes nothing"
     left = [path.name for path in (root.parent / "temporary").iterdir()]

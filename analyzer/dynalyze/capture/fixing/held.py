@@ -67,7 +67,7 @@ class HeldState:
         waiting = deque([(name, root, own)])
         while waiting and len(self._seen) < _MOST:
             path, value, own = waiting.popleft()
-            if isinstance(value, SCALARS) or id(value) in self._seen:
+            if isinstance(value, SCALARS) or id(value) in self._seen or _is_ours(value):
                 continue
             self._seen[id(value)] = value
             if isinstance(value, list | dict | set):
@@ -192,13 +192,30 @@ class HeldState:
             yield f"{path}{part.step(key)}".lstrip("."), value
 
 
-def _of_python() -> dict[int, Any]:
-    """The containers of Python's own modules, by id: `sys.modules`, `linecache.cache` and more that is nobody's state.
-    A module that is taken out of the first is imported twice.
+def _is_ours(value: Any) -> bool:
+    """Whether it is a module, a class, a function or an object of dynalyze: no program's state, where a program imports
+    us.
     """
-    modules = (sys.modules.get(name) for name in sys.stdlib_module_names)
+    if isinstance(value, types.ModuleType):
+        name = value.__name__
+    else:
+        named = isinstance(value, type | types.FunctionType)
+        name = (value if named else type(value)).__module__
+    return isinstance(name, str) and name.partition(".")[0] == __name__.partition(".")[0]
+
+
+_COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging")
+
+
+def _of_python() -> dict[int, Any]:
+    """The containers of Python's own modules and of torch's compiler, by id: `sys.modules`, `linecache.cache`,
+    `torch._dynamo.utils.counters` and more that is nobody's state, though a program may have them among its globals. A
+    module that is taken out of the first is imported twice.
+    """
+    compiler = [name for name in list(sys.modules) if name.startswith(_COMPILER)]
+    modules = (sys.modules.get(name) for name in (*sys.stdlib_module_names, *compiler))
     values = (value for module in modules if module is not None for value in list(vars(module).values()))
-    return {id(value): value for value in values if type(value) in (dict, list, set)}
+    return {id(value): value for value in values if issubclass(type(value), dict | list | set)}
 
 
 class _Part(ABC):
