@@ -322,7 +322,7 @@ PLANTS = [
             NAME(torch.ones(LENGTH))
         NAME(torch.ones(LENGTH))
         """,
-        ("gradient mode",),
+        ("with gradients",),
     ),
     Plant(
         "autocast to the dtype that is there already",
