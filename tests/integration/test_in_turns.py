@@ -33,7 +33,7 @@ for _ in range(3):
 def save():
     norm = model[1]
     print("left", float(norm.running_mean.sum()), int(norm.num_batches_tracked), float(model[0].weight.grad.sum()))
-    print("next", float(torch.rand(1)), model.training)
+    print("next", float(torch.rand(1)), model.training, float(model[0].weight.sum()))
 """
 
 

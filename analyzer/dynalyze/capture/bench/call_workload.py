@@ -161,16 +161,19 @@ def pass_sizes(calls: Iterable[Any]) -> dict[str, Any]:
 
 
 class TrainWorkload(Workload):
-    """Another workload's calls, each followed by backward and a step of the optimizer."""
+    """Another workload's calls, each followed by backward and, where it `optimizes`, a step of the optimizer: its
+    learning rate is 0, and still it makes NaN of a parameter whose gradient is none.
+    """
 
-    def __init__(self, inner: Workload) -> None:
+    def __init__(self, inner: Workload, *, optimizes: bool = True) -> None:
         super().__init__(
             inner.model, phase="train", batch=inner.batch, sequence=inner.sequence, items=inner.items,
             tokens=inner.tokens, notes=list(inner.notes),
         )  # fmt: skip
         self._inner = inner
+        self._optimizes = optimizes
         loss = "from the loss among the outputs, or else from their mean"
-        step = f", and a step of {OPTIMIZER} with learning rate 0" if _trained(inner.model) else ""
+        step = f", and a step of {OPTIMIZER} with learning rate 0" if optimizes and _trained(inner.model) else ""
         self.notes.append(
             f"A training step is forward, backward {loss}{step}; loss and optimizer are not the program's."
         )
@@ -186,7 +189,7 @@ class TrainWorkload(Workload):
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         trained = _trained(target if isinstance(target, torch.nn.Module) else self.model)
-        optimizer = torch.optim.AdamW(trained, lr=0.0) if trained else None
+        optimizer = torch.optim.AdamW(trained, lr=0.0) if trained and self._optimizes else None
         return [TrainStep(step, trained, optimizer) for step in self._inner.steps(target)]
 
 

@@ -101,7 +101,8 @@ class _Turns:
         if phase == "train":
             from dynalyze.capture.bench.call_workload import TrainWorkload
 
-            self.workload = TrainWorkload(self.workload)
+            # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
+            self.workload = TrainWorkload(self.workload, optimizes=False)
         self._configuration = configuration
         self._device = str(facts_of(self.workload)["device"])
         self._timer: Timer = timer_for(self._device)
