@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from dynalyze.capture.events import CacheLooked, CacheVariables, Event
@@ -61,23 +62,29 @@ class CacheKeys:
 
     def _take_apart(self, event: CacheLooked, lines: list[str]) -> None:
         settings: dict[str, dict[str, str]] = {}
-        for line in lines:
-            if (parts := _LINE.match(line)) is None:
-                continue
-            digest, head, item, value = parts.groups()
-            shown = without_addresses(value)
-            if head in SETTINGS:
-                if item is not None:  # Else it is the bytes of them all.
-                    settings.setdefault(head, {})[item] = shown[:_LONGEST]
-                continue
-            shown = digest if head == "torch_version" else cut(shown)  # A digest of its source, as bytes.
-            shown = _PLAIN.sub("", shown) if head == "example_inputs" else shown
-            event.components.append((head if item is None else f"{head}[{item}]", digest[:_DIGEST], shown))
+        for head, item, digest, shown in filter(None, map(_component, lines)):
+            if head not in SETTINGS:
+                event.components.append((head if item is None else f"{head}[{item}]", digest, shown))
+            elif item is not None:  # Else it is the bytes of them all.
+                settings.setdefault(head, {})[item] = shown
         for head, values in settings.items():
             block = json.dumps({head: values})
             if block not in self._blocks:
                 self._blocks[block] = self._write_text(block)
             event.settings.append(self._blocks[block])
+
+
+@lru_cache(maxsize=2048)
+def _component(line: str) -> tuple[str, str | None, str, str] | None:
+    """What a line of a key says: head, item, digest and the value as it is shown. Most stand in every key alike."""
+    if (parts := _LINE.match(line)) is None:
+        return None
+    digest, head, item, value = parts.groups()
+    shown = without_addresses(value)
+    if head in SETTINGS:
+        return head, item, "", shown[:_LONGEST]
+    shown = digest if head == "torch_version" else cut(shown)  # A digest of its source, as bytes.
+    return head, item, digest[:_DIGEST], _PLAIN.sub("", shown) if head == "example_inputs" else shown
 
 
 def _seconds(found: dict[str, Any], name: str, parts: float) -> float | None:

@@ -239,17 +239,16 @@ class _Graph:
 
     def _lowest(self, texts: list[Text], read: Callable[[str], str]) -> Lowered:
         """What the last stage says that still shows attention: Inductor replaces some of it, both ways."""
-        stages = [
-            lowered(*(code for code in codes if self._traced.calls or mentions_attention(code)))
-            for names in (("post_grad",), ("forward", "inference"))
-            if (codes := [read(text.reference) for text in texts if text.stage in names])
-        ]
-        found = next((each for each in stages if each.at or each.kernels), Lowered())
+        found = self._at_stages(texts, read, "post_grad")
         if "math" in found.at.get(_NOWHERE, ()):
             # Inductor's own softmax for GPUs stands at no line; that in whose place it stands does, a stage before.
-            for at, computed in stages[-1].at.items():
+            for at, computed in self._at_stages(texts, read, "forward", "inference").at.items():
                 found.at.setdefault(at, computed)
-        return found
+        return found if found.at or found.kernels else self._at_stages(texts, read, "forward", "inference")
+
+    def _at_stages(self, texts: list[Text], read: Callable[[str], str], *names: str) -> Lowered:
+        codes = [read(text.reference) for text in texts if text.stage in names]
+        return lowered(*(code for code in codes if self._traced.calls or mentions_attention(code)))
 
     def _backend(self, op: AttentionOp, at: LineKey, number: int) -> AttentionBackend:
         if op == "flash_attn":

@@ -195,6 +195,11 @@ def parse(text: str) -> GraphText:
     return found
 
 
+def inputs_of(text: str) -> list[tuple[str, str]]:
+    """The inputs alone of a printed graph, as `parse` gives them."""
+    return next((each.inputs for each in statements(text) if isinstance(each, Signature)), [])
+
+
 def statements(text: str) -> Iterator[Statement]:
     """The lines of a printed graph that mean something, in their order."""
     lines = iter(text.splitlines())

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dynalyze.capture.events import CompileEnded, CudagraphSkipped, GraphSeen
 from dynalyze.events.log import RunLog
-from dynalyze.facts.graph_text import GraphText, graph_input, parse
+from dynalyze.facts.graph_text import GraphText, graph_input, inputs_of, parse
 from dynalyze.facts.kernels import CameFrom, KernelFound, Tracked, aot_id, came_from, kernels_of
 from dynalyze.facts.source_files import LineOps
 from dynalyze.facts.sources import LONGEST_LINE, Sources
@@ -97,8 +97,7 @@ def _add(texts: list[Text], event: GraphSeen, run: RunLog) -> None:
         texts.append(Text(event.stage, event.text, _AOT[event.stage]))
     elif event.stage in _LOWERED:
         # AOTAutograd calls what comes into a backward graph tangents.
-        inputs = parse(run.read_text(event.text)).inputs
-        backward = any(name.startswith("tangents_") for name, _ in inputs)
+        backward = any(name.startswith(_FROM_BEHIND) for name, _ in inputs_of(run.read_text(event.text)))
         _put(texts, Text(event.stage, event.text, "backward" if backward else ""))
     elif event.stage == "output_code":
         _add_code(texts, event.text, run.read_text(event.text))

@@ -102,33 +102,45 @@ def showable(
 
 def cleaned(document: Document, *, no_source: bool, show_values: bool, redacted: bool = False) -> Document:
     """A document without secrets, and without what is not to be shown of values, source and the machine."""
-    document = mask_secrets(document)
-    document = document if show_values else hide_values(document)
+    masked = _masking(document)
+
+    def clean(holds: Holds, text: str) -> str:
+        text = masked(holds, text)
+        return text if show_values else shortened(holds, text)
+
+    document = changed(document, clean, line=masked_arguments)
     document = without_source(document) if no_source else document
     return redact(document) if redacted else document
 
 
 def mask_secrets(document: Document) -> Document:
-    """No secret in any text: known by its shape, by the name that it stands under, or by an option or a variable."""
+    """No secret in any text."""
+    return changed(document, _masking(document), line=masked_arguments)
+
+
+def _masking(document: msgspec.Struct) -> Callable[[Holds, str], str]:
+    """What takes secrets out of a text: known by its shape, by the name that it stands under, or by an option or a
+    variable.
+    """
     found, lines = texts(document)
     own = {text for holds, text in found if holds is not Holds.WORD}
     known = secrets_of(lines) | secrets_around()
     known.update(*map(secrets_in, own))
     masking = Masking(own, known)
 
-    def clean(holds: Holds, text: str) -> str:
+    def masked(holds: Holds, text: str) -> str:
         return text if holds is Holds.WORD else masking.masked(text, code=holds in (Holds.SOURCE, Holds.QUOTE))
 
-    return changed(document, clean, line=masked_arguments)
+    return masked
 
 
-def hide_values(document: Document) -> Document:
-    """Long strings of the program's own (prompts, tokens), as guards and messages quote them: a length and a hash."""
-
-    def shortened(holds: Holds, text: str) -> str:
-        return _STRING.sub(lambda found: _shortened(found[0]), text) if holds in _SHORTENED else text
-
-    return changed(document, shortened)
+def shortened(holds: Holds, text: str) -> str:
+    """A text without long strings of the program's own (prompts, tokens), as guards and messages quote them: each is a
+    length and a hash.
+    """
+    if holds not in _SHORTENED or not ("'" in text or '"' in text):
+        return text
+    return _STRING.sub(lambda found: _shortened(found[0]), text)
 
 
 def without_source(document: Document) -> Document:

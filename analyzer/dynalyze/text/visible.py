@@ -11,7 +11,7 @@ import sys
 TAB = "    "
 
 # Control pictures for the C0 controls (U+0000 becomes U+2400, and so on), and for DEL.
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421", 0x09: TAB, 0x0A: "\n"}
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421", 0x09: TAB}
 
 # Printable to Python, yet nothing is seen of them: fillers and joiners, which can hide a difference between two
 # names, and the selectors that can carry a hidden text. U+FE0F stays: it makes an emoji of a sign.
@@ -27,9 +27,13 @@ def visible(text: str) -> str:
     Each character is replaced by itself, without regard to its neighbours, so a column of the raw text is
     found again as `len(visible(text[:column]))`.
     """
-    if text.isprintable() and (text.isascii() or _UNSEEN.isdisjoint(text)):
-        return text
-    return "".join(_spelled(character) if hidden(character) else character for character in text)
+    return "\n".join(map(_visible_line, text.split("\n"))) if "\n" in text else _visible_line(text)
+
+
+def _visible_line(line: str) -> str:
+    if line.isprintable() and (line.isascii() or _UNSEEN.isdisjoint(line)):
+        return line
+    return "".join(_spelled(character) if hidden(character) else character for character in line)
 
 
 def one_line(text: str) -> str:
