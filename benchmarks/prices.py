@@ -6,15 +6,15 @@
 
 A plant keeps Python busy for 0.3 to 3 ms at a line that breaks the graph, in one of these places: the forward itself, a
 helper that it calls, a module inside of it, a loop that leaves its function in eager. Beside each stands the same line
-with nothing planted. Wanted: each price within 10 % of what was planted, and no line without a plant above 5 % of the
+with nothing planted. Wanted: each price within 10% of what was planted, and no line without a plant above 5% of the
 smallest one. With `--others` eager matrix products at a break are held against the same products timed alone, and the
 guards on 2,000 objects against how much longer a call takes with them than without. Of `--targets` the parts of a call
-are held against the call itself: within 5 %.
+are held against the call itself: within 5%.
 
 `--recompiles 5` plants recompiles of random size: a function of many operations that an int is a constant in, beside
 one that nothing changes. What a call with a new int takes beyond a warm one, by the clock of the program, is held
-against the price of the recompile in the same process: within 10 %, and no price at another line. All compiles together
-are held against all first calls, within 5 %. A run of the same program without dynalyze shows what that adds.
+against the price of the recompile in the same process: within 10%, and no price at another line. All compiles together
+are held against all first calls, within 5%. A run of the same program without dynalyze shows what that adds.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def recompiles(count: int, seed: int) -> None:
             f"{plain['again']:.3f} s; prices elsewhere: {prices or 'none'}"
         )
     print(
-        f"{sum(error <= 0.1 for error in errors)} of {count} recompiles within 10 %, {100 * max(errors):.1f} % at most"
+        f"{sum(error <= 0.1 for error in errors)} of {count} recompiles within 10%, {100 * max(errors):.1f} % at most"
     )
 
 
@@ -302,7 +302,7 @@ def main() -> None:
             print(f"{target}: a call {call['value']:.4g} ms, its parts {parts:.4g} ms, {off:+.1f} %")
     if errors:
         close = sum(error <= 0.1 for error in errors)
-        print(f"{close} of {len(errors)} prices within 10 %, the worst {100 * max(errors):.1f} % off; "
+        print(f"{close} of {len(errors)} prices within 10%, the worst {100 * max(errors):.1f} % off; "
               f"lines without a plant at most {100 * max(strays, default=0):.1f} % of the smallest plant")  # fmt: skip
 
 

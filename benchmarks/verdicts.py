@@ -5,10 +5,10 @@
 
 Pairs of processes differ from each other by a random factor: the standard deviation of its log is "spread". 0.15 is
 what A/A ratios from 0.70 to 1.26 come to, 0.03 is a quiet machine. The factors are normal, or heavy-tailed (Student's t
-with 3 degrees of freedom, scaled to the same spread). Calls within a process scatter by 5 %, and one in twenty takes
+with 3 degrees of freedom, scaled to the same spread). Calls within a process scatter by 5%, and one in twenty takes
 half as long again. Every seed is fixed: the same numbers come out each time.
 
-The first table has a fixed number of pairs. "covers" is the share of 95 % intervals that hold the truth, as a plain
+The first table has a fixed number of pairs. "covers" is the share of 95% intervals that hold the truth, as a plain
 percentile bootstrap of the pairs has it, as ours has it before it is widened to the noise floor, and after. "A/A" is
 the share of equals that are called different, "1.3x" the share of runs that find a true 1.3x. The second table looks
 after every pair from the third on and stops where it may: by `enough`, or (the trap) at the first interval that

@@ -160,7 +160,7 @@ def test_all_text_has_enough_contrast(open_page: Opener, name: str) -> None:
 def test_the_bar_of_a_call_leads_from_its_gaps_to_their_graph_breaks(open_page: Opener) -> None:
     page = open_page("priced")
     section = page.locator("#prices")
-    assert "1.60 ms of it (52 %)" in section.locator(".lead").inner_text()
+    assert "1.60 ms of it (52%)" in section.locator(".lead").inner_text()
     gaps = section.locator("svg a.node")
     assert gaps.count() == 3, "two gaps, and the way back after the first"
     gaps.first.click()

@@ -13,6 +13,6 @@ SHORT_PAIRS = 5
 DEFAULT_PAIRS = 10
 """The most pairs of a default run, of the control and of each configuration.
 
-With A/A ratios that differ by 15 % from pair to pair (0.70 to 1.26 were seen), 10 pairs find a true 1.3x more than 9
+With A/A ratios that differ by 15% from pair to pair (0.70 to 1.26 were seen), 10 pairs find a true 1.3x more than 9
 times of 10; 7 pairs do not. `enough` ends a quiet run at 3 or 4. Figures: benchmarks/verdicts.py.
 """

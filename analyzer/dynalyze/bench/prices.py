@@ -249,7 +249,7 @@ def _drift(samples: list[float]) -> float:
 
 
 def _interval(samples: list[float], least: float = 0.0) -> Interval:
-    """The mean with its 95 % interval, which ends at `least`."""
+    """The mean with its 95% interval, which ends at `least`."""
     mean = statistics.fmean(samples)
     error = _Z * statistics.stdev(samples) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
     return Interval(mean, max(least, mean - error), mean + error)

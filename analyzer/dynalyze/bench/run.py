@@ -389,8 +389,8 @@ class WorkBench:
         self._pricing = time.monotonic() - began
         if row.prices is not None and (waited := row.prices.waited or 0.0) > _BUSY:
             row.notes.append(
-                f"other programs kept the machine busy: {percent(waited)} of the time that went into prices was spent "
-                "waiting for a core, and prices hold it"
+                f"other programs kept the machine busy: {percent(waited)} of the measured time was spent "
+                "waiting for a CPU, so these costs are too high"
             )
 
     def _settings(self, row: ConfigRun) -> None:

@@ -20,14 +20,14 @@ and the interval is the mean plus and minus a quantile of Student's t, with n - 
 On the log scale the interval of the ratio turned round is the interval turned round.
 
 The control is an A/A arm: pairs of eager processes, built as independently as an eager and a compiled one are. Its
-noise floor is the end of its own 95 % interval that lies farther from 1. The interval of a speed-up reaches at least as
+noise floor is the end of its own 95% interval that lies farther from 1. The interval of a speed-up reaches at least as
 far to either side of the ratio: a difference that two equals may show is not shown.
 
 Looking after every pair and stopping at the first interval that excludes 1 would inflate the error: with each look at
 two equals it becomes likelier that one of the intervals does. So an interim look stops for a difference at a boundary
 of its own, as Haybittle and Peto proposed: `_INTERIM_ERROR` in all is spent evenly over the interim looks, and the last
-look keeps the usual 95 % interval. By Bonferroni's inequality the looks add at most `_INTERIM_ERROR` to what the last
-one has alone; with the noise floor the whole stays near 1 %. `benchmarks/verdicts.py` shows how often it is wrong.
+look keeps the usual 95% interval. By Bonferroni's inequality the looks add at most `_INTERIM_ERROR` to what the last
+one has alone; with the noise floor the whole stays near 1%. `benchmarks/verdicts.py` shows how often it is wrong.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
 @shown_options(" of what is written")
 @click.pass_context
 def cache(context: click.Context, /, **options: Any) -> int:
-    """Say why a start was cold: which component of which cache key is not the same, with both values.
+    """Explain cold starts: which component of which cache key is not the same, with both values.
 
     \b
     dynalyze cache model.py               run it twice, with a cache folder of its own

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan
     from dynalyze.launch.spec import TargetSpec
 
-_OUTPUTS = ("json_file", "html_file", "fail_on", "brief")
+_OUTPUTS = ("json_file", "html_file", "fail_on", "brief", "verbose")
+_ENOUGH = "Ctrl-C ends the program now and reports what was seen; --stop-after 30 does so by itself"
 _TIMED_SHARE = 1 / 15
 """Of the budget: what is timed, in all pairs together. The rest goes into getting processes ready."""
 
@@ -77,7 +78,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     target = target_of(context)
     outputs = Outputs(options, target.stem, target.path)
     observation = observation_of(
-        context, target, stop_after=options["stop_after"], provenance=options["provenance"],
+        context, target, stop_after=options["stop_after"], hint=_ENOUGH, provenance=options["provenance"],
         bundle=not options["no_bench"], largest_copy=_LARGEST_COPY, seconds_in_turns=options["bench_seconds"],
         overrides=True,
     )  # fmt: skip

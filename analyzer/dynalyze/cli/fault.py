@@ -1,4 +1,4 @@
-"""What is kept of an error that nobody foresaw: a file for an issue, without secrets, home folder, user and host."""
+"""Crash reports: a file for an issue, without secrets, home folder, user and host."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The group of commands, and what is said of a wrong call beyond what Click says, and of an error that nobody foresaw:
-one line, and a file for an issue where the fault is ours. A new command is a module here with a click command called
-like it.
+"""The group of commands, and its usage errors and crash reports: one line each, and a file for an issue where the
+fault is ours. A new command is a module here with a click command called like it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _SECTIONS = {
         "explain": "Run a model; say what broke and recompiled.",
         "bench": "Measure what compiling gains.",
         "audit": "Decide whether a model may ship.",
-        "cache": "Say why a start was cold.",
+        "cache": "Explain cold starts.",
     },
     "Change": {
         "fix": "Find and verify changes that end breaks.",
@@ -96,13 +95,14 @@ def _print_skill(context: click.Context, _: click.Parameter, wanted: bool) -> No
         context.exit()
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dynalyze")
 @click.option(
     "--skill", is_flag=True, is_eager=True, expose_value=False, callback=_print_skill,
     help="Print what to tell a coding agent, a SKILL.md, and exit.",
 )  # fmt: skip
-def group() -> None:
+@click.pass_context
+def group(context: click.Context) -> None:
     """Explain what torch.compile did to your model: what broke the graph and on which line, what made it compile
     again, and what to do first.
 
@@ -110,6 +110,8 @@ def group() -> None:
     Start with:
       dynalyze explain model.py
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def run(arguments: list[str]) -> int:

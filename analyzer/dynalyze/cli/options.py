@@ -151,6 +151,7 @@ report_options = _all(
         help="Exit 1 where a finding reaches error, warning or info, or has this rule's id; max-break-ms=0.5: where a "
         "graph break takes more of a call.",
     ),
+    click.option("-v", "--verbose", is_flag=True, help="Print every finding whole, not just the three costliest."),
     shown_options(" of the report"),
 )  # fmt: skip
 """Where a report goes, and what it may show."""

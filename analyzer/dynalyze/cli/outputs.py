@@ -115,7 +115,7 @@ class Outputs:
         if reason:
             say(f"--fail-on {level}: not known: {reason}")
         elif dearest is not None and dearest.ms.low > limit:
-            say(f"--fail-on {level}: {milliseconds(dearest.ms.value)} of each call: {line_words(dearest.place)}")
+            say(f"--fail-on {level}: {milliseconds(dearest.ms.value)} per call: {line_words(dearest.place)}")
             return True
         return bool(reason)
 
@@ -148,7 +148,7 @@ class Outputs:
         written += [(title, self._files.get(name)) for name, (title, _) in FORMATS.items()]
         written.append(("Artifacts", self._artifacts))
         files = [(name, shown(str(path))) for name, path in written if path is not None]
-        print_summary(terminal.render(report, files=files))
+        print_summary(terminal.render(report, files=files, verbose=bool(self._options.get("verbose"))))
 
 
 def _option(name: str) -> str:

@@ -76,8 +76,8 @@ _LEAST_BUDGET = 10.0
 @count_option("--threads", "Threads of torch on the CPU.")
 @click.pass_context
 def plan(context: click.Context, /, **options: Any) -> int:
-    """Say what of TARGET to compile, and how, for so many calls or seconds: the whole, its repeated blocks, its layers,
-    with which mode, or nothing.
+    """Recommend what of TARGET to compile, and how, for so many calls or seconds: the whole, its repeated blocks, its
+    layers, with which mode, or nothing.
 
     \b
     dynalyze plan model.py:Net --input "torch.randn(2, 8)" --calls 1000

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option(
     "--versions", metavar="LIST",
-    help="Versions of torch instead, oldest first: 2.13,2.14,2.15. Each is installed where it is needed, and the first "
-    "that is worse than the oldest is looked for.",
+    help="Versions of torch instead, oldest first: 2.13,2.14,2.15. Installs each where it is needed, and finds "
+    "the first version that regresses.",
 )  # fmt: skip
 @click.option(
     "--with", "packages", multiple=True, metavar="REQUIREMENT",
@@ -58,22 +58,22 @@ if TYPE_CHECKING:
 @shown_options(" of what is written")
 @click.pass_context
 def upgrade(context: click.Context, /, **options: Any) -> int:
-    """Say what another torch changes for TARGET: worse, better or the same, each with its line.
+    """Compare two torch versions for TARGET: worse, better or the same, each with its line.
 
     \b
     dynalyze upgrade model.py --from .venv/bin/python --to .new/bin/python
     dynalyze upgrade model.py --versions 2.13,2.14,2.15
 
     TARGET is one of `dynalyze explain`. Both run it twice, with empty caches; then processes of both take turns: a
-    difference in speed is told where it is larger than that between the first and itself. Matched are graph breaks and
-    recompiles by the code and its function: ids, wording and line numbers may be others.
+    difference in speed counts where it is larger than that between the first and itself. Graph breaks and recompiles
+    are matched by code and function: ids, wording and line numbers may differ.
 
     \b
     Worse, for --fail-on regression, is
       a run that ends worse, a function that falls back to eager
       a new graph break or recompile, or one with a worse effect
       longer compiles, slower calls, more memory, other answers
-    More graphs and kernels are told, and are no regression by themselves.
+    More graphs and kernels are reported, and are no regression by themselves.
     """
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal

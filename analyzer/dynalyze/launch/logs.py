@@ -27,8 +27,8 @@ MOST_GRAPH_TEXT = 12 << 20
 _DIGITS = re.compile(r"(\d+)")
 
 _LACKING = (
-    "Read from a log of torch: the columns of lines, the values that failed guards met and the files that were "
-    "traced are not in it. Only source lines that the log quotes are shown."
+    "Built from a TORCH_TRACE log: no columns, guard values or traced files. Only source lines that the log quotes are "
+    "shown."
 )
 _NO_HASHES = "The log records no hashes of source files, so no file was opened below --source-root."
 

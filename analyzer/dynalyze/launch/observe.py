@@ -35,11 +35,15 @@ from dynalyze.text.errors import UsageError
 
 _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 _GRACE_SECONDS = 10.0
+_LONG_QUIET = 30.0
+"""Seconds without a new compile after which a program seems to be in its training loop."""
 
 
 @dataclass(frozen=True)
 class Observation:
     """What to run and under which limits; times in seconds.
+
+    `hint` is what to say where the program goes on and nothing new compiles.
 
     `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
     which they are. Calls with more than `largest_copy` bytes of tensors are not written: they are timed where they were
@@ -58,6 +62,7 @@ class Observation:
     options: CompileOptions = field(default_factory=CompileOptions)
     timeout: float = 600.0
     stop_after: float | None = None
+    hint: str = ""
     python: str | None = None
     quiet: bool = False
     command: tuple[str, ...] = ()
@@ -114,7 +119,7 @@ def observed(
             (folder / BYTECODE_FILE).touch()
         log, ended = run_child(
             "explain", request_of(observation), folder, _environment(observation), python=observation.python,
-            streams=streams, timeout=observation.timeout, stop_after=observation.stop_after,
+            streams=streams, timeout=observation.timeout, stop_after=observation.stop_after, hint=observation.hint,
             working_folder=observation.folder,
             sandbox=Sandbox(observation.keep, observation.put) if observation.isolation == "sandbox" else None,
         )  # fmt: skip
@@ -142,6 +147,7 @@ def run_child(
     streams: Streams,
     timeout: float,
     stop_after: float | None = None,
+    hint: str = "",
     working_folder: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> tuple[RunLog, Ended]:
@@ -151,7 +157,7 @@ def run_child(
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
-    watch = Watch(folder, stop_after, *progress_line(streams))
+    watch = Watch(folder, stop_after, *progress_line(streams), hint=hint)
     command = [python, str(START), what, str(folder)]
     if sandbox is not None:
         command = sandbox.command(command, folder, working_folder)
@@ -220,10 +226,12 @@ class Watch:
     """Reads the events as they come. `poll` is called some times a second while the target runs."""
 
     def __init__(
-        self, folder: Path, stop_after: float | None, progress: Callable[[str], None], every: float = 10.0
-    ) -> None:
+        self, folder: Path, stop_after: float | None, progress: Callable[[str], None], every: float = 10.0, *,
+        hint: str = "",
+    ) -> None:  # fmt: skip
         self._events = folder / EVENTS_FOLDER
         self._stop_after = stop_after
+        self._hint = hint if stop_after is None else ""
         self._progress = progress
         self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
@@ -250,9 +258,13 @@ class Watch:
             self._progress(f"{now - self._began:.0f} s: {compiled}, {breaks} so far")
         if self._program_ended:
             return False
+        waited = now - self._last_compile
+        if self._hint and self.compiled and not self._in_progress and waited > _LONG_QUIET:
+            self._progress(f"nothing new compiled for {waited:.0f} s: {self._hint}")
+            self._hint = ""
         if self._stopped_at is not None:
             return now - self._stopped_at > _GRACE_SECONDS
-        quiet = self._stop_after is not None and self.compiled and now - self._last_compile > self._stop_after
+        quiet = self._stop_after is not None and self.compiled and waited > self._stop_after
         if quiet and self._main_pid and not self._in_progress:
             self._stopped_at = now
             if _STOP_SIGNAL is not None:

@@ -20,13 +20,13 @@ _LONGEST_NAME, _SHORTEST_NAME, _BAR = 13, 7, 8
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 # Heading, width, and whether it stands at the right of its column.
 _COLUMNS = (
-    ("time", 8, True), ("", _BAR, False), ("speed-up", 15, False), ("compile", 7, True), ("pays at", 7, True),
+    ("time", 8, True), ("", _BAR, False), ("speedup", 15, False), ("compile", 7, True), ("payback", 7, True),
     ("memory", 7, True), ("answers", 8, False),
 )  # fmt: skip
 _STYLES: dict[SpeedVerdict, str] = {"faster": "green", "slower": "yellow", "no difference shown": "dim"}
 _LEGEND = (
-    "time: median of a pass. speed-up: by eager, with its 95 % interval. compile: what the first calls took beyond "
-    "steady ones. pays at: passes until that is saved. memory: peak against eager. answers: set against fp64."
+    "time: median per pass over the recorded calls; speedup: vs eager, 95% CI; compile: extra time of the first calls; "
+    "payback: passes until that is recovered; memory: peak vs eager; answers: vs fp64"
 )
 
 

@@ -59,6 +59,10 @@ class Summary:
         """A line of code, cut where it does not fit."""
         self.indented(Text(one_line(code), no_wrap=True, overflow="ellipsis"), by=by)
 
+    def cut(self, text: Text) -> None:
+        """A line that ends with an ellipsis where it does not fit."""
+        self._console.print(text, no_wrap=True, overflow="ellipsis")
+
     def beside(self, head: Text, text: Text | str, by: int = 0) -> None:
         """A text beside its heading, wrapped within a column of its own."""
         grid = Table.grid(padding=(0, 1, 0, 0))

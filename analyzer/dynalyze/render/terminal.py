@@ -13,9 +13,11 @@ from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.visible import clipped
 from dynalyze.words import report as words
+from dynalyze.words.bench import capital
 from dynalyze.words.fixes import HOW_TO_GO_ON, fix_command
 
 _MOST_FINDINGS = 10
+_WHOLE = 3  # The costliest ones; of the others a line says what and where.
 _MOST_IDS = 4
 _LONGEST_MESSAGE = 400
 _SETTING = 12  # Below the setting itself.
@@ -28,9 +30,12 @@ _MARKS: dict[Severity, tuple[str, str]] = {
 
 
 def render(
-    report: Report, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
-) -> str:
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
+    report: Report, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None,
+    verbose: bool = False,
+) -> str:  # fmt: skip
+    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset; `verbose`: every
+    finding whole.
+    """
     if report.fixed is not None:
         return _fixes(Summary(color, width), report, report.fixed, files)
     summary, cards = Summary(color, width), as_cards(report)
@@ -43,13 +48,14 @@ def render(
     for note in words.trust_notes(report):
         summary.line(note, style="dim")
     summary.line()
-    add_findings(summary, cards, cards.findings[:_MOST_FINDINGS])
-    if order := words.order_words(report):
-        summary.line(order, style="dim")
-        summary.line()
-    left = len(cards.findings) - _MOST_FINDINGS
-    if left > 0:
-        summary.line(f"{words.count_of(left, 'more finding')}: see the page or --json.", style="dim")
+    whole = len(cards.findings) if verbose else _WHOLE
+    add_findings(summary, cards, cards.findings[:whole])
+    _add_others(summary, cards.findings[:_MOST_FINDINGS], whole)
+    left = 0 if verbose else len(cards.findings) - _MOST_FINDINGS
+    more = [f"{words.count_of(left, 'more finding')}: see the page, -v or --json."] if left > 0 else []
+    if closing := [each for each in (words.order_words(report), *more) if each]:
+        summary.line(" ".join(closing), style="dim")
+    if closing or len(cards.findings) > whole:
         summary.line()
     plan_text.add(summary, report.plan)
     if report.plan is None:
@@ -59,6 +65,19 @@ def render(
     _add_next(summary, report)
     summary.files(files)
     return summary.text()
+
+
+def _add_others(summary: Summary, findings: Sequence[Finding], first: int) -> None:
+    """A line for each finding from `first` on: where, what it costs, and what to do or what it is."""
+    for number, finding in enumerate(findings[first:], first + 1):
+        mark, style = _MARKS[finding.severity]
+        where = f"{one_line(words.file_and_line(finding.location))} " if finding.location is not None else ""
+        cost = words.short_cost(finding.impact)
+        line = Text.assemble(
+            (f"{mark} ", style), (f"{number}. ", "dim"), (where, "cyan"), f"({cost}) " if cost else "",
+            (one_line(finding.title), "bold"),
+        )  # fmt: skip
+        summary.cut(line)
 
 
 def _what_ended_it(report: Report) -> str:
@@ -89,14 +108,17 @@ def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple
 def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) -> None:
     """Findings of a report, numbered from 1: each with its line of code and its action."""
     breaks = {found.id: found for found in report.graph_breaks}
+    noted: set[str] = set()
     for number, finding in enumerate(findings, 1):
         about = finding.evidence if finding.rule == "graph-break" else ()
         told = [breaks[name] for name in about if name in breaks]
         _finding(summary, number, finding, told, words.tried_words(report, finding))
+        _add_setting(summary, finding, noted)
+        summary.line()
 
 
 def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str) -> None:
-    found = told[0] if told else None
+    found, known = told[0] if told else None, Text()
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
     if found is not None:
@@ -110,20 +132,28 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
             summary.indented("called from", "dim")
             summary.place(caller)
         seen = sum(each.occurrences for each in told)
-        times = f", {words.count_of(seen, 'time')} seen" if seen > len(told) else ""
+        times = f", seen {words.count_of(seen, 'time')}" if seen > len(told) else ""
         for other in told[1:]:
             summary.place(other.location)
-        summary.indented(f"{words.effect_words(found.effect)}{times}", "dim")
+        known.append(f"{capital(words.effect_words(found.effect))}{times}. ", "dim")
     if finding.impact is not None:
-        summary.indented(words.impact_words(finding), "bold")
+        known.append(one_line(f"{words.impact_words(finding)}."), "bold")
     elif finding.rule in _PRICED:
-        summary.indented("cost not measured", "dim")
+        known.append("Cost not measured.", "dim")
+    if known:
+        summary.indented(known)
     if tried:
         summary.indented(tried)
     summary.action(finding.advice)
-    if finding.detail is not None and finding.detail.config:  # To be set in place of a change, or to see it.
-        for line in finding.detail.config.splitlines():
-            summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
-        if finding.detail.config_note:
-            summary.indented(finding.detail.config_note, "dim", by=_SETTING)
-    summary.line()
+
+
+def _add_setting(summary: Summary, finding: Finding, noted: set[str]) -> None:
+    """The setting to use in place of a change, or to see one. What it does is said once: `noted` holds what was."""
+    detail = finding.detail
+    if detail is None or not detail.config:
+        return
+    for line in detail.config.splitlines():
+        summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
+    if detail.config_note and detail.config_note not in noted:
+        summary.indented(detail.config_note, "dim", by=_SETTING)
+        noted.add(detail.config_note)

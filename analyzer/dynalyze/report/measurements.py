@@ -21,7 +21,7 @@ AccuracyVerdict = Literal["equal", "benign", "rounding only", "suspicious", "not
 
 
 class Interval(msgspec.Struct):
-    """A value with the ends of its 95 % interval."""
+    """A value with the ends of its 95% interval."""
 
     value: float
     low: float

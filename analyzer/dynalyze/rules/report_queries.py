@@ -193,7 +193,7 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def recompile_cost(members: list[Recompile], what: str = "spent compiling again") -> Impact | None:
+def recompile_cost(members: list[Recompile], what: str = "of compile time") -> Impact | None:
     """What recompiles took together, where each was timed, and the next change will take as well."""
     known = seconds(members)
     if known is None:

@@ -181,7 +181,7 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
         ms_per_call=ms,
         share=min(1.0, sum(each.share for each in found)) if found else None,
         compile_seconds=round(spent, 6) or None,
-        what="spent compiling because of it" if spent else "",
+        what="of compile time" if spent else "",
         calls=None if later is None else LATER_CALLS,
         without_ms=max(0.0, call_ms - ms) if ms is not None else None,
         seconds=later,

@@ -46,8 +46,8 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share: "4 %", "0.4 %"."""
-    return f"{100 * share:.{0 if share >= 0.0095 or share == 0 else 1}f} %"
+    """A share: "4%", "0.4%"."""
+    return f"{100 * share:.{0 if share >= 0.0095 or share == 0 else 1}f}%"
 
 
 def size(number: float) -> str:

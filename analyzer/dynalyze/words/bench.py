@@ -236,8 +236,8 @@ def no_difference(speed: Speedup) -> str:
 
 
 def floor_words(floor: float) -> str:
-    """How far apart two equals seemed: "4 %". Beyond twice as fast the number says no more."""
-    return percent(floor) if floor < 1 else "above 100 %"
+    """How far apart two equals seemed: "4%". Beyond twice as fast the number says no more."""
+    return percent(floor) if floor < 1 else "above 100%"
 
 
 def interval_words(ratio: Interval) -> str:
@@ -453,7 +453,7 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
     pairs = f"{count_of(speed.pairs, 'pair')} of processes"
     shown = speed.verdict != "no difference shown"
     told = ratio_words(speed) if shown else f"no difference shown ({interval_words(speed.ratio)})"
-    return [f"The speed: {told} with its 95 % interval, from {pairs}{noise}."]
+    return [f"The speed: {told} with its 95% interval, from {pairs}{noise}."]
 
 
 def capital(text: str) -> str:

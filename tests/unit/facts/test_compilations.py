@@ -395,7 +395,7 @@ def test_the_share_of_recompilation_is_said_in_words() -> None:
     report = timed(("0/0", 1.0, 3.0), ("0/1", 5.0, 1.0))
     assert view(report).sentences == ["4.0 s went into 2 compiles.", "None of it was recompilation."]
     report.recompiles = [recompile("r1", "0/1")]
-    assert view(report).sentences[1] == "25 % of compile time was recompilation (1.0 s)."
+    assert view(report).sentences[1] == "25% of compile time was recompilation (1.0 s)."
     report.recompiles = [recompile("r1", "0/1", cause="limit")]
     assert view(report).sentences[1] == "None of it was recompilation."
 
@@ -406,7 +406,7 @@ def test_the_backward_graph_of_a_recompile_is_recompilation_too() -> None:
     report.recompiles = [recompile("r1", "0/1")]
     assert view(report).sentences == [
         "4.0 s went into 2 compiles, 1.0 s of it into backward graphs.",
-        "50 % of compile time was recompilation (2.0 s).",
+        "50% of compile time was recompilation (2.0 s).",
     ]
 
 

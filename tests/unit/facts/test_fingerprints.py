@@ -132,7 +132,7 @@ def test_without_a_place_the_title_tells_and_its_numbers_do_not() -> None:
         report.findings = [finding]
         return fingerprints(report)
 
-    first = Finding("some-rule", "info", "3 layers compute in float32, 12 % of them")
-    second = Finding("some-rule", "info", "7 layers compute in float32, 2.5 % of them")
-    third = Finding("some-rule", "info", "7 layers compute in bfloat16, 2.5 % of them")
+    first = Finding("some-rule", "info", "3 layers compute in float32, 12% of them")
+    second = Finding("some-rule", "info", "7 layers compute in float32, 2.5% of them")
+    third = Finding("some-rule", "info", "7 layers compute in bfloat16, 2.5% of them")
     assert alone(first) == alone(second) != alone(third)

@@ -43,8 +43,8 @@ class Scene:
         if self.gone:
             raise ProcessLookupError
 
-    def watch(self, stop_after: float | None = None) -> Watch:
-        return Watch(self.folder, stop_after, self.told.append)
+    def watch(self, stop_after: float | None = None, hint: str = "") -> Watch:
+        return Watch(self.folder, stop_after, self.told.append, hint=hint)
 
     def tell(self, *events: dict[str, Any], file: str = "4711-1") -> None:
         with (self.folder / "events" / f"{file}.jsonl").open("a") as log:
@@ -103,6 +103,26 @@ def test_a_line_ends_at_its_newline_only(scene: Scene, text: str) -> None:
     (scene.folder / "events" / "1-1.jsonl").write_text(text.replace("\x0c", "") + "\n", encoding="utf-8")
     watch.poll()
     assert watch.breaks == 1
+
+
+def test_how_to_end_is_told_once_when_nothing_new_compiles(scene: Scene) -> None:
+    watch = scene.watch(hint="press X")
+    scene.tell(MAIN, started())
+    scene.after(100, watch)  # A long compile is no silence.
+    assert not [line for line in scene.told if "press X" in line]
+    scene.tell(ended())
+    scene.after(5, watch)
+    scene.after(40, watch)
+    scene.after(40, watch)
+    assert len([line for line in scene.told if "press X" in line]) == 1
+
+
+def test_how_to_end_is_not_told_to_who_asked_for_it(scene: Scene) -> None:
+    watch = scene.watch(stop_after=60, hint="press X")
+    scene.tell(MAIN, started(), ended())
+    scene.after(5, watch)
+    scene.after(40, watch)
+    assert not [line for line in scene.told if "press X" in line]
 
 
 # --stop-after.

@@ -49,12 +49,12 @@ def test_a_row_has_all_that_was_measured() -> None:
 
 def test_columns_stand_below_their_headings() -> None:
     lines = shown(measurements(), accuracies()).splitlines()
-    head = next(line for line in lines if "speed-up" in line)
+    head = next(line for line in lines if "speedup" in line)
     line = next(line for line in lines if line.startswith("default"))
-    assert line.index("1.83x") == head.index("speed-up")
+    assert line.index("1.83x") == head.index("speedup")
     assert line.index("as exact") == head.index("answers")
     assert line.index("12 s") + len("12 s") == head.index("compile") + len("compile")
-    assert line.index("640") + len("640") == head.index("pays at") + len("pays at")
+    assert line.index("640") + len("640") == head.index("payback") + len("payback")
 
 
 def test_the_bar_is_the_share_of_the_slowest() -> None:
@@ -78,7 +78,7 @@ def test_no_difference_is_no_number_in_the_table() -> None:
     text = shown(measurements())
     assert "no difference" in row(text, "dynamic=on")
     assert "x" not in row(text, "dynamic=on").replace("compile", "")
-    assert "dynamic=on: no difference shown (0.97 to 1.03; the noise floor is 4 %)" in text
+    assert "dynamic=on: no difference shown (0.97 to 1.03; the noise floor is 4%)" in text
 
 
 def test_tokens_are_told_below() -> None:
@@ -146,4 +146,4 @@ def test_nothing_is_said_of_no_measurements() -> None:
 def test_a_run_that_was_interrupted_before_it_was_timed() -> None:
     text = shown([eager_row(latency_ms=None), measured("default", 20.0, speedup(1.8, 1.7, 1.9), latency_ms=None)])
     assert "default  ! was not timed" in text
-    assert "speed-up" not in text.split("time:")[0]
+    assert "speedup" not in text.split("time:")[0]

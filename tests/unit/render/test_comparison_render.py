@@ -52,7 +52,7 @@ def test_a_new_break_is_told_with_place_code_and_action() -> None:
 
 
 def test_a_worse_effect_is_told_with_both() -> None:
-    assert "the graph is cut in two here -> the whole function runs in eager" in flat(compared())
+    assert "splits the graph here -> the whole function runs in eager" in flat(compared())
 
 
 def test_recompiles_functions_and_latency_are_there() -> None:

@@ -216,7 +216,7 @@ def test_the_page_tells_every_break_and_its_effect() -> None:
     for item in rich_report().graph_breaks:
         assert f"{item.id} {item.gb_type}" in text
     for words in (
-        "the graph is cut in two here",
+        "splits the graph here",
         "the rest of this function runs in eager",
         "the whole function runs in eager",
         "compile refuses under fullgraph",

@@ -234,7 +234,7 @@ def test_the_page_says_every_sentence() -> None:
         "Compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls, +200 MB of memory",
         "reduce-overhead is invalid: no CUDA graph was replayed: the model runs on the CPU.",
         "max-autotune failed: out of memory while compiling: the process was killed at 15.8 GB.",
-        "dynamic=on: no difference shown (0.97 to 1.03; the noise floor is 4 %)",
+        "dynamic=on: no difference shown (0.97 to 1.03; the noise floor is 4%)",
         "regional is 1.10x slower (1.08 to 1.14)",
     ):
         assert said in text
@@ -277,16 +277,16 @@ def test_every_drawing_has_a_title_and_a_description() -> None:
 
 def test_the_head_of_the_page_has_the_best_configuration() -> None:
     known = {metric.label: metric.value for metric in measured_metrics(measured_report())}
-    assert known["speed-up"] == "1.83x"
+    assert known["speedup"] == "1.83x"
     assert (known["to compile, cold"], known["calls until it pays"], known["memory"]) == ("12 s", "640", "+200 MB")
     medians = {"eager, median", "default, median"}
-    assert set(known) == {*medians, "speed-up", "to compile, cold", "calls until it pays", "memory"}
+    assert set(known) == {*medians, "speedup", "to compile, cold", "calls until it pays", "memory"}
 
 
 def test_a_speed_up_that_was_not_shown_is_no_metric() -> None:
     report = empty_report()
     report.measurements = [eager_row(), measured("default", 36.0, speedup(1.0, 0.97, 1.03))]
-    assert "speed-up" not in {metric.label for metric in measured_metrics(report)}
+    assert "speedup" not in {metric.label for metric in measured_metrics(report)}
     report.measurements[1].status = "invalid"
     assert measured_metrics(report) == []
 
@@ -322,7 +322,7 @@ def test_answers_are_told_worst_first_in_plain_words() -> None:
     assert [each.name for each in rows[0].tensors.items] == ["logits", "hidden", "layers.0.weight"]
     assert rows[0].tensors.omitted == 0
     assert rows[0].unlisted == "4 more tensors"
-    assert rows[0].notes == ["The largest logit is another one in 3 % of the rows."]
+    assert rows[0].notes == ["The largest logit is another one in 3% of the rows."]
     assert rows[1].notes == ["Eager is not deterministic."]
 
 

@@ -105,7 +105,7 @@ def test_a_row_leads_to_a_page_below_or_beside_the_index_only(page: str | None, 
 def test_the_verdict_stands_first_and_the_leading_line_next() -> None:
     shown = text_of(small_sweep())
     order = [
-        "33 % clean", "2 of 8 models compile as one graph", "never reached the compiler", "Lines that break most",
+        "33% clean", "2 of 8 models compile as one graph", "never reached the compiler", "Lines that break most",
         "transformers/utils/generic.py:123 breaks 3 models", "What only follows from other breaks", "Causes",
         "Errors", "Families", "All models", "Run it again", "dynalyze sweep hf:all", "2.13.0",
     ]  # fmt: skip

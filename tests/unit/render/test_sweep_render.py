@@ -87,7 +87,7 @@ def test_an_interrupted_sweep_says_what_is_missing() -> None:
 def test_counts_lines_errors_and_files_in_their_order() -> None:
     shown = sweep_text.render(small_sweep(), files=[("Page", "out/index.html")], color=False, width=80)
     order = [
-        "2 of 8 models", "3 with breaks", "33 % of what reached", "Lines that break most",
+        "2 of 8 models", "3 with breaks", "33% of what reached", "Lines that break most",
         "! transformers/utils/generic.py:123 in forward breaks 3 models", "1 line more follows from these",
         "What failed", "InternalTorchDynamoError", "grid_thw is required", "Page  out/index.html",
     ]  # fmt: skip
@@ -107,7 +107,7 @@ def test_lines_of_one_model_wait_for_the_page_where_others_are_shared() -> None:
 
 def test_configurations_and_speedups() -> None:
     shown = text(matrix_sweep())
-    assert "default  100 % clean: 2 one graph" in shown
+    assert "default  100% clean: 2 one graph" in shown
     assert "1 faster, 1 slower (median of these 1.31x); 1 shows no difference" in " ".join(shown.split())
 
 

@@ -462,7 +462,7 @@ def test_a_measured_price_is_told_and_ranks_before_a_lower_one() -> None:
     priced = [each for each in judge(report) if each.impact and each.impact.ms_per_call is not None]
     alone = {name: each.impact for each in priced for name in each.evidence if len(each.evidence) == 1}
     assert alone[dear.break_id] == Impact(
-        1.4, 1.4 / 3.1, 0.9, "spent compiling because of it", pytest.approx(1.7),
+        1.4, 1.4 / 3.1, 0.9, "of compile time", pytest.approx(1.7),
         calls=1000, seconds=pytest.approx(0.9 + 1.4),
     )  # fmt: skip
     assert alone[cheap.break_id] == Impact(0.2, 0.2 / 3.1, without_ms=pytest.approx(2.9))

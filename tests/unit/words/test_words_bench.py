@@ -75,8 +75,8 @@ def test_slower_is_told_by_how_much_slower() -> None:
 @pytest.mark.parametrize(
     ("speed", "said"),
     [
-        (speedup(1.0, 0.97, 1.03, 0.04), "no difference shown (0.97 to 1.03; the noise floor is 4 %)"),
-        (speedup(1.0, 0.1, 9.0, 8.0), "no difference shown (0.10 to 9.00; the noise floor is above 100 %)"),
+        (speedup(1.0, 0.97, 1.03, 0.04), "no difference shown (0.97 to 1.03; the noise floor is 4%)"),
+        (speedup(1.0, 0.1, 9.0, 8.0), "no difference shown (0.10 to 9.00; the noise floor is above 100%)"),
         (
             Speedup(Interval(1.5, 1.4, 1.6), "no difference shown", 0.02, 3),
             "no difference shown (1.40 to 1.60; only 3 pairs of processes)",
@@ -172,7 +172,7 @@ def test_sizes_and_shares() -> None:
     assert [size(each) for each in (0, 1, 999, 1500, 2e6, 1.28e9, 25e9)] == [
         "0 bytes", "1 byte", "999 bytes", "2 kB", "2 MB", "1.3 GB", "25 GB",
     ]  # fmt: skip
-    assert [percent(each) for each in (0, 0.004, 0.04, 1.5)] == ["0 %", "0.4 %", "4 %", "150 %"]
+    assert [percent(each) for each in (0, 0.004, 0.04, 1.5)] == ["0%", "0.4%", "4%", "150%"]
 
 
 @pytest.mark.parametrize("ratio", [1.0, 9.996, 99.96, 12345.0, float("inf"), 5e-300])
@@ -307,8 +307,8 @@ def test_notes_are_told_once_and_name_whose_they_are() -> None:
 @pytest.mark.parametrize(
     ("ratio", "verdict", "told"),
     [
-        ((0.5, 0.4, 0.8), "slower", "The speed: 2.00x slower (1.25 to 2.50) with its 95 % interval, from 5 pairs"),
-        ((2.0, 1.6, 2.5), "faster", "The speed: 2.00x faster (1.60 to 2.50) with its 95 % interval, from 5 pairs"),
+        ((0.5, 0.4, 0.8), "slower", "The speed: 2.00x slower (1.25 to 2.50) with its 95% interval, from 5 pairs"),
+        ((2.0, 1.6, 2.5), "faster", "The speed: 2.00x faster (1.60 to 2.50) with its 95% interval, from 5 pairs"),
         ((1.0, 0.9, 1.1), "no difference shown", "The speed: no difference shown (0.90 to 1.10) with its"),
     ],
 )
@@ -318,4 +318,4 @@ def test_how_far_to_trust_a_speed_counts_the_way_the_verdict_does(
     row = compiled(speedup=Speedup(Interval(*ratio), verdict, 0.1, 5))
     (note,) = words_bench.trust_notes([eager_row(), row])
     assert note.startswith(told)
-    assert note.endswith("; two equal processes differed by up to 10 %.")
+    assert note.endswith("; two equal processes differed by up to 10%.")

@@ -11,7 +11,7 @@
 
 `k` is 2, or 3 for fp16, bf16 and tensors under 1000 elements. The tolerance is 1e-3, for training 1e-2, relative to
 each value and to the size of the tensor; a tenth of it is added to the error that is allowed. Where there is no fp64,
-the cosine to eager must be at least 0.99 and the lengths within 10 %.
+the cosine to eager must be at least 0.99 and the lengths within 10%.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.inputs import Inputs
 
 BYTE_CAP = 16 << 30
-_PARAMETERS_NOTE = "Parameters are those that the program ended with, in every call."
+_PARAMETERS_NOTE = "Benchmark calls use the final weights."
 
 
 @dataclass

@@ -26,7 +26,7 @@ from dynalyze.text.errors import DynalyzeError, UsageError
 
 LOCAL = "local"
 _PROBE_SECONDS = 5.0
-# Reports pass through the object store one by one; Ray would take 30 % of the memory for it.
+# Reports pass through the object store one by one; Ray would take 30% of the memory for it.
 _STORE_BYTES = 256 * 1024 * 1024
 # Ray reads these when it is imported. What the user has set stays.
 _VARIABLES = {

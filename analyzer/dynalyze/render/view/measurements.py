@@ -92,7 +92,7 @@ def measured_metrics(report: Report) -> list[Metric]:
     known = [
         ("eager, median", milliseconds(best.eager_latency_ms.p50)),
         (f"{clipped(best.configuration, 60)}, median", milliseconds(best.latency_ms.p50)),
-        ("speed-up", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
+        ("speedup", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
         ("to compile, cold", cost.words if cost else ""),
         (f"{unit} until it pays", f"{math.ceil(even.passes):,}" if even and even.passes is not None else ""),
         ("memory", words.more_memory(best.memory) if best.memory else ""),

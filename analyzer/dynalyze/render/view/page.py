@@ -125,6 +125,6 @@ class Page:
             Section(self.attention_matrix, "attention-matrix", "Attention and dtypes"),
             Section(self.listened, "checks", "Passed checks", len(self.checks)),
             Section(True, "environment", "Run it again"),
-            Section(True, "glossary", "What the words mean"),
+            Section(True, "glossary", "Glossary"),
         ]
         return [section for section in every if section.present]

@@ -56,7 +56,7 @@ def _lead(found: Prices, configuration: str) -> str:
 
 
 def _breaks(prices: list[BreakPrice]) -> Table:
-    heads = ["Graph break", "Of each call", "95 % interval", "Share", "In eager", "Getting back", "Without it, at best"]
+    heads = ["Graph break", "Of each call", "95% interval", "Share", "In eager", "Getting back", "Without it, at best"]
     rows = [
         [
             _name(each),
@@ -89,7 +89,7 @@ def _name(price: BreakPrice) -> str:
 
 
 def _settings(tried: list[SettingPrice]) -> Table:
-    heads = ["Setting", "A call with it", "95 % interval", "Without it", "Graph breaks left"]
+    heads = ["Setting", "A call with it", "95% interval", "Without it", "Graph breaks left"]
     rows = []
     for each in tried:
         left = "" if each.left is None else f"{each.left:,}"
@@ -109,7 +109,7 @@ def _guards(prices: list[GuardPrice]) -> Table:
             continue
         where = f"{each.compile_id}, {line_words(each.place)}" if each.place else each.compile_id
         number = "" if each.count is None else f"{each.count:,}"
-        rows.append([where, "everything", milliseconds(each.us / 1e3), "100 %", number])
+        rows.append([where, "everything", milliseconds(each.us / 1e3), "100%", number])
         rows += [
             [where, clipped(group.source, 80), milliseconds(group.us / 1e3), percent(group.share), f"{group.sources:,}"]
             for group in each.groups

@@ -117,7 +117,7 @@ def _sentences(timed: list[Span], unplaced: int) -> list[str]:
     if not again or not total:
         said.append("None of it was recompilation.")
     else:
-        share = "Less than 1 %" if again / total < 0.005 else f"{100 * again / total:.0f} %"
+        share = "Less than 1%" if again / total < 0.005 else f"{100 * again / total:.0f}%"
         said.append(f"{share} of compile time was recompilation ({duration(again)}).")
     said += _memory(timed)
     if unplaced:

@@ -38,7 +38,7 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
             "compiler works on each as if it were other code. The step alone is one small graph that all rounds use.",
             location=top.loop,
             evidence=[graph.id, graph.compile_id],
-            impact=Impact(compile_seconds=round(took, 6), what="spent compiling this graph") if took else None,
+            impact=Impact(compile_seconds=round(took, 6), what="of compile time") if took else None,
         )
 
 

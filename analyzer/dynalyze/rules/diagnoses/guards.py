@@ -34,7 +34,7 @@ def costly_guards(report: Report) -> Iterator[Ranked]:
         dearest = max(found.guards, key=lambda each: each.us)
         group = max(groups, key=lambda each: each.us)
         yield costly_guards.finding(
-            f"Guards take {milliseconds(taken)} of each call before compiled code runs",
+            f"Guards take {milliseconds(taken)} per call before compiled code runs",
             Advice(
                 f"Of what `{group.source}` leads to, {group.advice}. Nobody has tried it on this program.",
                 f"{group.sources:,} objects are looked at in each call, which takes {milliseconds(group.us / 1e3)}.",

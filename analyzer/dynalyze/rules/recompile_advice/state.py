@@ -96,8 +96,8 @@ def _with_and_without_gradients(states: list[State]) -> Advice:
         other += ", but validates in another precision than it trains, unless both are under the same `torch.autocast`"
     other += "." if also else ""
     return Advice(
-        "Nothing is wrong with it in a program that trains and validates: the step with gradients and the one "
-        "without are two programs, each compiled once and kept. A program that only infers makes all its calls, the "
+        "Expected if you train and validate: the step with gradients and the one without are two programs, each "
+        "compiled once and kept. A program that only infers makes all its calls, the "
         f"warm-up too, under `torch.inference_mode()`.{other}",
         "With gradients the compiled code has a backward and keeps what that needs; without, it has neither. "
         "`torch.no_grad()` and `torch.inference_mode()` are two modes as well: validate in the same one every time.",

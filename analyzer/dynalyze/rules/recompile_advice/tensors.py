@@ -311,8 +311,8 @@ def _asked(source: Source, line: Location | None) -> Advice:
         return _specialized(source, line)
     condition = f"`{source.shown}`" if source.shown else "a size"
     return Advice(
-        f"Take the decision on {condition}{f' that {named_place(line)} takes' if line is not None else ''} out of the "
-        "compiled function, or pad so that it always falls the same way.",
+        f"Move the decision on {condition}{f' at {named_place(line)}' if line is not None else ''} out of the compiled "
+        "function, or pad so that it always falls the same way.",
         "The size is dynamic, but the code asks something about it: an `if`, a modulo, a reshape that must divide. "
         f"The compiled code holds for one answer only. {_BUCKETS}",
         link=DYNAMIC_PAGE,
@@ -434,8 +434,7 @@ def _specialized(source: Source, line: Location) -> Advice:
             link=DYNAMIC_PAGE,
         )
     return Advice(
-        f"Let {named_place(line)} take any size: it makes a constant of {size}. Or pad, so that the size stays the "
-        "same.",
+        f"{named_place(line)} fixes {size}: rewrite it for any size. Or pad, so that the size stays the same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
         "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
         f"raise an error before that line changes. {_BUCKETS}",
