@@ -3,7 +3,6 @@
     .venv/bin/python benchmarks/answers.py                                         # this interpreter
     .venv/bin/python benchmarks/answers.py --python OLD/bin/python --python NEW/bin/python --only 174073,197895
     .venv/bin/python benchmarks/answers.py --write                                 # what came out, into the table
-    .venv/bin/python benchmarks/answers.py --bits LlamaModel,BertModel             # where bits first differ, of hf:NAME
 
 Each program runs in eager and compiled, in a process of its own and with the backend that ends
 at the stage at fault, and what differs is looked for in a plain way that
@@ -330,37 +329,6 @@ def build():
 """
 
 
-def bits_of(entry: dict[str, Any]) -> dict[str, Any]:
-    """Of an architecture of transformers, on Inductor: its verdict, and where its bits first differ from eager's."""
-    sys.path.insert(0, str(ROOT / "analyzer"))
-    import msgspec
-
-    from dynalyze.bench.bisect import Search
-    from dynalyze.bench.measure import rebuilt_source
-    from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
-    from dynalyze.capture.bench.worker import Session
-    from dynalyze.facts.wrong_numbers import differing_bits
-    from dynalyze.launch.spec import read_target
-    from dynalyze.report.measurements import Accuracy
-
-    source = rebuilt_source(read_target(f"hf:{entry['architecture']}", None, ()))
-    request = WorkerRequest(source=source, configuration=Configuration("default", backend="inductor"))
-    with tempfile.TemporaryDirectory() as folder:
-        asked = _Asked(Session(request, Path(folder)))
-        asked.ask("load")
-        answer = asked.ask("accuracy")
-        known = answer.keys() & set(Accuracy.__struct_fields__)
-        test = msgspec.convert({name: answer[name] for name in known}, Accuracy)
-        found = "the same bits" if test.same_bits else "eager differs from itself"
-        seconds = 0.0
-        if test.same_bits is False:
-            search = Search(test, request, asked, None, "", lambda line: None, bits=True)
-            search.run()
-            found, seconds = f"{differing_bits(search.found)} {search.found.reason}".strip(), search.found.seconds
-        largest = max((each.max_difference or 0.0 for each in test.tensors), default=0.0)
-        return {"verdict": test.verdict, "largest": largest, "found": found, "seconds": seconds}
-
-
 class _Asked:
     """A session of this process, in the place of a pool with one worker."""
 
@@ -402,9 +370,6 @@ def serve(entries: list[dict[str, Any]], found: bool, ladder: bool) -> None:
     import torch._inductor.graph  # noqa: F401
 
     for entry in entries:
-        if "architecture" in entry:
-            print(json.dumps(forked(bits_of, entry)), flush=True)
-            continue
         answer = forked(differences, entry)
         while answer["verdict"] == "right" and ladder and entry["stage"] != "inductor":
             entry = {**entry, "stage": STAGES[STAGES.index(entry["stage"]) + 1]}
@@ -492,11 +457,7 @@ def main() -> None:
     parser.add_argument("--minimal", action="store_true", help="with --found, ask for a small program too")
     parser.add_argument("--larger", action="store_true", help="each program beside other layers")
     parser.add_argument("--write", action="store_true", help="write the versions into the table")
-    parser.add_argument("--bits", default="", help="architectures of transformers, in the place of the programs")
     options = parser.parse_args()
-    if options.bits:
-        explain_bits(options.python or [sys.executable], options.bits.split(","))
-        return
     whole = table()
     wanted = set(filter(None, options.only.split(",")))
     entries = [entry for entry in whole["programs"] if not wanted or entry["issue"] in wanted][::-1]
@@ -526,20 +487,6 @@ def main() -> None:
             if options.write:
                 TABLE.write_text(_written(whole))
     print(counted(entries, found))
-
-
-def explain_bits(pythons: list[str], architectures: list[str]) -> None:
-    entries = [{"architecture": name} for name in architectures]
-    print(
-        "| architecture | verdict | largest difference | where the bits first differ | seconds |\n|---|---|---|---|---|"
-    )
-    for python in pythons:
-        for entry, answer in zip(entries, asked(python, entries, False, False), strict=True):
-            if "found" not in answer:
-                print(f"| {entry['architecture']} | {answer['verdict']} | | {answer['differs']} | |", flush=True)
-                continue
-            numbers = f"{answer['largest']:.2g} | {answer['found']} | {answer['seconds']:.0f}"
-            print(f"| {entry['architecture']} | {answer['verdict']} | {numbers} |", flush=True)
 
 
 def _written(whole: dict[str, Any]) -> str:

@@ -123,8 +123,6 @@ def test_a_baseline_is_written_and_tells_old_from_new_over_moved_lines(folder: P
     ("arguments", "says"),
     [
         (("--baseline", "none.json"), "--baseline none.json: no such file; --update-baseline writes it"),
-        (("--emit-test", "test_it.py"), "--emit-test and --no-bench exclude each other"),
-        (("--emit-test", "nowhere/test_it.py"), "--emit-test"),
         (("--update-baseline",), "--update-baseline writes --baseline FILE; name it"),
         (("--update-baseline", "--baseline", "nowhere/known.json"), "no such directory"),
         (("--shapes", "batch"), "--shapes batch: give names with their sizes"),

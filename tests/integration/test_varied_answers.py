@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,21 +125,13 @@ def test_a_backend_that_is_right_is_right_to_all_of_them(workload_over: Callable
 
 
 @pytest.mark.slow
-def test_an_audit_finds_them_and_writes_a_test_that_fails_until_they_are_right(tmp_path: Path) -> None:
+def test_an_audit_tells_them_as_a_warning(tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text(_PLANTED)
     asked = ("--backend", "eager", "--bench-seconds", "0.1", "--vary-inputs", "300", "--json", "report.json")
-    ended = dynalyze("audit", "planted.py:make", *asked, "--emit-test", "test_it.py", cwd=tmp_path)
+    ended = dynalyze("audit", "planted.py:make", *asked, cwd=tmp_path)
     assert ended.status in (0, 1), ended.stderr
     report = from_json((tmp_path / "report.json").read_text())
     (test,) = report.accuracy
     assert test.verdict == "equal"
     assert [each.name for each in test.variants if each.verdict == "suspicious"] == ["batch 7"]
     assert "accuracy-inputs" in {finding.rule for finding in report.findings}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
-
-    def run() -> str:
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ).stdout
-
-    assert "1 failed" in run()
-    (tmp_path / "planted.py").write_text(_PLANTED.replace("x * 2", "x + 1"))
-    assert "1 passed" in run()

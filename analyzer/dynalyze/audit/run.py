@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan
@@ -37,8 +36,6 @@ class AuditRequest:
 
     `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
     the time limit of the run unless given. Without `scripts` nothing that quotes the program is kept beside the report.
-    `emit_test` is a file for a test that fails as long as answers are wrong. With `bits` it is searched where those of
-    right answers first differ.
     """
 
     observation: Observation
@@ -49,8 +46,6 @@ class AuditRequest:
     attention_matrix: bool = False
     seconds: float | None = None
     scripts: bool = True
-    emit_test: Path | None = None
-    bits: bool = False
 
 
 def audit(
@@ -119,11 +114,7 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
         with _as_note(report, _BISECT):
             from dynalyze.bench.bisect import bisect_suspicious
 
-            report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts, bits=request.bits)
-    if plan is not None and request.emit_test is not None:
-        from dynalyze.audit.emitted_test import emit_test
-
-        report.capture.notes.append(emit_test(report, plan, request.emit_test))
+            report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts)
 
 
 def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:

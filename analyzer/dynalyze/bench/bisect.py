@@ -48,15 +48,13 @@ def bisect_suspicious(
     *,
     scripts: bool = True,
     thorough: bool = True,
-    bits: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> list[Bisection]:
     """Find where the suspicious answers of a report come from; scripts that show it go to `folder`, without
     `scripts` nowhere.
 
     `plan` is the one that was measured. With `thorough`, configurations whose answers are not suspicious are looked
-    at too: of these, only an operation that is wrong beyond rounding becomes a record. With `bits` it is searched too
-    where the bits of answers that are right first differ from eager's.
+    at too: of these, only an operation that is wrong beyond rounding becomes a record.
     """
     found: list[Bisection] = []
     searched = list(cases(report, plan, thorough))
@@ -67,18 +65,13 @@ def bisect_suspicious(
     with WorkerPool(
         streams, plan.timeout, plan.total, python=plan.python, untimed=True, sandboxed=plan.sandboxed
     ) as pool:
-        asked = [(*case, False) for case in searched]
-        right = [case for case in searched if case[0].verdict != "suspicious"]
-        asked += [(*case, True) for case in right if bits and case[0].same_bits is False]
-        for test, work, configuration, only_bits in asked:
+        for test, work, configuration in searched:
             request = worker_request(plan, work, configuration)
             name = f"{target.stem}.{configuration.name}.repro"
-            search = Search(
-                test, request, pool, folder or DEFAULT_FOLDER if scripts else None, name, show, bits=only_bits
-            )
+            search = Search(test, request, pool, folder or DEFAULT_FOLDER if scripts else None, name, show)
             stopped = search.run()
             # Of answers that are right, only a wrong operation tells.
-            if search.found.op or search.found.bits or not search.found.hidden:
+            if search.found.op or not search.found.hidden:
                 found.append(search.found)
             if stopped == "interrupted":
                 report.outcome.status = "interrupted"
@@ -117,7 +110,7 @@ class Search:
 
     def __init__(
         self, test: Accuracy, request: WorkerRequest, pool: WorkerPool, keep_in: Path | None, name: str,
-        show: Callable[[str], None], *, bits: bool = False,
+        show: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._test = test
         self._request = request
@@ -135,7 +128,6 @@ class Search:
             phase=test.phase,
             tensor=self._worst.name if self._worst is not None and suspicious else "",
             hidden=not suspicious,
-            bits=bits,
         )
         # The stages that its backend goes through, the last of them the backend itself.
         backend, names = request.configuration.backend, [name for _, name in _LADDER]
@@ -149,10 +141,7 @@ class Search:
         began, stopped = time.monotonic(), ""
         try:
             with self._processes:
-                if self.found.bits:
-                    self._bits()
-                else:
-                    self._hidden() if self.found.hidden else self._suspicious()
+                self._hidden() if self.found.hidden else self._suspicious()
         except Stopped as stop:
             stopped = stop.reason
             self._note(_TIME_IS_UP if stopped == "out_of_time" else "It was interrupted.")
@@ -206,43 +195,11 @@ class Search:
         self._take_over(wrong)
         self.show_alone(last, wrong)
 
-    def _bits(self) -> None:
-        """The answers are right: where do their bits first differ from eager's?"""
-        for stage, name in (*self._before, self._last):
-            self._say(f"bits, stage {stage}")
-            try:
-                answer = self._take("stage", stage=stage)
-            except WorkerFailed as error:
-                self.found.stages.append(StageRun(stage, name, "not comparable", reason=error.message))
-                continue
-            same, verdict = answer["same_bits"], answer["verdict"]
-            self.found.stages.append(StageRun(stage, name, verdict, answer["rmse"], same_bits=same))
-            if same is False:
-                self.found.stage = stage
-                break
-        if self.found.stage == "dynamo":
-            self._of_the_program()
-        elif self.found.stage == "decompositions":
-            self._into_decompositions()
-        elif self.found.stage == "inductor" and not self._is_rounding():
-            self.into_inductor()
-
-    def _is_rounding(self) -> bool:
-        """Whether Inductor gives eager's bits where it rounds as eager does: then no part of it is looked for."""
-        try:
-            answer = self._take("stage", stage="inductor", emulate=True)
-        except WorkerFailed:
-            return False
-        same = answer["same_bits"]
-        rounded = StageRun("emulated", "inductor, rounding as eager", answer["verdict"], answer["rmse"], same_bits=same)
-        self.found.stages.append(rounded)
-        return bool(same)
-
     def _of_the_program(self) -> bool:
         """Whether the program answers otherwise because it asks whether it is compiled; if so the stage is its own."""
         self._say("does the program ask whether it is compiled?")
         try:
-            answer = self._take("own_source", bits=self.found.bits)
+            answer = self._take("own_source")
         except WorkerFailed as error:
             self._note(f"Whether the program's own code makes the difference could not be tried: {error.message}.")
             return False
@@ -250,7 +207,7 @@ class Search:
         if not self.found.asks:
             return False
         first = self.found.asks[0]
-        self.found.stage, self.found.exact = "program", answer["exact"]
+        self.found.stage = "program"
         self.found.file, self.found.line = first.file, first.line
         return True
 
@@ -398,8 +355,7 @@ class Search:
             else:
                 wrong = middle
         last = self._take("stage", stage=stage, part=part, kept=wrong)
-        is_wrong = last["same_bits"] is False if self.found.bits else last["verdict"] == "suspicious"
-        self.found.applied = last["last"] if is_wrong else ""
+        self.found.applied = last["last"] if last["verdict"] == "suspicious" else ""
 
     def _is_right(self, stage: BisectStage, **switched: Any) -> bool:
         """Whether the answers of a stage are, with something switched off that would have come."""
@@ -411,9 +367,7 @@ class Search:
         return ("disabled" in switched or bool(answer["applied"])) and self._as_eager(answer)
 
     def _as_eager(self, answer: dict[str, Any]) -> bool:
-        """Whether the answers are right, or their bits; where eager refuses the calls: whether compiled does."""
-        if self.found.bits:
-            return answer["same_bits"] is True
+        """Whether the answers are right; where eager refuses the calls: whether compiled does."""
         refuses = any(fault.contract == "exception" for fault in self._test.contracts)
         refused = refuses and answer["reason"].startswith("Eager fails")
         return refused or answer["verdict"] not in ("suspicious", "not comparable")

@@ -58,15 +58,6 @@ _MATRIX_SECONDS = 3600.0
 )
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
 @vary_inputs_option
-@click.option(
-    "--explain-bits",
-    is_flag=True,
-    help="Say of right answers that are not eager's to the bit at which stage of the compiler, or line of the program "
-    "that asks whether it is compiled, the bits first differ.",
-)
-@click.option(
-    "--emit-test", metavar="FILE", help="Write a pytest file that fails as long as answers are wrong, where any are."
-)
 @seconds_option("--bench-seconds", "Timed seconds of the measurement of speed; its processes need more.", 10.0)
 @click.pass_context
 def audit(context: click.Context, /, **options: Any) -> int:
@@ -137,18 +128,10 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
     # A matrix starts some hundred processes, which have their own limits.
     longer = options["attention_matrix"] and not is_given(context, "timeout")
     shapes = shaped(plan.works, sizes, dims, target)
-    if (emit_test := options["emit_test"]) is not None:
-        for name in ("no_bench", "no_source", "redact"):
-            if options[name]:
-                option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"--emit-test and {option} exclude each other: the test names what was measured")
-        check_writable("--emit-test", emit_test, options["target"])
     return AuditRequest(
         observation, plan, bench=not options["no_bench"], shapes=shapes if sizes else (), dims=dims,
         attention_matrix=options["attention_matrix"], seconds=_MATRIX_SECONDS if longer else float(options["timeout"]),
         scripts=not (options["no_source"] or options["redact"]),
-        bits=options["explain_bits"],
-        emit_test=None if emit_test is None else Path(emit_test),
     )  # fmt: skip
 
 

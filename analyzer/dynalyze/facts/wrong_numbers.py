@@ -63,17 +63,6 @@ def asking_place(found: Bisection) -> str:
     return f"{PurePath(first.file).name}:{first.line}{more}"
 
 
-def differing_bits(found: Bisection) -> str:
-    """`the bits first differ from eager's at Inductor: the lowering of exp`, of answers that are right."""
-    if found.stage == "program":
-        return f"the bits first differ in the program's own code: {asking_place(found)} asks whether it is compiled"
-    if not found.stage:
-        return "the bits differ from eager's, at no stage that was tried again"
-    is_rounding = any(run.stage == "emulated" and run.same_bits for run in found.stages)
-    what = "where it rounds" if is_rounding else wrong_part(found)
-    return f"the bits first differ from eager's at {stage_name(found)}{f': {what}' if what else ''}"
-
-
 def wrong_answers(test: Accuracy, found: Bisection | None) -> str:
     """`bf16 output of torch.softmax in layers.3.attention is wrong beyond rounding, stage: Inductor`.
 

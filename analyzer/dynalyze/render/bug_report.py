@@ -82,7 +82,7 @@ def _wrong_answers(test: Accuracy, bisections: Iterable[Bisection]) -> Iterator[
     what = f" {code(worst.name)}" if worst is not None else ""
     yield from (f"**Wrong answers** with {code(test.configuration)}:{what} {prose(test.reason)}", "")
     for found in bisections:
-        if found.configuration != test.configuration or not found.stage or found.bits:
+        if found.configuration != test.configuration or not found.stage:
             continue
         yield f"- first wrong at: {prose(stage_name(found))}"
         for name, value in (("module", found.module), ("operation", found.op)):

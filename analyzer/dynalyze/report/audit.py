@@ -203,9 +203,7 @@ and is compared as a whole.
 
 
 class StageRun(msgspec.Struct):
-    """The accuracy test of one stage on the way down: `backend` as torch.compile takes it. `same_bits`: its values are
-    eager's to the bit; None where that is not known.
-    """
+    """The accuracy test of one stage on the way down: `backend` as torch.compile takes it."""
 
     stage: BisectStage
     backend: Backend
@@ -213,7 +211,6 @@ class StageRun(msgspec.Struct):
     rmse: float | None = None
     nonfinite: int = 0
     reason: Quote = ""
-    same_bits: bool | None = None
 
 
 class AskingPlace(msgspec.Struct):
@@ -250,11 +247,8 @@ class Bisection(msgspec.Struct):
     operation `applied` on. `workaround`
     is a setting that was tried, and made them right. `reduced` is set where the script is of a smaller program.
 
-    `asks`: with these places told that they are compiled, eager gives compiled's answers, to the bit if `exact`. The
-    stage is `program` then.
-
-    `bits`: the answers are right, and `stage` is the first whose values are not eager's to the bit; `hidden` as well.
-    `part` and `applied` are what makes the bits others then.
+    `asks`: with these places told that they are compiled, eager gives compiled's answers. The stage is
+    `program` then.
     """
 
     configuration: Name
@@ -283,8 +277,6 @@ class Bisection(msgspec.Struct):
     workaround: Quote = ""
     reduced: Reduced | None = None
     asks: list[AskingPlace] = []
-    exact: bool = False
-    bits: bool = False
 
 
 CellStatus = Literal["runs", "breaks", "recompiles", "eager_error", "compile_error", "not_here", "timeout", "crash"]

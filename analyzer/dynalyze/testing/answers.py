@@ -1,53 +1,25 @@
-"""What tests ask: does compiled answer otherwise than eager? Those of `dynalyze audit --emit-test`, and the fixture."""
+"""What the fixture asks: does compiled answer otherwise than eager?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 
-from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.accuracy import accuracy
 from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.contracts import Broken
-from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.nested_values import leaves
-from dynalyze.capture.shapes import Dim
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
-from dynalyze.launch.streams import Streams
-
-_SECONDS = 600.0
-
-
-def wrong_answers(
-    source: dict[str, Any], configuration: Mapping[str, Any], *, variant: str = "", dims: Any = (), **work: Any
-) -> str:
-    """Why compiled answers otherwise than eager, by the accuracy test of `dynalyze bench`; "" where it does not.
-
-    All are fields of capture/bench/protocol.py `WorkerRequest`, and `variant` is one of its VARIANTS of the inputs. It
-    runs in a process of its own with empty caches.
-
-    Raises:
-        WorkerFailed: the process could not load the program, or it died.
-        AssertionError: the answers cannot be compared.
-    """
-    request = WorkerRequest(
-        source=source, configuration=Configuration(**configuration), dims=tuple(Dim(*dim) for dim in dims), **work
-    )
-    with ExitStack() as processes:
-        pool = processes.enter_context(WorkerPool(Streams("", quiet=True, once=True), _SECONDS, untimed=True))
-        worker = processes.enter_context(pool.worker(request, pool.empty_caches()))
-        worker.ask("load")
-        answer = worker.ask("accuracy", variant=variant)
-    return _why_wrong(answer)
 
 
 def wrong_here(fn: Callable[..., Any], call: Inputs, options: Mapping[str, Any], *, gradients: bool) -> str:
-    """The same of one call in this process, with what torch.compile is given; a compiled function keeps its own.
+    """Why compiled answers one call otherwise than eager, by the accuracy test of `dynalyze bench`; "" where it does
+    not. `options` are those of torch.compile; a compiled function keeps its own.
 
     Raises:
         AssertionError: the answers cannot be compared.

@@ -37,7 +37,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Report:
         yield Observed(report, RunLog(), Path())
 
     monkeypatch.setattr(run, "observed", observed)
-    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts, bits: [])
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: [])
     return report
 
 
@@ -148,7 +148,7 @@ def test_answers_are_traced_to_their_place_where_they_could_be_compared(
 ) -> None:
     found = Bisection("default", stage="inductor")
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict=verdict))
-    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts, bits: [found])
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: [found])
     assert audit(asked(), lambda line: None).bisections == ([] if verdict == "not comparable" else [found])
 
 
@@ -157,7 +157,7 @@ def test_the_search_in_right_answers_leaves_time_for_the_rest(seen: Report, monk
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="benign"))
     monkeypatch.setattr(
         "dynalyze.bench.bisect.bisect_suspicious",
-        lambda report, target, plan, scripts, bits: given.append(plan.total) or [],
+        lambda report, target, plan, scripts: given.append(plan.total) or [],
     )
     audit(asked(timeout=600.0), lambda line: None)
     assert 0 < given[0] < 600.0 * 0.81
@@ -171,10 +171,10 @@ def test_a_script_that_quotes_the_program_is_kept_where_that_may_be(
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))
     monkeypatch.setattr(
         "dynalyze.bench.bisect.bisect_suspicious",
-        lambda report, target, plan, scripts, bits: given.extend((scripts, bits)) or [],
+        lambda report, target, plan, scripts: given.append(scripts) or [],
     )
-    audit(replace(asked(), scripts=scripts, bits=not scripts), lambda line: None)
-    assert given == [scripts, not scripts]
+    audit(replace(asked(), scripts=scripts), lambda line: None)
+    assert given == [scripts]
 
 
 def test_a_place_that_is_not_found_costs_no_answers(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:

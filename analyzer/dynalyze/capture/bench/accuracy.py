@@ -49,11 +49,11 @@ _UNNAMED_WIDTH = 100
 
 def accuracy(
     workload: Workload, make_target: Callable[[], Target], configuration: Configuration, device: str = "cpu", *,
-    save: str = "", against: str = "", emulate: bool = False,
+    save: str = "", against: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Compare what `make_target()` gives with eager and with fp64, in the fields of `measurements.Accuracy`.
 
-    With `emulate` Inductor rounds as eager from the beginning. The values go into the file `save`, for another
+    The values go into the file `save`, for another
     interpreter; with those of another one, in the file `against`, they are compared too: `across` (across.py).
 
     Everything is left as it was found, except that Dynamo forgets all that it has compiled in this process. Nothing
@@ -72,7 +72,7 @@ def accuracy(
         try:
             with numerics.full_float32():
                 capture = OutputCapture(workload, state)
-                test = _Test(workload, make_target, configuration, device, capture, save, against, emulate)
+                test = _Test(workload, make_target, configuration, device, capture, save, against)
                 return answer | test.compare()
         finally:
             state.leave()
@@ -91,7 +91,6 @@ class _Test:
     capture: OutputCapture
     save: str = ""
     against: str = ""
-    emulate: bool = False
     notes: list[str] = field(default_factory=list)
     _draws: bool = True
     _target: Target = field(init=False)
@@ -190,7 +189,7 @@ class _Test:
         dynamo.forget_compiled()
         before = numerics.compiled_frames() or 0
         try:
-            with numerics.comparable_code(draws=self._draws, emulate=self.emulate):
+            with numerics.comparable_code(draws=self._draws):
                 self._target = self.make_target()
                 run = self.capture.run(self._target)
         except Exception as error:
@@ -202,7 +201,7 @@ class _Test:
     def _again(self) -> Run | None:
         """The compiled code once more; None where it fails the second time."""
         try:
-            with numerics.comparable_code(draws=self._draws, emulate=self.emulate):
+            with numerics.comparable_code(draws=self._draws):
                 return self.capture.run(self._target)
         except Exception as error:
             self.notes.append(f"Compiled fails when it runs once more: {one_line(error)}.")

@@ -1,8 +1,7 @@
 """The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
 
-stage       the accuracy test, compiled as far as one stage; with `emulate`, Inductor rounds as eager; with
-            `own_kernels`, AOTAutograd decomposes nothing; with `part` that part of Inductor is off, but for the
-            `kept` that come first; with `disabled` one pass is
+stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing; with
+            `part` that part of Inductor is off, but for the `kept` that come first; with `disabled` one pass is
 own_source  the places of the program that ask whether it is compiled, and so make the difference
 operations  one run in which every operation is judged where it stands
 minimal     a small program with the fault: the operation that was found, or a graph reduced
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
-from dynalyze.capture.bench.bisect_asking import own_source
+from dynalyze.capture.bench.bisect_asking import asking_places
 from dynalyze.capture.bench.bisect_graph import Probed, outputs_of, probed, tapped
 from dynalyze.capture.bench.bisect_minimal import Program, Reduction, SameFault, own_memory, program_of
 from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
@@ -84,7 +83,7 @@ class Bisector:
 
     def _own_source(self, command: dict[str, Any]) -> Answer:
         dynamo_alone = self._as_far_as("dynamo")
-        return own_source(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED, bits=bool(command.get("bits")))
+        return {"places": asking_places(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED)}
 
     def _compared(self, command: dict[str, Any]) -> Answer:
         """The accuracy test, with everything compiled or only the submodules of some `paths`."""
@@ -110,12 +109,10 @@ class Bisector:
         elif disabled := command.get("disabled"):
             switched = numerics.pass_disabled(disabled)
         with switched:
-            emulate = bool(command.get("emulate"))
-            answer = accuracy(self._workload, target, compiled_so_far, self._device, emulate=emulate)
+            answer = accuracy(self._workload, target, compiled_so_far, self._device)
         worst: Answer = next(iter(answer.get("tensors") or ()), {})
         return {
             "verdict": answer["verdict"],
-            "same_bits": answer.get("same_bits"),
             "reason": answer.get("reason", ""),
             "tensor": worst.get("name", ""),
             "kind": worst.get("kind", ""),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import linecache
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.contracts import broken
-from dynalyze.capture.bench.judge import Runs, judge, same_bits
+from dynalyze.capture.bench.judge import Runs, judge
 from dynalyze.capture.bench.output_capture import OutputCapture, Run
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
@@ -25,76 +25,53 @@ from dynalyze.capture.torch_private.compile_questions import Place
 _MOST_ALONE = 20
 
 
-def own_source(
-    workload: Workload, configuration: Configuration, device: str, tolerance: float, seed: int, *, bits: bool
-) -> dict[str, Any]:
+def asking_places(
+    workload: Workload, configuration: Configuration, device: str, tolerance: float, seed: int
+) -> list[dict[str, Any]]:
     """The places that make the program's answers in eager those that it has as compiled so far; none where they do
-    not, or eager has those anyway. `exact`: they are to the bit, which `bits` asks for. `asked` counts all that ask.
+    not, or eager has those anyway.
     """
-    search = _Search(workload, configuration, device, tolerance, seed, bits)
+    state = StateSnapshot(workload.model, seed, objects=False)  # Where answers stand.
+    capture = OutputCapture(workload, state)
+    eager = configured(workload.model, replace(configuration, compile=False), device)
+    answers = compile_questions.questions()
+    asked: list[Place] = []
+    runs: dict[frozenset[Place] | None, Run | None] = {}
+
+    def run(places: frozenset[Place] | None) -> Run | None:
+        """Eager, with these places (None: all) told that they are compiled; None where it fails."""
+        if places not in runs:
+            first, runs[places] = not runs, None
+            answering = compile_questions.answering(answers, lambda at: places is None or at in places)
+            # What it asks before it fails counts.
+            with numerics.nothing_compiled(), answering as more, contextlib.suppress(Exception):
+                runs[places] = capture.run(eager, reference=first)
+            asked.extend(place for place in more if place not in asked)
+        return runs[places]
+
+    def explains(places: Sequence[Place] | None) -> bool:
+        """Whether eager has compiled's answers then."""
+        told = run(None if places is None else frozenset(places))
+        if told is None or broken(told.promises, told.promises, compiled.promises):
+            return False
+        return all(each.verdict == "equal" for each in judge(Runs(told, told, compiled, None, tolerance)))
+
     try:
         with numerics.full_float32():
-            places = search.places()
-            exact = bool(places) and search.explains(places, exactly=True)
+            run(frozenset())  # The first run says which inputs are compared after the call: eager's own.
+            dynamo.forget_compiled()
+            with numerics.comparable_code():
+                compiled = capture.run(configured(workload.model, configuration, device))
+            found: Sequence[Place] = ()
+            if answers and not explains(()):
+                if explains(None):
+                    found = fewest_places(explains, asked)
+                else:  # Another place may fail, or ask for something else, where all are told.
+                    found = next(([place] for place in asked[:_MOST_ALONE] if explains([place])), ())
     finally:
-        search.state.leave()
+        state.leave()
         dynamo.forget_compiled()
-    lines = [{**place._asdict(), "code": linecache.getline(place.file, place.line).strip()} for place in places]
-    return {"places": lines, "exact": exact, "asked": len(search.asked)}
-
-
-class _Search:
-    def __init__(
-        self, workload: Workload, configuration: Configuration, device: str, tolerance: float, seed: int, bits: bool
-    ) -> None:
-        self._workload = workload
-        self._configuration = configuration
-        self._device = device
-        self._tolerance = tolerance
-        self._exactly = bits
-        self._answers = compile_questions.questions()
-        self._runs: dict[frozenset[Place] | None, Run | None] = {}
-        self.asked: list[Place] = []
-        self.state = StateSnapshot(workload.model, seed, objects=False)  # Where answers stand.
-        self._capture = OutputCapture(workload, self.state)
-
-    def places(self) -> Sequence[Place]:
-        """The fewest places, as far as one after the other can be left out."""
-        self._run(frozenset())  # The first run says which inputs are compared after the call: eager's own.
-        dynamo.forget_compiled()
-        with numerics.comparable_code():
-            self._compiled = self._capture.run(configured(self._workload.model, self._configuration, self._device))
-        if self.explains(()) or not self._answers:
-            return ()
-        together = self.explains(None)
-        # With exactly these answers narrowing is sharp; without, a place may still be right by itself.
-        self._exactly = self._exactly or (together and self.explains(None, exactly=True))
-        if together:
-            return fewest_places(self.explains, self.asked)
-        return next(([place] for place in self.asked[:_MOST_ALONE] if self.explains([place])), ())
-
-    def explains(self, places: Collection[Place] | None, exactly: bool | None = None) -> bool:
-        """Whether eager has compiled's answers where these places, None for all, are told that they are compiled."""
-        run = self._run(None if places is None else frozenset(places))
-        if run is None:
-            return False
-        same = same_bits(run, self._compiled)
-        if not (self._exactly if exactly is None else exactly):
-            judged = judge(Runs(run, run, self._compiled, None, self._tolerance))
-            same = all(each.verdict == "equal" for each in judged)
-        return same and not broken(run.promises, run.promises, self._compiled.promises)
-
-    def _run(self, places: frozenset[Place] | None) -> Run | None:
-        """None where eager fails."""
-        if places not in self._runs:
-            eager = configured(self._workload.model, replace(self._configuration, compile=False), self._device)
-            first, self._runs[places] = not self._runs, None
-            answering = compile_questions.answering(self._answers, lambda at: places is None or at in places)
-            # What it asks before it fails counts.
-            with numerics.nothing_compiled(), answering as asked, contextlib.suppress(Exception):
-                self._runs[places] = self._capture.run(eager, reference=first)
-            self.asked += [place for place in asked if place not in self.asked]
-        return self._runs[places]
+    return [{**place._asdict(), "code": linecache.getline(place.file, place.line).strip()} for place in found]
 
 
 def fewest_places(explains: Callable[[Sequence[Place]], bool], places: Sequence[Place]) -> list[Place]:

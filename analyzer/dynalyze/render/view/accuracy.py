@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.facts.wrong_numbers import differing_bits, reduced_to, search_of, wrong_answers, wrong_part
+from dynalyze.facts.wrong_numbers import reduced_to, search_of, wrong_answers, wrong_part
 from dynalyze.render.view.links import Anchors, Listed, first
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
@@ -65,7 +65,7 @@ class Search:
     def __init__(self, found: Bisection) -> None:
         known = {
             "Stage": stage_name(found),
-            "Part of it": "" if found.bits else wrong_part(found),
+            "Part of it": wrong_part(found),
             "Module": f"{found.module} ({found.module_class})" if found.module else found.module_class,
             "Operation": f"the gradient of {found.op}" if found.op and found.gradient else found.op,
             "Line": f"{found.file}:{found.line}" if found.file and found.line and not found.asks else "",
@@ -75,12 +75,8 @@ class Search:
             "Script that shows it": f"python {found.repro}" if found.repro else "",
             "Reduced": reduced_to(found),
         }
-        if found.bits:
-            known["Stage"] = words.capital(differing_bits(found))
         asked = "is an operation in it wrong?" if found.hidden else "are the answers wrong?"
         self.title = "A wrong operation that the answers hide" if found.hidden else "Where it comes from"
-        if found.bits:
-            self.title, asked = "Where the bits first differ", "is every value eager's to the bit?"
         self.facts = [(name, clipped(value, _MAX_TEXT)) for name, value in known.items() if value]
         self.stages = found.stages
         self.caption = f"Compiled as far as this stage: {asked}"

@@ -9,7 +9,6 @@ import msgspec
 
 from dynalyze.facts.wrong_numbers import (
     asking_place,
-    differing_bits,
     reduced_to,
     right_without,
     search_of,
@@ -24,7 +23,6 @@ from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import listed
 
 _MASKS = re.compile(r"transformers[/\\]masking_utils\.py$")
-_BITS = "Nothing: the answers are as near to fp64 as those of eager."
 
 
 def _has_nan(test: Accuracy) -> bool:
@@ -86,10 +84,9 @@ def _advice_on_own_code(found: Bisection) -> Advice:
         )
     else:
         action += f"Make both branches of {here} compute the same, or take the question out of it."
-    means = "to the bit" if found.exact else "within the tolerance"
     why = (
         f"{here} asks whether it is compiled{f': `{place.code}`' if place.code else ''}. "
-        f"Told in plain eager that it is, the program gives compiled's answers, {means}"
+        f"Told in plain eager that it is, the program gives compiled's answers"
         f"{f'; it takes these {asks} places' if asks > 1 else ', and this place alone makes the difference'}. "
         "Which of the two is right is the program's to say: fp64 took the branch of eager"
     )
@@ -119,25 +116,15 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     "exception that eager raises. The stage of the compiler, the module and the operation are named where "
     "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
     "what comes after it rounds more. accuracy-program is no fault of the compiler: the program asks whether it is "
-    "compiled and does otherwise then. accuracy-bits, with `--explain-bits`, says of right answers where their bits "
-    "first differ from eager's.",
+    "compiled and does otherwise then.",
     passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
-    more_ids=("accuracy-operation", "accuracy-program", "accuracy-bits"),
+    more_ids=("accuracy-operation", "accuracy-program"),
 )
 def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
         if test.verdict == "suspicious" and not _has_nan(test):
             yield _wrong(accuracy_suspicious, test, report, test.reason)
     for found in report.bisections:
-        if found.bits:
-            yield accuracy_suspicious.finding(
-                f"{found.configuration}, {found.phase}: {differing_bits(found)}",
-                _advice_on_own_code(found) if found.asks else Advice(_BITS, found.reason),
-                rank=710,
-                rule="accuracy-bits",
-                severity="info",
-                location=_place_of(found),
-            )
         if not found.hidden or not found.op:
             continue
         advice = _advice_on(found)
