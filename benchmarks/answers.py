@@ -291,7 +291,8 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
             search = Search(test, request, asked, Path(folder) / "kept", entry["issue"], lambda line: None)
             found["named"] = search.first_stage()
             if entry.get("minimal") and found["named"] != "dynamo":
-                search.show_alone(found["named"], search.operations(found["named"]))
+                search.wrong_operation(found["named"])
+                search.show_alone(found["named"])
                 reduced = search.found.reduced
                 found["minimal"] = reduced and {name: getattr(reduced, name) for name in reduced.__struct_fields__}
                 found["repro"] = bool(search.found.repro)

@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import random
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -126,9 +125,9 @@ def search(plant: Plant, seed: int) -> tuple[str, str, str] | None:
     bisector = Bisector(
         workload, Configuration("planted", backend=f"{__name__}:planted" if own else plant.fault), "cpu"
     )
-    with plant.during(), tempfile.TemporaryDirectory() as folder:
+    with plant.during():
         for stage in (*LADDER[:2], "backend") if own else LADDER:
-            fault = bisector.take("operations", {"stage": stage, "folder": folder})["fault"]
+            fault = bisector.take("operations", {"stage": stage})["fault"]
             if fault is not None:
                 return stage, fault["op"], fault["module"]
     return None

@@ -1,4 +1,4 @@
-"""Where wrong answers come from: first the stage of the compiler, then the operation or the module, then a script."""
+"""Where wrong answers come from: first the stage of the compiler, then the operation, then a script that shows it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ _LADDER: tuple[tuple[BisectStage, str], ...] = (
 )  # fmt: skip
 _PARTS = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "lowerings")
 _ALL = 1 << 30
-_FEW_MODULES = 3
 _FAULT_SHOWN = 1
 """The exit status of a script that shows the fault."""
 _SCRIPT_SECONDS = 120.0
@@ -35,9 +34,6 @@ _ALL_SCRIPTS_SECONDS = 600.0
 _REDUCTION_SECONDS = 120.0
 _REDUCTION_SHARE = 1 / 3
 """Of the time that is left."""
-
-IsWrong = Callable[[Sequence[str]], bool]
-"""Whether the answers are wrong when these submodules are compiled, and all else runs in eager."""
 
 
 def bisect_suspicious(
@@ -122,13 +118,9 @@ class Search:
         self._caches = pool.empty_caches()
         self._worker: Worker | None = None
         self._processes = ExitStack()
-        suspicious = test.verdict == "suspicious"
-        self.found = Bisection(
-            configuration=request.configuration.name,
-            phase=test.phase,
-            tensor=self._worst.name if self._worst is not None and suspicious else "",
-            hidden=not suspicious,
-        )
+        hidden = test.verdict != "suspicious"
+        tensor = self._worst.name if self._worst is not None and not hidden else ""
+        self.found = Bisection(request.configuration.name, phase=test.phase, tensor=tensor, hidden=hidden)
         # The stages that its backend goes through, the last of them the backend itself.
         backend, names = request.configuration.backend, [name for _, name in _LADDER]
         ladder: tuple[tuple[BisectStage, str], ...] = (*_LADDER[:2], ("backend", backend))
@@ -151,65 +143,54 @@ class Search:
         return stopped
 
     def _suspicious(self) -> None:
-        """The answers are wrong: stage, then operation, then, where no operation is, module."""
-        found = self.found
-        found.stage = self.first_stage()
-        if not found.stage:
+        """The answers are wrong: the stage, the operation with a script, and the part of the stage."""
+        stage = self.found.stage = self.first_stage()
+        if not stage:
             self._note("No stage alone gives the wrong answers again.")
-            return
-        if found.stage == "dynamo" and self._of_the_program():
-            return
-        if found.stage == "dynamo":
-            self._note("The graphs that Dynamo captured compute something else than the Python code.")
+        elif stage == "dynamo":
+            if not self._of_the_program():
+                self._note("The graphs that Dynamo captured compute something else than the Python code.")
         else:
-            fault = None
             try:
-                if (fault := self.operations(found.stage)) is not None:
+                if (fault := self.wrong_operation(stage)) is not None:
                     self._take_over(fault)
             except WorkerFailed as error:
                 self._note(f"The operations could not be judged: {error.message}.")
-            self.show_alone(found.stage, fault)
-        if not found.op:
-            self._into_modules(found.stage)
-        if found.stage == "inductor":
-            self.into_inductor()
-        elif found.stage == "decompositions":
-            self._into_decompositions()
+            self.show_alone(stage)
+            if stage == "inductor":
+                self.into_inductor()
+            elif stage == "decompositions":
+                part = "decomposition"
+                self._into_part(stage, part if self._is_right(stage, part=part, kept=0) else "")
 
     def _hidden(self) -> None:
-        """The answers are right: does each operation in the compiled code round as it may?"""
-        last, backend = self._last
-        wrong = self.operations(last)
+        """The answers are right: does each operation in the compiled code round as it may, and from which stage on?"""
+        last, _ = self._last
+        wrong = self.wrong_operation(last)
         if wrong is None:
             return
-        for stage, name in self._before:
-            earlier = self.operations(stage)
-            rmse = earlier["fault"]["compiled_rmse"] if earlier else None
-            self.found.stages.append(StageRun(stage, name, "suspicious" if earlier else "benign", rmse))
-            if earlier is not None:
-                last, wrong = stage, earlier
-                break
-        else:
-            self.found.stages.append(StageRun(last, backend, "suspicious", wrong["fault"]["compiled_rmse"]))
-        self.found.stage = last
-        self._take_over(wrong)
-        self.show_alone(last, wrong)
+        for stage, backend in (*self._before, self._last):
+            found = wrong if stage == last else self.wrong_operation(stage)
+            rmse = found["compiled_rmse"] if found else None
+            self.found.stages.append(StageRun(stage, backend, "suspicious" if found else "benign", rmse))
+            if found is not None:
+                self.found.stage = stage
+                self._take_over(found)
+                self.show_alone(stage)
+                return
 
     def _of_the_program(self) -> bool:
         """Whether the program answers otherwise because it asks whether it is compiled; if so the stage is its own."""
         self._say("does the program ask whether it is compiled?")
         try:
-            answer = self._take("own_source")
+            places = self._take("own_source")["places"]
         except WorkerFailed as error:
             self._note(f"Whether the program's own code makes the difference could not be tried: {error.message}.")
             return False
-        self.found.asks = [AskingPlace(**place) for place in answer["places"]]
-        if not self.found.asks:
-            return False
-        first = self.found.asks[0]
-        self.found.stage = "program"
-        self.found.file, self.found.line = first.file, first.line
-        return True
+        self.found.asks = [AskingPlace(**place) for place in places]
+        for first in self.found.asks[:1]:
+            self.found.stage, self.found.file, self.found.line = "program", first.file, first.line
+        return bool(places)
 
     def first_stage(self) -> BisectStage:
         """Up the ladder until the answers are suspicious; the last rung is the test that was made before."""
@@ -243,60 +224,50 @@ class Search:
             answer = self._take("stage", stage=stage, own_kernels=True)
         except WorkerFailed:
             return stage
-        verdict = answer["verdict"]
-        run = StageRun(
-            "aot_autograd", f"{backend}, nothing decomposed", verdict, answer["rmse"], reason=answer["reason"]
+        self.found.stages.append(
+            StageRun(
+                stage, f"{backend}, nothing decomposed", answer["verdict"], answer["rmse"], reason=answer["reason"]
+            )
         )
-        self.found.stages.append(run)
         return "decompositions" if self._as_eager(answer) else stage
 
-    def operations(self, stage: BisectStage) -> dict[str, Any] | None:
-        """The first wrong operation; the scripts that may show it lie in `folder` of the answer."""
+    def wrong_operation(self, stage: BisectStage) -> dict[str, Any] | None:
+        """The first wrong operation of a stage, in fields of `Bisection`."""
         self._say(f"every operation, stage {stage}")
-        folder = self._pool.empty_caches()
-        answer = self._take("operations", stage=stage, folder=str(folder))
+        answer = self._take("operations", stage=stage)
         self.found.judged = max(self.found.judged, answer["judged"])
         for problem in answer["problems"]:
             self._note(problem)
-        return {**answer, "folder": folder} if answer["fault"] else None
+        fault: dict[str, Any] | None = answer["fault"]
+        return fault
 
-    def _take_over(self, answer: dict[str, Any]) -> None:
-        fault = answer["fault"]
-        for name in ("op", "module", "module_class", "file", "line", "why", "dtype", "eager_rmse", "compiled_rmse"):
-            setattr(self.found, name, fault[name])
-        self.found.nonfinite = fault["nonfinite"] or 0
-        self.found.gradient = bool(fault.get("gradient"))
+    def _take_over(self, facts: dict[str, Any]) -> None:
+        for name, value in facts.items():
+            setattr(self.found, name, value)
 
-    def show_alone(self, stage: BisectStage, wrong: dict[str, Any] | None) -> None:
-        """A script that shows it: of a program that was reduced, or else of the operation that is `wrong`."""
-        if self._keep_in is None:
-            if wrong is not None:
-                self._note("A script that shows it quotes the program, and was not asked for.")
-            return
-        small = self._reduced(stage)
-        for answer in (small, wrong):
-            if answer is None:
-                continue
-            self._say("a script that shows it")
-            script = self._first_that_shows(answer.get("scripts") or [], answer["folder"])
-            if script is not None:
-                self.found.repro = printable(str(_kept(script, answer["folder"], self._keep_in, self._name)))
-                self.found.reduced = Reduced(**small["reduced"]) if small is not None and answer is small else None
-                return
-        if wrong is not None:
-            self._note("No script shows the fault outside of the program.")
-
-    def _reduced(self, stage: BisectStage) -> dict[str, Any] | None:
-        """A small program that is wrong by itself; None where no graph is, or the process did not live to tell."""
-        self._say("a smaller program that shows it")
+    def show_alone(self, stage: BisectStage) -> None:
+        """The smallest program that shows it, as a script; where no operation is known, its last one is named."""
+        self._say("a small program that shows it")
         folder = self._pool.empty_caches()
         seconds = min(_REDUCTION_SECONDS, self._pool.seconds_left * _REDUCTION_SHARE)
         try:
-            answer = self._take("minimal", stage=stage, folder=str(folder), seconds=seconds)
+            answer = self._take("script", stage=stage, folder=str(folder), seconds=seconds)
         except WorkerFailed as error:
-            self._note(f"No smaller program was found: {error.message}.")
-            return None
-        return {**answer, "folder": folder} if answer["reduced"] else None
+            self._note(f"No small program was found: {error.message}.")
+            return
+        if answer["reduced"] is None:
+            self._note("No graph is wrong outside of the program.")
+            return
+        if not self.found.op and answer["place"] is not None:
+            self._take_over(answer["place"])
+            self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
+        if self._keep_in is None:
+            self._note("A script that shows it quotes the program, and was not asked for.")
+        elif (script := self._first_that_shows(answer["scripts"], folder)) is None:
+            self._note("No script shows the fault outside of the program.")
+        else:
+            self.found.repro = printable(str(_kept(script, folder, self._keep_in, self._name)))
+            self.found.reduced = Reduced(**answer["reduced"])
 
     def _first_that_shows(self, scripts: Sequence[dict[str, str]], made_in: Path) -> dict[str, str] | None:
         """None where none of them ends with the exit status that says: it is wrong."""
@@ -305,29 +276,12 @@ class Search:
             seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
             if not script.get("script") or seconds <= 0:
                 continue
+            self._say("a script that shows it")
             # With empty caches: what a fault left in them must not speak for it.
             status = self._pool.exit_status(made_in / script["script"], self._pool.empty_caches(), seconds)
             if status == _FAULT_SHOWN:
                 return script
         return None
-
-    def _into_modules(self, stage: BisectStage) -> None:
-        """Each operation is right where it stands, or cannot be looked at: which part is wrong by itself?"""
-
-        def is_wrong(paths: Sequence[str]) -> bool:
-            self._say(f"{paths[0]} compiled alone" if len(paths) == 1 else f"{len(paths)} modules compiled")
-            try:
-                return bool(self._take("modules", stage=stage, paths=list(paths))["verdict"] == "suspicious")
-            except WorkerFailed:
-                return False
-
-        path = smallest_wrong(is_wrong, lambda path: self._take("children", path=path)["children"])
-        children = self._take("children", path=path)
-        self.found.module, self.found.module_class = path, children["class"]
-        self.found.file, self.found.line = children["file"], children["line"]
-        self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
-        if stage != "dynamo":
-            self._note("No operation is wrong by itself where it was looked at, so only the module is known.")
 
     def into_inductor(self) -> None:
         """Which of torch's own switches makes the answers right, and down to which pass or lowering?"""
@@ -336,11 +290,6 @@ class Search:
         passing = self.found.applied if part != "lowerings" else ""
         if passing and self._is_right("inductor", disabled=passing):
             self.found.workaround = f"torch._inductor.config.disabled_passes = '{passing}'"
-
-    def _into_decompositions(self) -> None:
-        """Down to which decomposition, by the same means."""
-        part = "decomposition"
-        self._into_part("decompositions", part if self._is_right("decompositions", part=part, kept=0) else "")
 
     def _into_part(self, stage: BisectStage, part: str) -> None:
         """Of a part without which the answers are right, "" for none: how many of it may come until they are not?"""
@@ -407,31 +356,3 @@ def _kept(script: dict[str, str], made_in: Path, keep_in: Path, name: str) -> Pa
         text = text.replace(f'"{data}"', f'"{path.stem}.pt"')
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def smallest_wrong(is_wrong: IsWrong, children: Callable[[str], Sequence[str]]) -> str:
-    """The path of the deepest module that is wrong by itself, and of whose children none is; "" is the model."""
-    path = ""
-    while (below := first_wrong(is_wrong, children(path))) is not None:
-        path = below
-    return path
-
-
-def first_wrong(is_wrong: IsWrong, paths: Sequence[str]) -> str | None:
-    """The first of these that is wrong when it is compiled alone; None where only several together are, or none.
-
-    Of many, ever more are compiled together until the answers are wrong: the number is found by halving.
-    """
-    if len(paths) <= _FEW_MODULES:
-        return next((path for path in paths if is_wrong([path])), None)
-    if not is_wrong(paths):
-        return None
-    right, wrong = 0, len(paths)
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        if is_wrong(paths[:middle]):
-            wrong = middle
-        else:
-            right = middle
-    found = paths[wrong - 1]
-    return found if is_wrong([found]) else None

@@ -235,13 +235,14 @@ class Reduced(msgspec.Struct):
 
 
 class Bisection(msgspec.Struct):
-    """Where wrong numbers come from. `stage` is the first whose result is suspicious; `module` the path of the
-    submodule, `op` the operation whose result is the first to be wrong, `file` and `line` its line in the program.
-    `repro` is the path of a script that shows it alone. What could not be found out is empty, with the `reason`.
+    """Where wrong numbers come from. `stage` is the first whose result is suspicious; `op` the operation whose result
+    is the first to be wrong, or the last one of the smallest program that is; `module` the path of its submodule,
+    `file` and `line` its line. `repro` is the path of a script that shows it alone. What could not be found out is
+    empty, with the `reason`.
 
     `hidden`: the answers themselves are not suspicious, an operation on the way to them is; `stages` are verdicts on
     operations then. The errors are those of the operation, against fp64 on the inputs that it had. `gradient`: what is
-    wrong is the gradient that the operation or module passes on. `judged` counts the results that were looked at.
+    wrong is the gradient that the operation passes on. `judged` counts the results that were looked at.
 
     `part` of Inductor, or `decomposition`: without it the answers are right, and wrong from its pass, lowering or
     operation `applied` on. `workaround`

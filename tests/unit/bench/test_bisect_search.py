@@ -1,8 +1,7 @@
-"""The search over a tree of modules: whichever is planted is found, in few compiles."""
+"""The search for the stage and the part of it: whichever is planted is found, in few compiles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,43 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.bisect import Search, first_wrong, smallest_wrong
+from dynalyze.bench.bisect import Search
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.report.measurements import Accuracy, BrokenContract
-
-
-def _children(path: str) -> list[str]:
-    """A tree of three levels: 2 parts, 40 layers in each, 5 modules in each of these."""
-    count = {0: 2, 1: 40, 2: 5}.get(path.count(".") + 1 if path else 0, 0)
-    return [f"{path}.{number}".lstrip(".") for number in range(count)]
-
-
-def _holds(path: str, planted: str) -> bool:
-    return path == "" or planted == path or planted.startswith(f"{path}.")
-
-
-@given(st.integers(0, 1), st.none() | st.integers(0, 39), st.none() | st.integers(0, 4))
-def test_the_planted_module_is_found_wherever_it_is(part: int, layer: int | None, module: int | None) -> None:
-    steps = [part] + ([layer] if layer is not None else []) + ([module] if None not in (layer, module) else [])
-    planted = ".".join(map(str, steps))
-    asked: list[Sequence[str]] = []
-
-    def is_wrong(paths: Sequence[str]) -> bool:
-        asked.append(paths)
-        return any(_holds(path, planted) for path in paths)
-
-    assert smallest_wrong(is_wrong, _children) == planted
-    assert len(asked) < 25
-
-
-def test_what_is_wrong_only_together_is_left_to_the_module_around_it() -> None:
-    together = ["a", "b", "c", "d", "e"]
-    assert first_wrong(lambda paths: {"b", "d"} <= set(paths), together) is None
-    assert smallest_wrong(lambda paths: {"b", "d"} <= set(paths), lambda path: [] if path else together) == ""
-
-
-def test_nothing_wrong_below_is_the_model_itself() -> None:
-    assert smallest_wrong(lambda paths: False, _children) == ""
 
 
 class _Pool:
@@ -63,8 +28,8 @@ class _Pool:
             return {"places": self.asks}
         if step == "operations":
             return {"judged": 0, "problems": [], "fault": None}
-        if step == "children":
-            return {"children": [], "class": "", "file": "", "line": 0}
+        if step == "script":
+            return {"reduced": None, "place": None, "scripts": []}
         verdict = self._verdicts.get("own_kernels" if details.get("own_kernels") else details.get("stage", ""), "equal")
         answer = {"verdict": verdict, "nonfinite": 0, "rmse": None, "reason": self._reason}
         return answer | self._switched(details.get("part", ""), details.get("kept", 0))
@@ -79,6 +44,8 @@ class _Pool:
         last = names[min(kept, 20) - 1] if 0 < kept <= 20 else ""
         verdict = "suspicious" if wrong else "equal"
         return {"verdict": verdict, "applied": len(names), "last": last}
+
+    seconds_left = 60.0
 
     def empty_caches(self) -> None:
         return None

@@ -4,16 +4,14 @@ stage       the accuracy test, compiled as far as one stage; with `own_kernels`,
             `part` that part of Inductor is off, but for the `kept` that come first; with `disabled` one pass is
 own_source  the places of the program that ask whether it is compiled, and so make the difference
 operations  one run in which every operation is judged where it stands
-minimal     a small program with the fault: the operation that was found, or a graph reduced
-children    the submodules of a module
-modules     the accuracy test with some submodules compiled and the rest in eager
+script      a small program with the fault: the operation that was found, or a graph reduced; and scripts of it
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,16 +21,18 @@ import torch
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
 from dynalyze.capture.bench.bisect_asking import asking_places
 from dynalyze.capture.bench.bisect_graph import Probed, outputs_of, probed, tapped
-from dynalyze.capture.bench.bisect_minimal import Program, Reduction, SameFault, own_memory, program_of
 from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
-from dynalyze.capture.bench.bisect_scripts import (
-    CannotWrite,
-    operation_graph,
-    operation_name,
-    write_program,
-    write_scripts,
+from dynalyze.capture.bench.bisect_program import (
+    Program,
+    faults_of,
+    is_same_fault,
+    own_memory,
+    program_of,
+    reduced,
+    wrong_operation,
 )
-from dynalyze.capture.bench.configure import CallableGroup, CompilePart, configured, shell_of
+from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
+from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.failures import Failed, one_line
 from dynalyze.capture.bench.output_capture import OutputCapture
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
@@ -46,6 +46,7 @@ _SEED = 1337
 _BACKENDS = {"dynamo": "eager", "aot_autograd": "aot_eager", "decompositions": "aot_eager_decomp_partition"}
 
 Answer = dict[str, Any]
+Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
 class Bisector:
@@ -65,42 +66,21 @@ class Bisector:
             Failed: it could not be taken.
         """
         steps: dict[str, Callable[[dict[str, Any]], Answer]] = {
-            "stage": self._compared, "modules": self._compared,
-            "own_source": self._own_source, "operations": self._operations, "children": self._children,
-            "minimal": self._minimal,
+            "stage": self._stage, "own_source": self._own_source, "operations": self._operations,
+            "script": self._script,
         }  # fmt: skip
         if step not in steps:
             raise Failed("internal", f"unknown step of a bisection {step!r}")
         return steps[step](command)
 
-    def _children(self, command: dict[str, Any]) -> Answer:
-        model, path = self._workload.model, command["path"]
-        owner = model.get_submodule(path) if isinstance(model, torch.nn.Module) else model
-        function = getattr(type(owner), "forward", None) if isinstance(owner, torch.nn.Module) else owner
-        code = getattr(function, "__code__", None)
-        file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
-        return {"children": children_of(model, path), "class": type(owner).__name__, "file": file, "line": line}
-
-    def _own_source(self, command: dict[str, Any]) -> Answer:
-        dynamo_alone = self._as_far_as("dynamo")
-        return {"places": asking_places(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED)}
-
-    def _compared(self, command: dict[str, Any]) -> Answer:
-        """The accuracy test, with everything compiled or only the submodules of some `paths`."""
-        compiled_so_far = self._as_far_as(command["stage"])
-        part = replace(compiled_so_far, autocast="", region="")
-
+    def _stage(self, command: dict[str, Any]) -> Answer:
+        configuration, kept = self._as_far_as(command["stage"]), command.get("kept", 0)
         applied: list[str] = []
 
         def target() -> Callable[..., Any]:
             applied.clear()
-            model = self._workload.model
-            if "paths" not in command:
-                return configured(model, compiled_so_far, self._device)
-            made = compile_only(model, command["paths"], lambda one: configured(one, part, self._device))
-            return configured(made, replace(compiled_so_far, compile=False), self._device)
+            return configured(self._workload.model, configuration, self._device)
 
-        kept = command.get("kept", 0)
         switched: AbstractContextManager[Any] = nullcontext()
         if command.get("own_kernels"):
             switched = numerics.own_kernels()
@@ -109,122 +89,146 @@ class Bisector:
         elif disabled := command.get("disabled"):
             switched = numerics.pass_disabled(disabled)
         with switched:
-            answer = accuracy(self._workload, target, compiled_so_far, self._device)
+            answer = accuracy(self._workload, target, configuration, self._device)
         worst: Answer = next(iter(answer.get("tensors") or ()), {})
         return {
             "verdict": answer["verdict"],
             "reason": answer.get("reason", ""),
-            "tensor": worst.get("name", ""),
-            "kind": worst.get("kind", ""),
             "rmse": worst.get("compiled_rmse"),
             "nonfinite": worst.get("nonfinite", 0),
             "applied": len(applied),
             "last": applied[kept - 1] if 0 < kept <= len(applied) else "",
         }
 
-    def _operations(self, command: dict[str, Any]) -> Answer:
-        """One pass with every operation judged; where one is wrong, scripts that show it go to `folder`.
+    def _own_source(self, command: dict[str, Any]) -> Answer:
+        dynamo_alone = self._as_far_as("dynamo")
+        return {"places": asking_places(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED)}
 
-        Where the pass fails with the gradients looked at, it is made without.
-        """
-        compiled_so_far = self._as_far_as(command["stage"])
+    def _operations(self, command: dict[str, Any]) -> Answer:
+        """Where the pass fails with the gradients looked at, it is made without."""
+        configuration = self._as_far_as(command["stage"])
         wants_gradients = self._workload.phase == "train"
         try:
-            watch = self._watch(compiled_so_far, gradients=wants_gradients)
+            watch = self._watch(configuration, gradients=wants_gradients)
         except Exception as error:
             if not wants_gradients:
                 raise
-            watch = self._watch(compiled_so_far, gradients=False)
+            watch = self._watch(configuration, gradients=False)
             watch.problems.append(f"The gradients were not looked at one by one: {one_line(error)}.")
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
-        if watch.fault is not None:
-            self._faults[command["stage"]] = watch.fault
-            answer["fault"] = self._described(watch.fault)
-            answer["scripts"] = write_scripts(watch.fault, compiled_so_far, Path(command["folder"]))
+        if (fault := watch.fault) is not None:
+            self._faults[command["stage"]] = fault
+            facts = {name: fault.judged.facts.get(name) for name in ("dtype", "eager_rmse", "compiled_rmse")}
+            facts["nonfinite"] = fault.judged.facts.get("nonfinite", 0)
+            place = self._place_of(fault.operation)
+            answer["fault"] = {**place, **facts, "why": fault.judged.why, "gradient": fault.gradient}
         return answer
 
-    def _minimal(self, command: dict[str, Any]) -> Answer:
-        """A small program that is wrong by itself, made within `seconds`; scripts that show it go to `folder`."""
+    def _script(self, command: dict[str, Any]) -> Answer:
+        """Made within `seconds`; the scripts go to `folder`."""
         began = time.monotonic()
-        configuration = replace(self._as_far_as(command["stage"]), region="", regions={})
-        is_wrong = SameFault(configuration, self._device)
-        for program, whole in self._programs(command["stage"], configuration):
+        for whole, configuration in self._programs(command["stage"]):
             if time.monotonic() - began > command["seconds"]:
                 break
-            if not is_wrong(program):
+            wanted = faults_of(whole, configuration, self._device)
+            if wanted is None:
                 continue
-            reduction = Reduction(is_wrong, began + command["seconds"])
-            small = reduction.reduced(program)
-            facts = {
-                "operations_before": whole.operations, "operations": small.operations,
-                "elements_before": whole.elements, "elements": small.elements, "tried": reduction.tried,
-            }  # fmt: skip
-            return {"reduced": facts, "scripts": write_program(small, facts, configuration, Path(command["folder"]))}
-        return {"reduced": None, "scripts": []}
 
-    def _programs(self, stage: str, configuration: Configuration) -> Iterator[tuple[Program, Program]]:
-        """Programs that may have the fault: the wrong operation by itself, and the graphs as they were captured; each
-        with the graph that it stands in.
+            def is_wrong(program: Program, like: Any = wanted, configuration: Configuration = configuration) -> bool:
+                return is_same_fault(faults_of(program, configuration, self._device), like)
+
+            small, tried = reduced(whole, is_wrong, began + command["seconds"])
+            facts = {
+                "operations_before": len(whole.operations), "operations": len(small.operations),
+                "elements_before": whole.elements, "elements": small.elements, "tried": tried,
+            }  # fmt: skip
+            line = (
+                f"Reduced from {facts['operations_before']:,} operations to {facts['operations']:,}, and from "
+                f"{whole.elements:,} elements of\nthe inputs to {small.elements:,}; {tried:,} programs were tried."
+            )
+            return {
+                "reduced": facts,
+                "place": self._place_of(small.operations[-1]) if small.operations else None,
+                "scripts": write_scripts(small, line, configuration, Path(command["folder"])),
+            }
+        return {"reduced": None, "place": None, "scripts": []}
+
+    def _programs(self, stage: str) -> Iterator[tuple[Program, Configuration]]:
+        """Programs that may have the fault: the wrong operation by itself, the graph up to it, and the graphs as they
+        were captured; with how each is compiled.
         """
         train = self._workload.phase == "train"
+        configuration = replace(self._as_far_as(stage), region="", regions={})
         if (fault := self._faults.get(stage)) is not None:
-            with suppress(CannotWrite):
-                graph, inputs = operation_graph(fault)
-                alone = program_of(torch.fx.GraphModule(fault.graph, graph), inputs, train=fault.gradient)
-                yield alone, program_of(fault.graph, fault.arguments, train=train)
-        kept = Kept()
+            with suppress(KeyError):
+                alone, until = wrong_operation(fault, train=train)
+                yield alone, replace(configuration, autocast=fault.autocast)
+                yield until, configuration
+        for graph, inputs in self._captured(configuration):
+            yield program_of(graph, inputs, train=train), configuration
+
+    def _captured(self, configuration: Configuration) -> list[tuple[torch.fx.GraphModule, tuple[Any, ...]]]:
+        """The graphs of a pass in eager, each with the inputs of its first call."""
+        found: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
+
+        def kept(graph: torch.fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                if all(graph is not known for known, _ in found):
+                    found.append((graph, tuple(map(own_memory, arguments))))
+                return graph.forward(*arguments)
+
+            return call
+
         with suppress(Exception):  # Where eager refuses the calls, the graph that it refuses was kept.
             self._pass_through(kept, configuration)
-        for graph, inputs in kept.calls:
-            program = program_of(graph, inputs, train=train)
-            yield program, program
-
-    def _pass_through(self, watch: Watch | Kept, configuration: Configuration) -> None:
-        """One pass of the workload whose graphs the watch gets."""
-        state = StateSnapshot(self._workload.model, _SEED, self._workload.referenced())
-        dynamo.forget_compiled()
-        try:
-            with numerics.full_float32(), watching(watch) as backend:
-                watched = replace(configuration, backend=backend, mode=None)
-                target = configured(self._workload.model, watched, self._device)
-                OutputCapture(self._workload, state).run(target)
-                watch.finish()
-        finally:
-            state.leave()
-            dynamo.forget_compiled()
+        return found
 
     def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
         inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
         watch = Watch(inner, TOLERANCE, gradients)
-        self._pass_through(watch, configuration)
+        self._pass_through(watch.compiled, configuration, watch.finish)
         return watch
+
+    def _pass_through(
+        self, backend: Backend, configuration: Configuration, finish: Callable[[], None] = lambda: None
+    ) -> None:
+        """One pass of the workload whose graphs the backend gets; with Inductor, every operation rounds as in eager."""
+        state = StateSnapshot(self._workload.model, _SEED, self._workload.referenced())
+        dynamo.forget_compiled()
+        _watching.append(backend)
+        try:
+            with numerics.full_float32(), numerics.comparable_code(emulate=True):
+                watched = replace(configuration, backend=f"{__name__}:observing", mode=None)
+                OutputCapture(self._workload, state).run(configured(self._workload.model, watched, self._device))
+                finish()
+        finally:
+            _watching.pop()
+            state.leave()
+            dynamo.forget_compiled()
 
     def _as_far_as(self, stage: str) -> Configuration:
         backend = _BACKENDS.get(stage)
         return self._configuration if backend is None else replace(self._configuration, backend=backend, mode=None)
 
-    def _described(self, fault: OperationFault) -> Answer:
+    def _place_of(self, operation: torch.fx.Node) -> Answer:
         model = self._workload.model
         modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
         names = {id(part): (name, type(part).__name__) for name, part in modules}
-        innermost = (names[found] for found in reversed(numerics.module_ids(fault.operation)) if found in names)
+        innermost = (names[found] for found in reversed(numerics.module_ids(operation)) if found in names)
         module, module_class = next(innermost, ("", ""))
-        file, line = numerics.place_of(fault.operation)
-        facts = fault.judged.facts
+        file, line = numerics.place_of(operation)
         return {
-            "op": operation_name(fault.operation),
-            "module": module,
-            "module_class": module_class,
-            "file": file,
-            "line": line,
-            "why": fault.judged.why,
-            "dtype": facts.get("dtype", ""),
-            "eager_rmse": facts.get("eager_rmse"),
-            "compiled_rmse": facts.get("compiled_rmse"),
-            "nonfinite": facts.get("nonfinite", 0),
-            "gradient": fault.gradient,
-        }
+            "op": operation_name(operation), "module": module, "module_class": module_class, "file": file, "line": line
+        }  # fmt: skip
+
+
+_watching: list[Backend] = []
+
+
+def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """The backend that a configuration names to be watched."""
+    return _watching[-1](graph, inputs)
 
 
 @dataclass
@@ -284,69 +288,3 @@ class Watch:
         finally:
             before.restore()
         self.judged += judge.judged
-
-
-@dataclass
-class Kept:
-    """Runs graphs in eager, and keeps each with the inputs of its first call."""
-
-    calls: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = field(default_factory=list)
-
-    def compiled(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        """A backend's answer."""
-        known: list[Any] = []
-
-        def call(*arguments: Any) -> Any:
-            if not known:
-                known.append(tuple(map(own_memory, arguments)))
-                self.calls.append((graph, known[0]))
-            return graph.forward(*arguments)
-
-        return call
-
-    def finish(self) -> None:
-        """Nothing is left to be done."""
-
-
-_watching: list[Watch | Kept] = []
-
-
-def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    """The backend that a configuration names to be watched; see `watching`."""
-    return _watching[-1].compiled(graph, inputs)
-
-
-@contextmanager
-def watching(watch: Watch | Kept) -> Iterator[str]:
-    """The name of a backend that compiles as the watch says; with Inductor, every operation rounds as in eager."""
-    _watching.append(watch)
-    try:
-        with numerics.comparable_code(emulate=True):
-            yield f"{__name__}:observing"
-    finally:
-        _watching.pop()
-
-
-def children_of(model: Any, path: str) -> list[str]:
-    """The paths of the submodules one step below; those in a list or dict of modules count as children of its owner."""
-    if not isinstance(model, torch.nn.Module) or isinstance(model, CallableGroup):
-        return []
-    found: list[str] = []
-    for name, child in model.get_submodule(path).named_children():
-        below = f"{path}.{name}".lstrip(".")
-        is_container = isinstance(child, (torch.nn.ModuleList, torch.nn.ModuleDict))
-        found += children_of(model, below) if is_container else [below]
-    return found
-
-
-def compile_only(model: torch.nn.Module, paths: Iterable[str], compile_part: CompilePart) -> torch.nn.Module:
-    """A stand-in for `model` with the same parameters, of which only these submodules are compiled."""
-    wanted = set(paths)
-    if "" in wanted:
-        whole: torch.nn.Module = compile_part(model)
-        return whole
-    made = shell_of(model)
-    for name, child in model._modules.items():
-        below = {path.partition(".")[2] for path in wanted if path.partition(".")[0] == name}
-        made._modules[name] = compile_only(child, below, compile_part) if below and child is not None else child
-    return made

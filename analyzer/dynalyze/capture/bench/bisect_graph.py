@@ -59,8 +59,8 @@ class Tapped:
     transformed: frozenset[str] = frozenset()
 
 
-def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -> Tapped:
-    """The graph with its values among its outputs; `only` names the nodes whose values are wanted."""
+def tapped(original: torch.fx.GraphModule) -> Tapped:
+    """The graph with its values among its outputs."""
     nodes = [node for node in original.graph.nodes if node.op != "output"]
     any_writes = any(map(writes, nodes))
     graph = torch.fx.Graph()
@@ -73,8 +73,7 @@ def tapped(original: torch.fx.GraphModule, only: frozenset[str] | None = None) -
         nonlocal nbytes
         key, value = (node.name, written), numerics.value_of(node)
         is_plain = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_quantized
-        is_wanted = node.name not in found.transformed and (only is None or node.name in only)
-        if key in taps or not is_plain or not is_wanted:
+        if key in taps or not is_plain or node.name in found.transformed:
             return
         with contextlib.suppress(Exception):  # A size that is known only when the graph runs.
             nbytes += int(value.numel() * value.element_size())
@@ -139,7 +138,8 @@ def writes(node: torch.fx.Node) -> bool:
 def outputs_of(graph: torch.fx.GraphModule) -> tuple[Any, ...]:
     """What the graph returns: nodes and constants."""
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
-    return tuple(output.args[0])
+    results = output.args[0]
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
 
 @dataclass

@@ -40,15 +40,12 @@ class Unknown(Exception):
 
 @dataclass
 class OperationFault:
-    """The first operation whose result is wrong. `node` is that result; it may be one of several of the `operation`.
+    """The first operation whose result is wrong; with `gradient`, the gradient that it passes back or gets.
 
-    `inputs` are the values that the operation had, by node, and `arguments` those of the whole graph. `autocast` is the
-    dtype that it ran under autocast to. With `gradient` it is the gradient that is wrong: the one passed back to the
-    input `towards` or, where that is "", the one that the operation gets. `incoming` are those that it got: at which of
-    its results (None for its only one), and the gradient.
+    `inputs` are the values that it had, by node, and `arguments` those of the whole graph. `autocast` is the dtype that
+    it ran under autocast to.
     """
 
-    node: torch.fx.Node
     operation: torch.fx.Node
     judged: Judged
     graph: torch.fx.GraphModule
@@ -56,8 +53,6 @@ class OperationFault:
     arguments: tuple[Any, ...]
     autocast: str = ""
     gradient: bool = False
-    towards: str = ""
-    incoming: Incoming = ()
 
 
 @dataclass
@@ -113,7 +108,7 @@ class LocalJudge:
             if not isinstance(origin.meta.get("example_value"), (tuple, list)):
                 break
             operation = origin
-        return self.fault(node, operation, judged)
+        return self.fault(operation, judged)
 
     def _both(self, node: torch.fx.Node, version: int, exactly: Fp64Reference) -> tuple[Any, Any]:
         """The result in eager and in fp64, from the inputs that the compiled code had."""
@@ -170,14 +165,14 @@ class LocalJudge:
             found = self.tapped.taps.get((node.all_input_nodes[0].name, version + 1))
         return None if found is None else self.outputs[found]
 
-    def fault(self, node: torch.fx.Node, operation: torch.fx.Node, judged: Judged) -> OperationFault:
+    def fault(self, operation: torch.fx.Node, judged: Judged) -> OperationFault:
         """The record of an operation with a wrong result, or one that passes a wrong gradient back."""
         version = self.tapped.version[operation.name]
         inputs = {used.name: self.read(used, version)[0] for used in operation.all_input_nodes}
         device = next((value.device.type for value in inputs.values() if isinstance(value, torch.Tensor)), "cpu")
         autocast = str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else ""
         return OperationFault(
-            node, operation, judged, self.tapped.original, inputs, self.arguments, autocast.removeprefix("torch.")
+            operation, judged, self.tapped.original, inputs, self.arguments, autocast.removeprefix("torch.")
         )
 
 
@@ -252,7 +247,7 @@ class GradientJudge:
         worst.why = (
             f"the gradients that {len(parts)} operations pass back to its result are added up wrong: {worst.why}"
         )
-        return replace(self.forward.fault(node, node, worst), gradient=True)
+        return replace(self.forward.fault(node, worst), gradient=True)
 
     def _at(self, node: torch.fx.Node) -> OperationFault | None:
         uses = {used.name: (used.name, node.name) for used in node.all_input_nodes}
@@ -268,8 +263,7 @@ class GradientJudge:
         worst = self._worst(eager, exact, {name: one for name, one in compiled.items() if name in eager})
         if worst is None:
             return None
-        fault = self.forward.fault(node, node, worst)
-        return replace(fault, gradient=True, towards=worst.name, incoming=incoming)
+        return replace(self.forward.fault(node, worst), gradient=True)
 
     def _incoming(self, node: torch.fx.Node) -> Incoming:
         """The gradients that the results of an operation got."""

@@ -87,9 +87,7 @@ def _found(item: Accuracy, report: Report) -> str:
     """What a search after the place of suspicious answers has found."""
     found = search_of(item, report.bisections)
     if found is None:
-        return (
-            "Where it comes from was not searched for; `dynalyze audit` names the stage, the module and the operation."
-        )
+        return "Where it comes from was not searched for; `dynalyze audit` names the stage and the operation."
     if found.stage:
         return f"The search found: {clipped(wrong_answers(item, found), _MAX_TEXT)}."
     return "A search did not find where it comes from."

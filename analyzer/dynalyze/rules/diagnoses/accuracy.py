@@ -31,7 +31,7 @@ def _has_nan(test: Accuracy) -> bool:
 
 
 def _place_of(found: Bisection | None) -> Location | None:
-    """The line that asks, or of the operation, or where the forward of the module begins."""
+    """The line that asks, or of the operation."""
     if found is None or not found.file or not found.line:
         return None
     if found.asks:
@@ -56,7 +56,7 @@ def _advice_on(found: Bisection | None) -> Advice:
         action = f"{action} Until then {without} gives right answers."
     elif found.stage == "dynamo":
         action = (
-            f"Look in {found.module_class or 'the function'} for code that runs otherwise under compile "
+            "Look for code that runs otherwise under compile "
             "(`torch.compiler.is_compiling()`, state that is changed outside of tensors); "
             "`torch.compiler.disable` on it gives eager's answers."
         )
@@ -65,10 +65,10 @@ def _advice_on(found: Bisection | None) -> Advice:
         why += f"; the script is reduced from {small}"
     if part := wrong_part(found):
         why += f"; the answers are right without {part}"
-    if found.op:
+    if found.why:
         why += f"; the operation was judged on the very inputs that it had in the compiled run ({found.why})"
-    elif found.module:
-        why += ", and with one module compiled at a time"
+    elif found.op:
+        why += "; the operation is the last of the smallest program that shows it"
     return Advice(action, f"{why}. {found.reason}".strip().rstrip(".") + ".")
 
 
@@ -113,7 +113,7 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     rank=1,
     description="The compiled answers, or gradients, are further from fp64 than those of eager, and not by rounding; "
     "or they have another dtype or shape; or compiled breaks a contract: strides, shared memory, Python values, an "
-    "exception that eager raises. The stage of the compiler, the module and the operation are named where "
+    "exception that eager raises. The stage of the compiler and the operation, with its line, are named where "
     "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
     "what comes after it rounds more. accuracy-program is no fault of the compiler: the program asks whether it is "
     "compiled and does otherwise then.",

@@ -10,16 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from dynalyze.capture.bench.bisect_minimal import (
-    IsWrong,
-    Program,
-    Reduction,
-    fewest,
-    own_memory,
-    program_of,
-    sizes,
-    with_size,
-)
+from dynalyze.capture.bench.bisect_program import Program, fewest, own_memory, program_of, reduced, sizes, with_size
 
 
 def traced(function: Callable[..., Any], *inputs: Any, train: bool = False) -> Program:
@@ -28,9 +19,9 @@ def traced(function: Callable[..., Any], *inputs: Any, train: bool = False) -> P
     return program_of(graph, inputs, train=train)
 
 
-def reduced(program: Program, is_wrong: IsWrong, seconds: float = 60.0) -> Program:
+def smallest(program: Program, is_wrong: Callable[[Program], bool]) -> Program:
     assert is_wrong(program)
-    return Reduction(is_wrong, time.monotonic() + seconds).reduced(program)
+    return reduced(program, is_wrong, time.monotonic() + 60)[0]
 
 
 def names(program: Program) -> list[str]:
@@ -57,7 +48,7 @@ def test_two_operations_that_are_wrong_one_after_the_other_are_all_that_stays() 
         wide = all(value.shape[-1] >= 3 for value in program.inputs)
         return runs(program) and (torch.exp, operator.add) in pairs and wide
 
-    small = reduced(traced(function, torch.randn(64, 32), torch.randn(32, 64)), is_wrong)
+    small = smallest(traced(function, torch.randn(64, 32), torch.randn(32, 64)), is_wrong)
     assert names(small) == ["exp", "add"]
     # 64 and 32 are sizes of their own: the first matrix is 64 by 64 once the product is an input.
     assert [tuple(value.shape) for value in small.inputs] == [(4, 4)]
@@ -73,7 +64,7 @@ def test_what_eager_refuses_is_kept_without_what_comes_after_it() -> None:
         except RuntimeError as error:
             return "Sizes of tensors" in str(error)
 
-    small = reduced(traced(function, torch.randn(4, 8), torch.randn(5, 8)), is_refused)
+    small = smallest(traced(function, torch.randn(4, 8), torch.randn(5, 8)), is_refused)
     assert names(small) == ["cat"]
     # Sizes are made smaller as long as they are not the same.
     assert [tuple(value.shape) for value in small.inputs] in ([(2, 1), (1, 1)], [(1, 1), (2, 1)])
@@ -88,11 +79,11 @@ def test_what_writes_is_kept_where_its_write_is_needed() -> None:
 
     def is_wrong(program: Program) -> bool:
         before = [own_memory(value) for value in program.inputs]
-        (given,) = program.graph.forward(*before)
+        given = program.graph.forward(*before)[0]
         # One more than something that is an input, or a multiple of one.
         return {"add_", "cos"} <= set(names(program)) and bool(given.numel())
 
-    assert names(reduced(traced(function, torch.randn(4)), is_wrong)) == ["add_", "cos"]
+    assert names(smallest(traced(function, torch.randn(4)), is_wrong)) == ["add_", "cos"]
 
 
 def test_numbers_in_the_code_that_are_a_size_go_with_it() -> None:
@@ -137,9 +128,8 @@ def test_memory_of_its_own_with_the_strides_that_it_had(value: torch.Tensor) -> 
 
 def test_nothing_is_tried_once_the_time_is_up() -> None:
     program = traced(lambda x: torch.relu(x) + 1, torch.randn(8))
-    reduction = Reduction(lambda _: True, time.monotonic() - 1)
-    small = reduction.reduced(program)
-    assert (names(small), small.elements, reduction.tried) == (["relu", "add"], 8, 0)
+    small, tried = reduced(program, lambda _: True, time.monotonic() - 1)
+    assert (names(small), small.elements, tried) == (["relu", "add"], 8, 0)
 
 
 def test_the_fewest_of_some_things() -> None:
