@@ -13,10 +13,10 @@ import torch
 
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.fixing import comparing, prove
-from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.fixing import prove
+from dynalyze.capture.fixing.records import CheckRequest
 from dynalyze.capture.inputs import Inputs
-from dynalyze.capture.regions import Instead
+from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import proof
 from dynalyze.fix.attempts import Attempt
 from dynalyze.fix.search import Search
@@ -35,7 +35,7 @@ class Searched:
     settings: dict[str, object] = field(default_factory=dict)
     problem: str = ""
     breaks: list[GraphBreak] = field(default_factory=list)
-    instead: Instead = field(default_factory=Instead)
+    instead: RegionalCompile = field(default_factory=RegionalCompile)
 
     @property
     def verified(self) -> list[Attempt]:
@@ -54,7 +54,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
         workload = TrainWorkload(workload)
     events = folder / f"{path.stem}_events"
     events.mkdir()
-    prover = _InProcess(prove.Prover(workload, Configuration("compiled"), "cpu", events), events, draws)
+    prover = _InProcess(prove.ChangeChecker(workload, Configuration("compiled"), "cpu", events), events, draws)
     baseline = prover.baseline()
     if baseline.problem:
         return Searched(problem=baseline.problem)
@@ -76,31 +76,25 @@ def _imported(path: Path) -> types.ModuleType:
     return module
 
 
-class _InProcess(proof.Prover):
+class _InProcess(proof.ChangeProcess):
     """Asks no other process."""
 
-    def __init__(self, prover: prove.Prover, folder: Path, draws: int) -> None:
-        self._prover = prover
+    def __init__(self, checker: prove.ChangeChecker, folder: Path, draws: int) -> None:
+        self._checker = checker
         self._events = folder
         self._folder = ""
         self._draws = draws
         self.originals, self._broken = {}, set()
 
     def _started(self) -> dict[str, Any]:
-        return self._prover.baseline()
+        return asdict(self._checker.baseline())
 
     def _ask(self, do: str, **details: Any) -> dict[str, Any]:
         if do == "values":
             places = {(each["file"], each["line"]): each["expressions"] for each in details["places"]}
-            return {"places": self._prover.values(places)}
-        changes = [SourceChange(**each) for each in details["changes"]]
-        if do == "regions":
-            return asdict(self._prover.regions(changes, details["settings"]))
-        sides = [(file, line) for file, line in details["sides"]]
-        draws = min(self._draws, details["draws"])
-        return comparing.as_answer(self._prover.prove(
-            changes, details["settings"], draws, details["seconds"], sides, details["regions"], details["traced"],
-        ))  # fmt: skip
+            return {"places": self._checker.values(places)}
+        request = CheckRequest.of(details | {"draws": min(self._draws, details["draws"])})
+        return asdict(self._checker.regions(request) if do == "regions" else self._checker.check(request))
 
     def _end(self, error: tuple[Any, ...]) -> None:
         pass

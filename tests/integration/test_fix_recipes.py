@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 MENDED = (
     "boolean-mask-sum", "boolean-mask", "conditional-update", "data-dependent-if", "data-dependent-raise",
     "data-dependent-result", "data-dependent-while", "masked-copy", "masked-update",
-    "overflow-clamp", "tensor-assert", "tensor-index-of-list", "tensor-item", "tensor-range",
+    "overflow-clamp", "tensor-assert", "tensor-item",
 )  # fmt: skip
 
 OF_PYTHON = ("h.max().item() * 2", "table.gains[which]")
@@ -81,16 +81,6 @@ def f(x):
         x = x / 2
         turns += 1
     return x
-""",
-    "row-of-the-largest": """
-def f(x):
-    at = x.sum(1).argmax().item()
-    return x[at]
-""",
-    "masked-loss": """
-def f(x):
-    valid = x[x > 0]
-    return valid.sum() / valid.numel()
 """,
     "count-in-a-condition": """
 def f(x):

@@ -9,9 +9,8 @@ from typing import Any
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.fixing.comparing import Proof
-from dynalyze.capture.fixing.prove import Prover
-from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.fixing.prove import ChangeChecker
+from dynalyze.capture.fixing.records import CheckRequest, CheckResult, SourceChange
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.source_texts import HELD
 
@@ -39,7 +38,7 @@ def proof_of(
     folder: Path, source: str, was: str, becomes: str, *, train: bool = False, grad: bool = False, draws: int = 4,
     settings: dict[str, Any] | None = None, baseline: bool = False,
     sides: tuple[str, ...] = (),
-) -> Proof:  # fmt: skip
+) -> CheckResult:  # fmt: skip
     """What is found out about a program in which some text is changed, after a look at its `baseline`. `sides` are
     beginnings of lines of the program that calls are to reach.
     """
@@ -48,17 +47,17 @@ def proof_of(
     module = module_of(source, file)
     folder = folder / "events"
     folder.mkdir()
-    prover = Prover(workload_of(module, train=train, grad=grad), CONFIGURATION, "cpu", folder)
-    problem = prover.baseline()["problem"] if baseline else ""
+    checker = ChangeChecker(workload_of(module, train=train, grad=grad), CONFIGURATION, "cpu", folder)
+    problem = checker.baseline().problem if baseline else ""
     assert not problem, problem
     new = source.replace(was, becomes) if was else becomes
     changes = [SourceChange(str(file), source, new)] if new != source else []
     lines = enumerate(source.splitlines(), 1)
     wanted = [(str(file), number) for number, line in lines if line.strip().startswith(sides or ("\n",))]
-    return prover.prove(changes, settings or {}, draws, 20.0, wanted)
+    return checker.check(CheckRequest(changes, settings or {}, draws, 20.0, wanted))
 
 
-def against(proof: Proof, *, loses: tuple[str, ...] = ()) -> str:
+def against(proof: CheckResult, *, loses: tuple[str, ...] = ()) -> str:
     """What speaks against a change; "" where it was verified."""
     if proof.problem:
         return proof.problem

@@ -110,6 +110,12 @@ WRONG: dict[str, Change] = {
     "times-and-a-count-dropped-in-compiled-code": change(
         _TIMED_AND_COUNTED, _UNCOMPILED + textwrap.indent(_TIMED_AND_COUNTED, "    "), around="{}\nreturn x * 2",
         init="self.seen, self.count = [], 0", top="import time", loses=("kept",)),
+    "times-dropped-in-compiled-code": change(
+        _TIMED, f"{_UNCOMPILED}    {_TIMED}", around="{}\nreturn x * 2", init="self.seen = []", top="import time",
+        loses=("kept",)),
+    "time-in-a-dict-dropped-in-compiled-code": change(
+        "self.seen['t'] = time.perf_counter()", f"{_UNCOMPILED}    self.seen['t'] = time.perf_counter()",
+        around="self.seen['n'] = 1\n{}\nreturn x * 2", init="self.seen = {}", top="import time", loses=("kept",)),
     "times-dropped-and-not-said": change(
         _TIMED, f"{_UNCOMPILED}    {_TIMED}", around="{}\nreturn x * 2", init="self.seen = []", top="import time"),
     "print-order": change("print('a')\nprint('b')", "print('b')\nprint('a')", around="{}\nreturn x * 2"),
@@ -262,12 +268,6 @@ RIGHT: dict[str, Change] = {
         "elif x.sum() == 12345:\n    raise ValueError('odd')", around="{}\nreturn x * 2", loses=("raises",),
         sides=("raise ValueError",)),
     "cond": change(_IF, "return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))"),
-    "times-dropped-in-compiled-code": change(
-        _TIMED, f"{_UNCOMPILED}    {_TIMED}", around="{}\nreturn x * 2", init="self.seen = []", top="import time",
-        loses=("kept",)),
-    "time-in-a-dict-dropped-in-compiled-code": change(
-        "self.seen['t'] = time.perf_counter()", f"{_UNCOMPILED}    self.seen['t'] = time.perf_counter()",
-        around="self.seen['n'] = 1\n{}\nreturn x * 2", init="self.seen = {}", top="import time", loses=("kept",)),
     "item-left-in": change("s = x.max().item()", "s = x.max().detach()", around="{}\nreturn x / s"),
     "print-in-eager": change("print('a', x.shape)",
                              "if not torch.compiler.is_compiling():\n    print('a', x.shape)",

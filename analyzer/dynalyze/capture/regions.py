@@ -16,7 +16,7 @@ Regions = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Instead:
+class RegionalCompile:
     """What can be compiled in the place of modules that break; `lines` do so. `operators` and `seconds` are the shares
     of an eager pass of the calls that it runs: of its operators, views being none, and of its time.
     """

@@ -85,7 +85,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
     from dynalyze.fix.overrides import override_of
     from dynalyze.fix.patches import changed, patch_bytes
-    from dynalyze.fix.run import Wish
+    from dynalyze.fix.run import FixOptions
     from dynalyze.fix.run import fix as run_fix
     from dynalyze.fix.write import write
 
@@ -102,13 +102,13 @@ def fix(context: click.Context, /, **options: Any) -> int:
     check_outputs(named, target.path)
     outputs = Outputs(options, f"{target.stem}.fix", target.path)
     plan = replace(short_bench(options, target), prices=False)
-    wish = Wish(
+    wanted = FixOptions(
         tuple(filter(None, ",".join(options["only"]).replace(" ", "").split(","))),
         0.0 if options["no_bench"] else options["bench_seconds"],
         options["search_seconds"],
     )
     with Interrupts():
-        found = run_fix(observation_of(context, target, bundle=True), plan, wish, say)
+        found = run_fix(observation_of(context, target, bundle=True), plan, wanted, say)
         report = found.report
         assert report.fixed is not None
         for file in changed(found.originals, found.texts) if options["write_below"] is not None else ():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dynalyze.capture.regions import Instead
+from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix.proof import Compiled
 from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import Evidence, FixKind, FixStatus
 
-_NOTHING = Instead()
+_NOTHING = RegionalCompile()
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class State:
     texts: dict[str, str]
     settings: dict[str, object]
     compiled: Compiled
-    instead: Instead = _NOTHING
+    instead: RegionalCompile = _NOTHING
     loses: frozenset[str] = frozenset()
     effects: frozenset[str] = frozenset()
     changed: bool = False

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
 
@@ -15,6 +15,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.fix.attempts import State
 from dynalyze.fix.settings import as_python
 from dynalyze.fix.whole_program import Gate
@@ -29,6 +30,7 @@ _LEAST_LEFT = 0.9
 """Of the operators in the graphs of a whole run: graphs that are cut otherwise share some."""
 
 _RIGHT = ("equal", "benign", "rounding only")
+_WRONG, _UNKNOWN = "suspicious", ""
 _FAILS = "Compiled fails"
 
 
@@ -58,7 +60,7 @@ class Gates:
         self._own = plan.configurations_on(plan.device or "cpu")[0]
 
     def judge(
-        self, state: State, changes: list[dict[str, str]], changed: Observation, put: Mapping[str, str],
+        self, state: State, changes: list[SourceChange], changed: Observation, put: Mapping[str, str],
         evidence: Evidence, uncovered: str = "", *, calls: bool = True,
     ) -> Verdict:  # fmt: skip
         """Put a change to the gates; what they find is noted in `evidence`. Without `calls` there are none to make."""
@@ -83,17 +85,19 @@ class Gates:
             compiled_before=whole.compiled_before, compiled_after=whole.compiled_after,
         )  # fmt: skip
 
-    def request_with(self, state: State, changes: list[dict[str, str]]) -> WorkerRequest:
+    def request_with(self, state: State, changes: list[SourceChange]) -> WorkerRequest:
         """A process with a change, that compiles as the program does."""
         settings = "\n".join(filter(None, [self._own.settings, as_python(state.settings)]))
         configuration = replace(self._own, settings=settings, regions=state.instead.regions)
-        return replace(self.request(), configuration=configuration, extra={"changes": changes})
+        return replace(
+            self.request(), configuration=configuration, extra={"changes": [asdict(each) for each in changes]}
+        )
 
     def request(self) -> WorkerRequest:
         """The same without a change."""
         return worker_request(self._plan, self._plan.works[0], self._own)
 
-    def _under_own_backend(self, state: State, changes: list[dict[str, str]], evidence: Evidence) -> tuple[str, str]:
+    def _under_own_backend(self, state: State, changes: list[SourceChange], evidence: Evidence) -> tuple[str, str]:
         """What the changed calls give wrong under the program's own backend, and why that is not known; "" for nothing.
         They are held to eager and to fp64, as `audit` does it.
         """
@@ -102,38 +106,29 @@ class Gates:
             evidence.accuracy = "equal"
             return "", ""
         self._progress(f"comparing answers under {evidence.backend}, the program's own backend")
-        answer = self._answers(self.request_with(state, changes))
-        if answer.unknown:
-            return "", f"its answers under {evidence.backend} are not known: {answer.unknown}"
-        evidence.accuracy = "suspicious" if answer.wrong else answer.verdict
-        if not answer.wrong:
+        verdict, reason = self._answers(self.request_with(state, changes))
+        if verdict == _UNKNOWN:
+            return "", f"its answers under {evidence.backend} are not known: {reason}"
+        evidence.accuracy = verdict
+        if verdict != _WRONG:
             return "", ""
-        before = self._answers(self.request())
-        also = "; they are wrong without the change too" if before.wrong else ""
-        return f"under {evidence.backend} {answer.wrong}{also}", ""
+        also = "; they are wrong without the change too" if self._answers(self.request())[0] == _WRONG else ""
+        return f"under {evidence.backend} {reason}{also}", ""
 
-    def _answers(self, request: WorkerRequest) -> _Answers:
+    def _answers(self, request: WorkerRequest) -> tuple[str, str]:
+        """The verdict on the answers of one process, and what is wrong with them or why that is not known."""
         try:
             with self._pool() as pool:
                 found = schedule.extra(pool, Arm(request, None), "accuracy")
         except WorkerFailed as failure:
             fails = failure.kind in ("compile", "eager", "load", "died")
-            return _Answers(wrong=f"it fails: {failure.message}") if fails else _Answers(unknown=failure.message)
+            return (_WRONG, f"it fails: {failure.message}") if fails else (_UNKNOWN, failure.message)
         verdict, reason = str(found["verdict"]), str(found.get("reason") or "").rstrip(".")
         if verdict in _RIGHT:
-            return _Answers(verdict)
-        if verdict == "suspicious" or reason.startswith(_FAILS):
-            return _Answers(wrong=f"{reason[:1].lower()}{reason[1:]}" or "answers are wrong")
-        return _Answers(unknown=reason or verdict)
-
-
-@dataclass(frozen=True)
-class _Answers:
-    """The verdict on the answers of one process, what is wrong with them, or why that is not known."""
-
-    verdict: str = ""
-    wrong: str = ""
-    unknown: str = ""
+            return verdict, ""
+        if verdict == _WRONG or reason.startswith(_FAILS):
+            return _WRONG, f"{reason[:1].lower()}{reason[1:]}" or "answers are wrong"
+        return _UNKNOWN, reason or verdict
 
 
 def less_compiled(before: CompiledOperators | None, after: CompiledOperators | None) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from functools import lru_cache
 
 from dynalyze.capture.source_lines import bare_lines, lines_of
+from dynalyze.report import GraphBreak
 
 
 @lru_cache(maxsize=64)
@@ -21,6 +23,16 @@ def line_map(before: str, after: str) -> dict[int, int]:
 def line_before(before: str, after: str, line: int) -> int | None:
     """The line of `before` that is this line of `after`; None where the change made it."""
     return line if before == after else line_map(before, after).get(line)
+
+
+def same_break(one: GraphBreak, other: GraphBreak, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a break of a run with the texts `now` is one of a run with those `before`, by type, file and line;
+    columns count where both know them.
+    """
+    a, b = one.location, other.location
+    line = line_before(before[b.file], now[b.file], b.line) if b.file in now else b.line
+    columns = {a.column, b.column}
+    return (a.file, a.line, one.gb_type) == (b.file, line, other.gb_type) and (None in columns or len(columns) == 1)
 
 
 def line_instead_of(before: str, after: str, line: int) -> int | None:

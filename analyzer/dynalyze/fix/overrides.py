@@ -45,10 +45,7 @@ def _put(module_name, digest, added, functions):
         exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__, scope)
         function = inspect.unwrap(inspect.getattr_static(owner, names[-1]))
         function = getattr(function, "__func__", function)
-        changed = vars(scope["Holder"])[names[-1]]
-        function.__code__ = changed.__code__
-        if changed.__kwdefaults__:
-            function.__kwdefaults__ = {**changed.__kwdefaults__, **(function.__kwdefaults__ or {})}
+        function.__code__ = vars(scope["Holder"])[names[-1]].__code__
 
 '''
 

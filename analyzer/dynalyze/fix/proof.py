@@ -1,17 +1,20 @@
-"""Asks a process of the user's interpreter to prove changes, one after the other, and reads what it recorded."""
+"""Asks a process of the user's interpreter to check changes, one after the other, and reads what it recorded."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.regions import Instead, Regions
+from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult, CompiledShare, SourceChange
+from dynalyze.capture.regions import RegionalCompile
 from dynalyze.events.reading import read_run
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
@@ -25,9 +28,8 @@ from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import CompiledOperators, Counts
 
 DRAWS = 20
-_SECONDS = 10.0
 WHOLE_SECONDS = 120.0
-"""For the draws of a change that is tried, and for those of all that is kept: these are the proof, and made once."""
+"""For the draws of all that is kept: these are what is told, and made once."""
 _SHARE_OF_LIFE = 0.5
 """Of the limit on a process: an older one makes room for a new one before its next command."""
 
@@ -41,49 +43,39 @@ Texts = Mapping[str, str]
 class Compiled:
     """What the calls compile with some code."""
 
-    breaks: list[GraphBreak]
-    counts: Counts
+    breaks: list[GraphBreak] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass
-class Tried:
-    """A change that was tried: what the process found (`capture/fixing/prove.py` Proof), and what it compiled then."""
+class Checked(CheckResult):
+    """What the process found of a change, and what it compiles; `after` is None where nothing was compiled."""
 
-    proof: dict[str, Any]
     after: Compiled | None = None
-    problem: str = ""
 
     @property
-    def share(self) -> CompiledOperators | None:
-        """The operators of the program's own calls with it; None where nobody counted."""
-        found = self.proof.get("share")
-        return None if found is None else CompiledOperators(**found)
+    def reason(self) -> str:
+        """Why it could not be compared, or what differs in the program's own calls; "" where neither holds."""
+        return self.problem or self.difference or ("" if self.after is not None else "nothing was compiled")
 
 
 @dataclass
 class Baseline:
     """The code as it is. `problem` says why nothing can be verified about it."""
 
-    compiled: Compiled
+    compiled: Compiled = field(default_factory=Compiled)
     repeatable: bool = True
     problem: str = ""
     share: CompiledOperators | None = None
 
-    @classmethod
-    def failed(cls, problem: str) -> Baseline:
-        """None could be had."""
-        return cls(Compiled([], Counts()), problem=problem)
+
+def operators_of(share: CompiledShare | None) -> CompiledOperators | None:
+    """As a report has it; None where nobody counted."""
+    return None if share is None else CompiledOperators(share.compiled, share.operators)
 
 
-def difference_in(proof: Mapping[str, Any]) -> str:
-    """What differs in the program's own calls; "" where nothing does."""
-    arms = [f"{arm}, the program's own calls: {each['why']}" for arm, each in proof["own"].items()
-            if each["equality"] == "different"]  # fmt: skip
-    return arms[0] if arms else ""
-
-
-class Prover:
-    """One process that verifies changes of a workload; it is started anew where a change ended it."""
+class ChangeProcess:
+    """One process that checks changes of a workload; it is started anew where a change ended it."""
 
     def __init__(self, pool: WorkerPool, plan: Plan, torch_folder: str) -> None:
         configurations = plan.configurations_on(plan.device or "cpu")
@@ -95,7 +87,7 @@ class Prover:
         self._began, self._life = 0.0, plan.timeout
         self.originals: dict[str, str] = {}
 
-    def __enter__(self) -> Prover:
+    def __enter__(self) -> ChangeProcess:
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -103,12 +95,12 @@ class Prover:
 
     def baseline(self) -> Baseline:
         """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
-        answer = self._started()
-        if answer["problem"]:
-            return Baseline.failed(answer["problem"])
-        compiled = self._compiled(answer["folder"])
+        found = msgspec.convert(self._started(), BaselineResult)
+        if found.problem:
+            return Baseline(problem=found.problem)
+        compiled = self._compiled(found.folder)
         self._note_broken(compiled, {})
-        return Baseline(compiled, answer["repeatable"], share=CompiledOperators(**answer["share"]))
+        return Baseline(compiled, found.repeatable, share=operators_of(found.share))
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
         """What expressions were, by file and line."""
@@ -119,42 +111,36 @@ class Prover:
             for each in answer["places"]
         }
 
-    def instead(self, texts: Texts, settings: Mapping[str, object]) -> Instead:
+    def instead(self, texts: Texts, settings: Mapping[str, object]) -> RegionalCompile:
         """What can be compiled in the place of a model that breaks, with this change; nothing where none knows."""
         try:
-            found = self._ask("regions", changes=self.changes(texts), settings=dict(settings))
+            found = self._ask("regions", **asdict(CheckRequest(self.changes(texts), dict(settings))))
         except WorkerFailed:
             self._end((None, None, None))
-            return Instead()
-        return Instead(**{each.name: found[each.name] for each in fields(Instead)})
+            return RegionalCompile()
+        return msgspec.convert(found, RegionalCompile)
 
-    def prove(
-        self, texts: Texts, settings: Mapping[str, object], *, draws: int = 0, sides: Sequence[tuple[str, int]] = (),
-        regions: Regions | None = None, traced: bool = True, seconds: float = _SECONDS,
-    ) -> Tried:  # fmt: skip
-        """Try the files with these texts, and these settings, against the files as they are; with `regions`, what is
-        compiled is these. Without `traced` draws are compared in eager alone. After `seconds` no draw is begun.
-        """
+    def check(self, texts: Texts, request: CheckRequest) -> Checked:
+        """Hold the files with these texts to the files as they are, with what the request asks for beside that."""
         try:
-            proof = self._ask(
-                "prove", changes=self.changes(texts), settings=dict(settings), draws=draws, seconds=seconds,
-                sides=[list(each) for each in sides], regions=dict(regions or {}), traced=traced,
-            )  # fmt: skip
+            answer = self._ask("change", **asdict(replace(request, changes=self.changes(texts))))
         except WorkerFailed as failure:
             self._end((None, None, None))
-            return Tried({}, problem=failure.message)
-        if proof["problem"] or proof["folder"] is None:
-            return Tried(proof, problem=proof["problem"] or difference_in(proof) or "nothing was compiled")
-        if (missed := _UNREACHED.fullmatch(proof["draws"]["unproved"])) and missed[1] in self._broken:
-            proof["draws"]["unproved"] = ""  # Compiled calls break there: they do run it, if eager ones do not.
-        after = self._compiled(proof["folder"], texts)
-        self._note_broken(after, texts)
-        return Tried(proof, after)
+            return Checked(failure.message)
+        result = msgspec.convert(answer, CheckResult)
+        found = Checked(**{each.name: getattr(result, each.name) for each in fields(result)})
+        if found.problem or found.folder is None:
+            return found
+        if (missed := _UNREACHED.fullmatch(found.draws.unproved)) and missed[1] in self._broken:
+            found.draws.unproved = ""  # Compiled calls break there: they do run it, if eager ones do not.
+        found.after = self._compiled(found.folder, texts)
+        self._note_broken(found.after, texts)
+        return found
 
-    def changes(self, texts: Texts) -> list[dict[str, str]]:
-        """What differs from the files as they are, as a process takes it."""
+    def changes(self, texts: Texts) -> list[SourceChange]:
+        """What differs from the files as they are."""
         return [
-            {"path": path, "old": self.originals[path], "new": text}
+            SourceChange(path, self.originals[path], text)
             for path, text in texts.items() if text != self.originals[path]
         ]  # fmt: skip
 

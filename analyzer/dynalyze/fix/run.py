@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from dynalyze.bench import schedule, stats
 from dynalyze.bench.measure import announce_repeats, planned
@@ -16,14 +15,15 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileCall, TorchLoaded
-from dynalyze.capture.regions import Instead
+from dynalyze.capture.fixing.records import CheckRequest, SourceChange
+from dynalyze.capture.regions import RegionalCompile
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.attempts import Attempt, State
 from dynalyze.fix.gates import Gates, Verdict
-from dynalyze.fix.lines import line_before
+from dynalyze.fix.lines import same_break
 from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
-from dynalyze.fix.proof import DRAWS, Baseline, Prover, Tried
+from dynalyze.fix.proof import DRAWS, Baseline, ChangeProcess, Checked
 from dynalyze.fix.search import Search, evidence_of, reason_against, whole_less
 from dynalyze.fix.settings import as_python
 from dynalyze.fix.source_files import source_of
@@ -32,8 +32,7 @@ from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
 from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Side, Unfixed
-from dynalyze.report.fixes import Instead as CompiledInstead
+from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Instead, Side, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
@@ -55,7 +54,7 @@ _NOTHING_FITS = "no change is known that fits it"
 
 
 @dataclass
-class Fixing:
+class FixResult:
     """What came of it. `originals` and `texts` are the files before and after all that was kept; `suggested` are they
     with what is suggested too, which is in the patch where a proof was `cut_short`.
     """
@@ -81,13 +80,13 @@ class GivenChange:
     uncovered: str = ""
 
     @property
-    def changes(self) -> list[dict[str, str]]:
+    def changes(self) -> list[SourceChange]:
         """Its files of Python, as a process takes them."""
-        return [{"path": file, "old": self.originals[file], "new": text} for file, text in self.texts.items()]
+        return [SourceChange(file, self.originals[file], text) for file, text in self.texts.items()]
 
 
 @dataclass(frozen=True)
-class Wish:
+class FixOptions:
     """What is asked for: only the breaks of these ids, where any are named, the seconds after which no more changes are
     tried, and the gain in speed within some seconds (0: not at all).
     """
@@ -97,27 +96,27 @@ class Wish:
     search_seconds: float = 900.0
 
 
-def fix(observation: Observation, plan: Plan, wish: Wish, progress: Callable[[str], None]) -> Fixing:
+def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Callable[[str], None]) -> FixResult:
     """Run the target, and look for changes that end its graph breaks.
 
     Raises:
-        UsageError: what was asked for cannot be run, or a break of `wish.only` is none.
+        UsageError: what was asked for cannot be run, or a break of `options.only` is none.
     """
     with observed(observation) as seen:
         report = seen.report
         known = {each.id for each in report.graph_breaks}
-        if unknown := [name for name in wish.only if name not in known]:
+        if unknown := [name for name in options.only if name not in known]:
             there = f"there are {', '.join(sorted(known))}" if known else "it has none"
             raise UsageError(f"--only {unknown[0]}: no graph break of this run; {there}")
         report.fixed = Fixed(before=counts_of(report), reproduce=list(report.command))
         if not report.graph_breaks:
-            return Fixing(report)
+            return FixResult(report)
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
             note_nothing_verified(report, source.reason)
             report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
-            return Fixing(report)
-        return Road(observation, ready, wish, progress, seen).go()
+            return FixResult(report)
+        return FixSession(observation, ready, options, progress, seen).go()
 
 
 def note_nothing_verified(report: Report, reason: str) -> None:
@@ -127,17 +126,19 @@ def note_nothing_verified(report: Report, reason: str) -> None:
     report.capture.notes.append(f"Nothing could be verified: {reason}.{how}")
 
 
-class Road:
+class FixSession:
     """What `fix` and `verify` do with a program that was observed."""
 
     def __init__(
-        self, observation: Observation, plan: Plan, wish: Wish, progress: Callable[[str], None], seen: Observed
+        self, observation: Observation, plan: Plan, options: FixOptions, progress: Callable[[str], None], seen: Observed
     ) -> None:
         self._observation = observation
         self._plan = plan
-        self._wish = wish
+        self._options = options
         self._progress = progress
         self._report = seen.report
+        assert seen.report.fixed is not None
+        self._fixed = seen.report.fixed
         torch = seen.log.last(TorchLoaded)
         self._folder = torch.folder if torch is not None else ""
         calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
@@ -145,26 +146,15 @@ class Road:
         self._gone: Sequence[GraphBreak] = ()
         self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
-    def go(self) -> Fixing:
-        """Look for changes, prove them, and run the program with those that were kept."""
-        return self._with_prover(self._searched)
+    def go(self) -> FixResult:
+        """Look for changes, verify them, and run the program with those that were kept."""
+        return self._with_process(self._searched)
 
-    def judge(self, given: GivenChange, calls: Plan | None, reason: str) -> Fixing:
+    def judge(self, given: GivenChange, calls: Plan | None, reason: str) -> FixResult:
         """Verify a change. Without `calls` to make again, for this reason, the whole program alone tells of it."""
         if calls is None:
-            return self._judged(given, None, Baseline.failed(reason))
-        return self._with_prover(lambda prover, baseline: self._judged(given, prover, baseline))
-
-    def _with_prover(self, then: Callable[[Prover, Baseline], Fixing]) -> Fixing:
-        with self._pool(untimed=True) as pool:
-            try:
-                return self._within(pool, then)
-            except Stopped:
-                message = how_it_ended()
-                self._report.outcome.status, self._report.outcome.message = "interrupted", message
-                assert self._report.fixed is not None
-                self._report.fixed.unfixed = [_unfixed(each, message) for each in self._report.graph_breaks]
-                return Fixing(self._report)
+            return self._judged(given, None, Baseline(problem=reason))
+        return self._with_process(lambda process, baseline: self._judged(given, process, baseline))
 
     def _pool(self, *, untimed: bool = False) -> WorkerPool:
         streams = Streams(self._plan.label, quiet=self._plan.quiet, once=True)
@@ -172,40 +162,42 @@ class Road:
             streams, self._plan.timeout, python=self._plan.python, untimed=untimed, sandboxed=self._plan.sandboxed
         )
 
-    def _within(self, pool: WorkerPool, then: Callable[[Prover, Baseline], Fixing]) -> Fixing:
-        report, fixed = self._report, self._report.fixed
-        assert fixed is not None
-        with Prover(pool, self._plan, self._folder) as prover:
-            announce_repeats(self._plan, report, "about 100 times for each change that is tried")
-            self._progress("making the program's calls again")
-            try:
-                baseline = prover.baseline()
-            except WorkerFailed as failure:
-                baseline = Baseline.failed(failure.message)
-            if not baseline.repeatable and not baseline.problem:
-                report.capture.notes.append(_NOT_REPEATABLE)
-            return then(prover, baseline)
+    def _with_process(self, then: Callable[[ChangeProcess, Baseline], FixResult]) -> FixResult:
+        report = self._report
+        try:
+            with self._pool(untimed=True) as pool, ChangeProcess(pool, self._plan, self._folder) as process:
+                announce_repeats(self._plan, report, "about 100 times for each change that is tried")
+                self._progress("making the program's calls again")
+                try:
+                    baseline = process.baseline()
+                except WorkerFailed as failure:
+                    baseline = Baseline(problem=failure.message)
+                if not baseline.repeatable:
+                    report.capture.notes.append(_NOT_REPEATABLE)
+                return then(process, baseline)
+        except Stopped:
+            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            self._fixed.unfixed = [_unfixed(each, report.outcome.message) for each in report.graph_breaks]
+            return FixResult(report)
 
-    def _searched(self, prover: Prover, baseline: Baseline) -> Fixing:
-        report, fixed = self._report, self._report.fixed
-        assert fixed is not None
+    def _searched(self, process: ChangeProcess, baseline: Baseline) -> FixResult:
+        report, fixed = self._report, self._fixed
         if baseline.problem:
             report.capture.notes.append(f"Nothing could be verified: {baseline.problem}.")
             fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
-            return Fixing(report)
+            return FixResult(report)
         wanted = self._wanted(baseline.compiled.breaks)
         gates = self._gates()
         attempts: list[Attempt] = []
-        seconds = self._wish.search_seconds
-        search = Search(prover, baseline, self._progress, calls=self._calls, seconds=seconds)
+        search = self._search(process, baseline)
         try:
             for _ in range(_MOST_ROUNDS):
                 attempts += search.run(list(wanted.values()))
                 fixed.evidence, holds = search.together(attempts)
                 if not holds and not search.thorough and search.set_aside_state is None:
-                    search = Search(prover, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=True)
+                    search = self._search(process, baseline, thorough=True)
                     attempts.clear()
-                elif not holds or not self._taken_back(gates, prover, search, attempts):
+                elif not holds or not self._taken_back(gates, process, search, attempts):
                     break
             else:
                 search.set_aside([each for each in attempts if each.status == "verified"], _TOO_MANY_ROUNDS)
@@ -217,31 +209,35 @@ class Road:
         gone = {each.id for each in self._gone if each.id not in wanted}  # Recorded calls do not meet them.
         if fixed.kept:
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
-        if fixed.kept and report.outcome.status != "interrupted" and self._wish.bench_seconds:
+        if fixed.kept and report.outcome.status != "interrupted" and self._options.bench_seconds:
             assert fixed.evidence is not None
             try:
-                fixed.evidence.speedup = self._speed(gates, prover.changes(search.state.texts), search.state)
+                fixed.evidence.speedup = self._speed(gates, process.changes(search.state.texts), search.state)
             except Stopped:  # What was verified stays.
                 report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
-        return Fixing(report, prover.originals, search.state.texts, suggested, cut_short)
+        return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
 
-    def _taken_back(self, gates: Gates, prover: Prover, search: Search, attempts: Sequence[Attempt]) -> bool:
+    def _search(self, process: ChangeProcess, baseline: Baseline, *, thorough: bool = False) -> Search:
+        seconds = self._options.search_seconds
+        return Search(process, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
+
+    def _taken_back(self, gates: Gates, process: ChangeProcess, search: Search, attempts: Sequence[Attempt]) -> bool:
         """Whether a change that was kept did not come through the gates, and was taken back: the first one with which
         what is kept until then does not. What only could not be checked is suggested.
         """
-        fixed = self._report.fixed
+        whole = self._fixed.evidence
         kept = [each for each in attempts if each.status == "verified"]
-        if not kept or fixed is None or fixed.evidence is None:
+        if not kept or whole is None:
             return False
-        verdict = self._through(gates, prover, search.state, fixed.evidence)
+        verdict = self._through(gates, process, search.state, whole)
         if not verdict.different:
             self._note_after(verdict)
             if verdict.after is not None:
                 after = verdict.after.graph_breaks
-                self._gone = _moved(self._report.graph_breaks, after, prover.originals, search.state.texts)[0]
+                self._gone = _moved(self._report.graph_breaks, after, process.originals, search.state.texts)[0]
             for each in kept:
-                each.evidence = gates.noted(each.evidence, fixed.evidence)
+                each.evidence = gates.noted(each.evidence, whole)
             if verdict.unchecked:
                 search.set_aside(kept, "; ".join(verdict.unchecked))
             return False
@@ -250,24 +246,22 @@ class Road:
             middle = (low + high) // 2
             state = kept[middle].proposed
             assert state is not None
-            found = self._through(gates, prover, state, fixed.evidence)
+            found = self._through(gates, process, state, whole)
             low, high = (low, middle) if found.different else (middle + 1, high)
             verdict = found if found.different else verdict
         search.take_back(kept[low], kept[low + 1 :], verdict.different)
         return True
 
-    def _through(self, gates: Gates, prover: Prover, state: State, evidence: Evidence) -> Verdict:
+    def _through(self, gates: Gates, process: ChangeProcess, state: State, evidence: Evidence) -> Verdict:
         """What the gates say to a state."""
-        changed = {file: text for file, text in state.texts.items() if text != prover.originals[file]}
         with TemporaryFolder() as folder:
             put = {}
-            for number, (file, text) in enumerate(changed.items()):
+            for number, file in enumerate(changed(process.originals, state.texts)):
                 source = folder / str(number)
-                source.write_bytes(source_of(prover.originals, file).content_of(text))
-                shutil.copymode(file, source)
+                source.write_bytes(source_of(process.originals, file).content_of(state.texts[file]))
                 shutil.copymode(file, source)
                 put[file] = str(source)
-            return gates.judge(state, prover.changes(state.texts), self._with(state), put, evidence)
+            return gates.judge(state, process.changes(state.texts), self._with(state), put, evidence)
 
     def _gates(self) -> Gates:
         target, program = self._observation.target, None
@@ -279,26 +273,24 @@ class Road:
 
     def _note_after(self, verdict: Verdict) -> None:
         """What the whole program compiles with the changes."""
-        if self._report.fixed is not None and verdict.after is not None:
-            self._report.fixed.after = counts_of(verdict.after)
+        if verdict.after is not None:
+            self._fixed.after = counts_of(verdict.after)
 
-    def _judged(self, given: GivenChange, prover: Prover | None, baseline: Baseline) -> Fixing:
+    def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: Baseline) -> FixResult:
         """One change, whoever made it, as the only fix of the report."""
-        report, fixed = self._report, self._report.fixed
-        assert fixed is not None
-        tried = Tried({}, problem=baseline.problem)
-        if prover is not None and not baseline.problem:
-            prover.originals = dict(given.originals)
+        report, fixed = self._report, self._fixed
+        tried = Checked(baseline.problem)
+        if process is not None and not baseline.problem:
+            process.originals = dict(given.originals)
             self._progress("comparing the calls before and after")
-            tried = prover.prove(given.texts, {}, draws=DRAWS, sides=given.sides)
+            tried = process.check(given.texts, CheckRequest(draws=DRAWS, sides=list(given.sides)))
         evidence = evidence_of(tried, calls=self._calls, before=baseline.compiled.counts, share=baseline.share)
-        ran = {(file, line) for file, line in tried.proof.get("lines", ())}
-        evidence.sides = [Side(Location(file, line), (file, line) in ran) for file, line in given.sides]
+        evidence.sides = [Side(Location(file, line), (file, line) in tried.lines) for file, line in given.sides]
         fixed.evidence, fixed.patch = evidence, patch_of(given.originals, given.texts, Path(working_folder()))
         files = [*given.put]
         told = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
         report.fixes = [told]
-        uncompared = not tried.proof or bool(tried.proof.get("problem"))
+        uncompared = not tried.own or bool(tried.problem)
         against = reason_against(tried, frozenset()) or whole_less(evidence)
         state = State(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
         gates = self._gates()
@@ -316,9 +308,9 @@ class Road:
         if rejected or unchecked:
             told.status, told.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
         fixed.kept = [told.id] if told.status == "verified" else []
-        if fixed.kept and self._wish.bench_seconds and prover is not None:
+        if fixed.kept and self._options.bench_seconds and process is not None:
             evidence.speedup = self._speed(gates, given.changes, state)
-        return Fixing(report, given.originals, given.texts)
+        return FixResult(report, given.originals, given.texts)
 
     @property
     def _calls(self) -> int:
@@ -327,18 +319,17 @@ class Road:
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
         """The breaks of the baseline that are to end, by the ids that they have in the report."""
         known = self._report.graph_breaks
-        asked = [each for each in known if not self._wish.only or each.id in self._wish.only]
-        own = {each.id: [one for one in found if _is_same(one, each)] for each in asked}
+        asked = [each for each in known if not self._options.only or each.id in self._options.only]
+        own = {each.id: [one for one in found if same_break(one, each, {}, {})] for each in asked}
         there = {name: ones[0] for name, ones in own.items() if ones}
         # Under fullgraph the run ended with the first break: the others have no id in it.
-        if not self._wish.only and any(each.effect == "error" for each in known):
-            there |= {f"{each.id}+": each for each in found if not any(_is_same(each, one) for one in known)}
+        if not self._options.only and any(each.effect == "error" for each in known):
+            there |= {f"{each.id}+": each for each in found if not any(same_break(each, one, {}, {}) for one in known)}
         return there
 
     def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: Search) -> None:
         """The records of what was tried, and of what nothing ended."""
-        report, fixed = self._report, self._report.fixed
-        assert fixed is not None
+        report, fixed = self._report, self._fixed
         names = {id(broken): name for name, broken in wanted.items()}
         root = working_folder()
         last = {(id(each.broken), each.title): each for each in attempts}  # What was tried again counts as it was then.
@@ -358,23 +349,27 @@ class Road:
         telling = [each for each in report.fixes if each.reason and each.rewrite != "numbers-of-python"]
         reasons = {name: each.reason for each in telling for name in each.breaks}
         for broken in report.graph_breaks:
-            if broken.id not in ended and (not self._wish.only or broken.id in self._wish.only):
-                missed = _NOTHING_FITS if broken.id in wanted else _why_not_replayed(broken)
+            if broken.id not in ended and (not self._options.only or broken.id in self._options.only):
+                missed = (
+                    _NOTHING_FITS
+                    if broken.id in wanted
+                    else (_OF_A_BACKEND if broken.gb_type.startswith(_BACKEND) else _NOT_REPLAYED)
+                )
                 if search.stopped_early and broken.id in wanted:
-                    missed = f"the search ended after {self._wish.search_seconds:g} s (--search-seconds)"
+                    missed = f"the search ended after {self._options.search_seconds:g} s (--search-seconds)"
                 if report.outcome.status == "interrupted" and broken.id in wanted:
                     missed = "the run was interrupted before a change was found"
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
-    def _speed(self, gates: Gates, changes: list[dict[str, str]], state: State) -> Speedup | None:
+    def _speed(self, gates: Gates, changes: list[SourceChange], state: State) -> Speedup | None:
         """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
         before, after = gates.request(), gates.request_with(state, changes)
         generator = random.Random(0)
         pairs: list[Pair] = []
         control: list[Pair] = []
-        self._progress(f"measuring its speed, for about {self._wish.bench_seconds:g} s")
-        ends = time.monotonic() + self._wish.bench_seconds
+        self._progress(f"measuring its speed, for about {self._options.bench_seconds:g} s")
+        ends = time.monotonic() + self._options.bench_seconds
         try:
             with self._pool() as pool:
                 for _ in range(_PAIRS):
@@ -401,7 +396,6 @@ def fix_of(
 ) -> Fix:  # fmt: skip
     """The record of what was tried for a break. `texts` are the files as they were before, `originals` as they are."""
     before, after = attempt.before, attempt.proposed
-    less = after is not None and after.instead != before.instead
     files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
     breaks = [names[id(each)] for each in [attempt.broken, *attempt.ends] if id(each) in names]
     return Fix(
@@ -419,7 +413,7 @@ def fix_of(
         setting="" if after is None else _lines_of(replace(
             after, settings={key: value for key, value in after.settings.items() if before.settings.get(key) != value},
         ), compiled_at),
-        instead=_instead(after.instead) if after is not None and less else None,
+        instead=_instead(after.instead) if after is not None and after.instead != before.instead else None,
         evidence=attempt.evidence,
     )  # fmt: skip
 
@@ -435,9 +429,9 @@ def _lines_of(state: State, compiled_at: Mapping[str, str]) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _instead(found: Instead) -> CompiledInstead:
+def _instead(found: RegionalCompile) -> Instead:
     modules = [f"{name}.{path}" for name, paths in found.regions.items() for path in paths]
-    return CompiledInstead(modules, found.operators, found.seconds)
+    return Instead(modules, found.operators, found.seconds)
 
 
 def counts_of(report: Report) -> Counts:
@@ -447,39 +441,17 @@ def counts_of(report: Report) -> Counts:
 def _moved(
     before: Sequence[GraphBreak], after: Sequence[GraphBreak], originals: Mapping[str, str], texts: Mapping[str, str]
 ) -> tuple[list[GraphBreak], list[GraphBreak]]:
-    """The breaks that are gone, and those that are new, told by type, file and the line that they had."""
-
-    def was(each: GraphBreak) -> tuple[Any, ...]:
-        file, line = each.location.file, each.location.line
-        there = line_before(originals[file], texts[file], line) if file in originals else line
-        return file, there, each.gb_type
-
-    known = {(each.location.file, each.location.line, each.gb_type) for each in before}
-    left = {was(each) for each in after}
-    gone = [each for each in before if (each.location.file, each.location.line, each.gb_type) not in left]
-    return gone, [each for each in after if was(each) not in known]
+    """The breaks that are gone, and those that are new."""
+    gone = [one for one in before if not any(same_break(one, each, originals, texts) for each in after)]
+    return gone, [each for each in after if not any(same_break(one, each, originals, texts) for one in before)]
 
 
-def _unseen(sides: Sequence[Side], tried: Tried) -> list[str]:
+def _unseen(sides: Sequence[Side], tried: Checked) -> list[str]:
     """What of a change no call came by: a side of a branch as it was, or something that is new."""
     known = [f"no call takes the side at {line_words(each.place)}" for each in sides if not each.taken]
-    new = [
-        f"no call runs all of line {line} of the changed {Path(file).name}"
-        for file, line in tried.proof.get("unrun", ())
-    ]
-    return [*known[:1], *new[:1]] if tried.proof else []
+    new = [f"no call runs all of line {line} of the changed {Path(file).name}" for file, line in tried.unrun]
+    return [*known[:1], *new[:1]] if tried.own else []
 
 
 def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:
     return Unfixed(broken.id, broken.gb_type, broken.location, reason)
-
-
-def _is_same(one: GraphBreak, other: GraphBreak) -> bool:
-    """Whether a break of one run is that of another one; columns count where both know them."""
-    a, b = one.location, other.location
-    columns = {a.column, b.column}
-    return (a.file, a.line, one.gb_type) == (b.file, b.line, other.gb_type) and (None in columns or len(columns) == 1)
-
-
-def _why_not_replayed(broken: GraphBreak) -> str:
-    return _OF_A_BACKEND if broken.gb_type.startswith(_BACKEND) else _NOT_REPLAYED

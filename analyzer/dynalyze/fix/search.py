@@ -8,16 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 import msgspec
 
 from dynalyze.bench.workers import OUT_OF_TIME
-from dynalyze.capture.regions import Instead
+from dynalyze.capture.fixing.records import CheckRequest
+from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix.attempts import Attempt, State
 from dynalyze.fix.gates import less_compiled
-from dynalyze.fix.lines import combined, line_before, line_instead_of
-from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, Prover, Tried, difference_in
+from dynalyze.fix.lines import combined, line_before, line_instead_of, same_break
+from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, ChangeProcess, Checked, operators_of
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.rewriting.kept import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
@@ -51,9 +53,6 @@ _LEAST_COVERED = 0.5
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
 
-Identity = tuple[str, str, int | None, int | None]
-"""A break: its file, its type, its line in the file as it was (None for a new line) and its column."""
-
 
 class Search:
     """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
@@ -62,10 +61,10 @@ class Search:
     """
 
     def __init__(
-        self, prover: Prover, baseline: Baseline, progress: Callable[[str], None], *, calls: int,
+        self, process: ChangeProcess, baseline: Baseline, progress: Callable[[str], None], *, calls: int,
         seconds: float = math.inf, thorough: bool = False,
     ) -> None:  # fmt: skip
-        self._prover = prover
+        self._process = process
         self._ends = time.monotonic() + seconds
         self.stopped_early = False
         self.thorough = thorough
@@ -73,10 +72,10 @@ class Search:
         self.calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
-        self.originals = prover.originals = Originals(files)
+        self.originals = process.originals = Originals(files)
         self.set_aside_state: State | None = None
         """All that held by itself, where it could not be verified as a whole."""
-        self.start = self.state = State(dict(prover.originals), {}, baseline.compiled)
+        self.start = self.state = State(dict(process.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
         self._refused: set[tuple[int, str, str]] = set()
@@ -123,13 +122,11 @@ class Search:
         if not state.changed:
             return None, True
         self._progress("verifying all changes together")
-        tried = self._prover.prove(
-            state.texts, state.settings, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS
-        )
+        tried = self._check(state, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS)
         whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts, share=self.share)
         kept = [each for each in attempts if each.status == "verified"]
         reason = reason_against(tried, state.loses) or ("" if state.instead.regions else whole_less(whole))
-        if reason and not tried.proof and OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
+        if OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
             self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
             if each.status == "suggested":
@@ -188,7 +185,7 @@ class Search:
         known: list[Mapping[str, Sequence[str]]] = [{}]
         for settings in (self.state.settings, merged(self.state.settings, READS_VALUES)):
             self._progress("looking for submodules that can be compiled instead")
-            instead = self._prover.instead(self.state.texts, settings)
+            instead = self._process.instead(self.state.texts, settings)
             if instead.regions in known:
                 continue
             known.append(instead.regions)
@@ -203,7 +200,7 @@ class Search:
         instead, before = new.instead, attempt.before.compiled.counts
         share = f"{instead.operators:.0%} of the operators"
         attempt.title = _INSTEAD
-        tried = self._prover.prove(new.texts, new.settings, draws=DRAWS, regions=instead.regions)
+        tried = self._check(new, draws=DRAWS, regions=instead.regions)
         attempt.proposed = replace(new, compiled=tried.after or new.compiled)
         attempt.evidence = evidence_of(tried, calls=self.calls, before=before, share=self.share)
         attempt.reason = reason_against(tried, new.loses) or _worse(tried, before, instead)
@@ -244,11 +241,11 @@ class Search:
             return
         attempt.proposed = state
         sides = self._sides(proposal, there)
-        tried = self._prover.prove(state.texts, state.settings, draws=DRAWS, sides=sides, traced=self.thorough)
+        tried = self._check(state, draws=DRAWS, sides=sides, traced=self.thorough)
         attempt.evidence = self._evidence(tried, proposal, there)
         if reason := reason_against(tried, state.loses) or self._nothing_left(tried) or whole_less(attempt.evidence):
             attempt.reason = reason
-            if reason == tried.proof.get("draws", {}).get("unproved"):
+            if reason == tried.draws.unproved:
                 attempt.status = "suggested"
             return
         attempt.status = "verified"
@@ -260,10 +257,13 @@ class Search:
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
 
-    def _nothing_left(self, tried: Tried) -> str:
+    def _nothing_left(self, tried: Checked) -> str:
         """The reason against a change by which torch compiles nothing any more: so no break is met either."""
         none = tried.after is not None and not tried.after.breaks and not tried.after.counts.graphs
         return _NOTHING_COMPILED if none and self.baseline.counts.graphs else ""
+
+    def _check(self, state: State, **asked: Any) -> Checked:
+        return self._process.check(state.texts, CheckRequest(settings=state.settings, **asked))
 
     def _follow(
         self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
@@ -271,13 +271,13 @@ class Search:
         """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
         new = _with(state, proposal)
         attempt.proposed = new
-        tried = self._prover.prove(new.texts, new.settings)
+        tried = self._check(new)
         if proposal.uncompared:
             attempt.status, attempt.reason = "suggested", proposal.uncompared
             return None
         if tried.after is None:
-            attempt.status = "suggested" if not tried.proof or tried.proof.get("problem") else "rejected"
-            attempt.reason = tried.problem
+            attempt.status = "suggested" if tried.problem else "rejected"
+            attempt.reason = tried.reason
             return None
         new = replace(new, compiled=tried.after)
         if self._find(new, there, state) is not None or self._in_change(new, state, there):
@@ -342,7 +342,7 @@ class Search:
     def _look(self, site: Site, state: State) -> dict[str, Value]:
         """What the names around a break were when its line ran, in the code as it was."""
         file = site.broken.location.file
-        text = self._prover.originals[file]
+        text = self._process.originals[file]
         line = line_before(text, site.text, site.line) or line_instead_of(text, site.text, site.line)
         if line is None:
             return {}
@@ -353,23 +353,19 @@ class Search:
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
-            known = self._prover.values({(file, line): list(dict.fromkeys([*names, *torches]))})
+            known = self._process.values({(file, line): list(dict.fromkeys([*names, *torches]))})
             self._values[file, line] = known.get((file, line), {})
         return self._values[file, line]
 
     def _find(self, state: State, broken: GraphBreak, of: State | None = None) -> GraphBreak | None:
         """A break, which is one of the state `of` (the baseline's where None), among those of a state."""
-        before = self._prover.originals if of is None else of.texts
-        wanted = _identity(broken, before, before)
-        found = (each for each in state.compiled.breaks if _same(_identity(each, before, state.texts), wanted))
-        return next(found, None)
+        before = self._process.originals if of is None else of.texts
+        return next((each for each in state.compiled.breaks if same_break(broken, each, before, state.texts)), None)
 
     def _new(self, state: State, before: State) -> list[GraphBreak]:
-        known = [_identity(each, before.texts, before.texts) for each in before.compiled.breaks]
-        return [
-            each for each in state.compiled.breaks
-            if not any(_same(_identity(each, before.texts, state.texts), one) for one in known)
-        ]  # fmt: skip
+        known = before.compiled.breaks
+        return [each for each in state.compiled.breaks
+                if not any(same_break(one, each, before.texts, state.texts) for one in known)]  # fmt: skip
 
     def _stands_at(self, broken: GraphBreak, state: State, there: GraphBreak) -> bool:
         """Whether a break of a state stands on the line of one of the state before."""
@@ -392,14 +388,13 @@ class Search:
         return [(file, line) for line in lines if line is not None]
 
     def _original(self, file: str, line: int) -> int | None:
-        return line_before(self._prover.originals[file], self.state.texts[file], line)
+        return line_before(self._process.originals[file], self.state.texts[file], line)
 
-    def _evidence(self, tried: Tried, proposal: Proposal, there: GraphBreak) -> Evidence:
+    def _evidence(self, tried: Checked, proposal: Proposal, there: GraphBreak) -> Evidence:
         found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts, share=self.share)
-        ran = {(file, line) for file, line in tried.proof.get("lines", ())}
         function = there.location.function
         found.sides = [
-            Side(Location(file, line, None, function), (file, line) in ran)
+            Side(Location(file, line, None, function), (file, line) in tried.lines)
             for file, line in self._sides(proposal, there)
         ]
         return found
@@ -408,40 +403,20 @@ class Search:
 def _with(state: State, proposal: Proposal) -> State:
     state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
     state = replace(state, settings=merged(state.settings, proposal.settings))
-    texts = {**proposal.others, proposal.file: proposal.source} if proposal.source else {}
+    texts = {proposal.file: proposal.source} if proposal.source else {}
     return replace(state, texts={**state.texts, **texts})
 
 
-def _identity(broken: GraphBreak, before: dict[str, str], now: dict[str, str]) -> Identity:
-    place = broken.location
-    line: int | None = place.line
-    if place.file in now:
-        line = line_before(before[place.file], now[place.file], place.line)
-    return place.file, broken.gb_type, line, place.column
-
-
-def _same(one: Identity, other: Identity) -> bool:
-    """Whether two tell of one break; columns count where both know them."""
-    return one[:3] == other[:3] and (None in (one[3], other[3]) or one[3] == other[3])
-
-
-def reason_against(tried: Tried, loses: frozenset[str]) -> str:
+def reason_against(tried: Checked, loses: frozenset[str]) -> str:
     """What speaks against a change that was compared; empty where nothing does. `loses` may be lacking."""
-    if tried.problem:
-        return tried.problem
-    if difference := difference_in(tried.proof):
-        return difference
-    draws = tried.proof["draws"]
-    if draws["different"]:
-        return str(draws["different"])
-    effects = [*tried.proof["own"]["traced"]["effects"], *draws["effects"]]
-    effects += tried.proof["own"]["eager"]["effects"]
+    if reason := tried.reason or tried.draws.different:
+        return reason
     wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
-    unwanted = [each for each in effects if not each.startswith(wanted)]
-    return f"side effects differ: {unwanted[0]}" if unwanted else str(draws["unproved"])
+    unwanted = [text for each in tried.compared for text in each.effects if not text.startswith(wanted)]
+    return f"side effects differ: {unwanted[0]}" if unwanted else tried.draws.unproved
 
 
-def _worse(tried: Tried, before: Counts, instead: Instead) -> str:
+def _worse(tried: Checked, before: Counts, instead: RegionalCompile) -> str:
     """What submodules compile that they should not; empty where they are no worse than the whole. Blocks that run the
     same code are compiled for one of them, or each for itself, which torch calls a recompile.
     """
@@ -455,13 +430,11 @@ def _worse(tried: Tried, before: Counts, instead: Instead) -> str:
     return f"the submodules recompile, {more} more than the whole" if again else ""
 
 
-def _worst(proof: dict[str, object]) -> Equality:
-    own, draws = proof["own"], proof["draws"]
-    assert isinstance(own, dict) and isinstance(draws, dict)
-    if draws["different"] or any(each["equality"] == "different" for each in own.values()):
+def _worst(tried: Checked) -> Equality:
+    if tried.difference or tried.draws.different:
         return "different"
-    bitwise = all(each["equality"] == "bitwise" for each in own.values()) and draws["bitwise"] == draws["tried"]
-    return "bitwise" if bitwise else "tolerance"
+    bitwise = all(each.equality == "bitwise" for each in tried.own.values())
+    return "bitwise" if bitwise and tried.draws.bitwise == tried.draws.tried else "tolerance"
 
 
 def _places(broken: GraphBreak) -> list[Location]:
@@ -484,20 +457,20 @@ def whole_less(evidence: Evidence) -> str:
     return less_compiled(evidence.compiled_before, evidence.compiled_after)
 
 
-def evidence_of(tried: Tried, *, calls: int, before: Counts, share: CompiledOperators | None) -> Evidence:
+def evidence_of(tried: Checked, *, calls: int, before: Counts, share: CompiledOperators | None) -> Evidence:
     """What was run for a change, as a record; `calls` is how many the program makes itself, and `share` what of them
     was compiled before.
     """
-    proof = tried.proof
-    if not proof or not proof["own"]:
+    if not tried.own:
         return Evidence()
-    draws, own = proof["draws"], proof["own"]
-    effects = [text for arm in own.values() for text in arm["effects"]] + draws["effects"]
+    draws = tried.draws
+    effects = [text for each in tried.compared for text in each.effects]
     return Evidence(
-        calls=calls, draws=draws["tried"], raised=draws["raised"], varied=draws["varied"], searched=draws["kinds"],
-        outputs=_worst(proof), as_compiled=draws["as_compiled"] or any(arm["as_compiled"] for arm in own.values()),
-        gradients=proof["gradients"], effects=list(dict.fromkeys(effects)), before=before,
-        after=tried.after.counts if tried.after else None, compiled_before=share, compiled_after=tried.share,
+        calls=calls, draws=draws.tried, raised=draws.raised, varied=draws.varied, searched=draws.kinds,
+        outputs=_worst(tried), as_compiled=any(each.as_compiled for each in tried.compared),
+        gradients=tried.gradients, effects=list(dict.fromkeys(effects)), before=before,
+        after=tried.after.counts if tried.after else None, compiled_before=share,
+        compiled_after=operators_of(tried.share),
     )  # fmt: skip
 
 

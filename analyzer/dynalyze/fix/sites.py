@@ -6,8 +6,8 @@ Only the function is parsed by libcst, and put back between the lines around it,
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import libcst as cst
@@ -34,19 +34,18 @@ class NoSite(Exception):
 @dataclass(frozen=True)
 class Value:
     """What an expression was when the program ran: `kind` is "tensor", "int", "function", "module", ... and the rest
-    says more of a tensor, or of a function by its qualified name; of a list, `name` is the type of its elements.
+    says more of a tensor, or of a function by its qualified name.
     """
 
     kind: str
     name: str = ""
     dtype: str = ""
     dims: int | None = None
-    requires_grad: bool = False
 
 
 @dataclass
 class Proposal:
-    """A change that might end a break: `source`, the whole new text of `file`, with those of `others`, or `settings`.
+    """A change that might end a break: `source`, the whole new text of `file`, or `settings`.
     `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
     "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
     `uncompared` says why what it does cannot be compared: then it is suggested at most. `fault` is the error by which a
@@ -57,7 +56,6 @@ class Proposal:
     title: str
     source: str = ""
     file: str = ""
-    others: dict[str, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
@@ -212,9 +210,9 @@ class Site:
         found = self.value(node)
         return found is not None and found.kind == "tensor"
 
-    def with_nodes(self, changes: Changes, top: str = "", below: str = "") -> str:
+    def with_nodes(self, changes: Changes, top: str = "") -> str:
         """The file with these nodes replaced, each by another one, by several or by nothing; `top` are lines that go
-        below the imports, unless they are there, `below` those that go below the function.
+        below the imports, unless they are there.
         """
         kept = {old: self._bracketed(old, new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in changes.items()}  # fmt: skip
@@ -225,7 +223,7 @@ class Site:
         lines = lines_of(self.text)
         if lines[last - 1].endswith("\n") and not code.endswith("\n"):
             code += "\n"
-        text = "".join([*lines[: first - 1], code, below, *lines[last:]])
+        text = "".join([*lines[: first - 1], code, *lines[last:]])
         return with_top(text, top) if top else text
 
     def _bracketed(self, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
@@ -241,10 +239,6 @@ class Site:
             new[0] = new[0].with_changes(leading_lines=self.statement.leading_lines)
         changes: Changes = dict.fromkeys(also)
         return self.with_nodes({**changes, self.statement: new}, top)
-
-    def at(self, text: str, line: int) -> Site:
-        """The same break in another text of the file, where it stands on this line."""
-        return replace(self, text=text, line=line)
 
 
 def _lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
@@ -277,6 +271,13 @@ class Replacer(cst.CSTTransformer):
         if new is None:
             return cst.RemoveFromParent()
         return new if isinstance(new, cst.CSTNode) else cst.FlattenSentinel(new)
+
+
+def replaced(node: cst.CSTNode, changes: Mapping[cst.CSTNode, cst.CSTNode]) -> cst.BaseExpression:
+    """An expression with some nodes in it replaced."""
+    new = node.visit(Replacer({**changes}))
+    assert isinstance(new, cst.BaseExpression)
+    return new
 
 
 def with_top(text: str, top: str) -> str:

@@ -16,7 +16,7 @@ from dynalyze.capture.source_lines import bare_lines
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.git import top_of
 from dynalyze.fix.lines import line_before
-from dynalyze.fix.run import Fixing, GivenChange, Road, Wish, counts_of
+from dynalyze.fix.run import FixOptions, FixResult, FixSession, GivenChange, counts_of
 from dynalyze.fix.source_files import SourceFile
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.report.fixes import Fixed
@@ -36,7 +36,7 @@ Change = Mapping[str, str]
 
 def verify(
     observation: Observation, plan: Plan, change: Change, bench_seconds: float, progress: Callable[[str], None]
-) -> Fixing:
+) -> FixResult:
     """Run the target as it is, and hold a change of its files to the gates.
 
     Raises:
@@ -49,10 +49,10 @@ def verify(
         if report.outcome.status not in ("complete", "incomplete"):
             how = report.outcome.message.rstrip(".")
             report.capture.notes.append(f"Nothing could be verified: the program did not run to its end. {how}.")
-            return Fixing(report)
+            return FixResult(report)
         ready, source = planned(seen, observation.target, plan)
-        road = Road(observation, ready or plan, Wish(bench_seconds=bench_seconds), progress, seen)
-        return road.judge(given, ready, source.reason)
+        session = FixSession(observation, ready or plan, FixOptions(bench_seconds=bench_seconds), progress, seen)
+        return session.judge(given, ready, source.reason)
 
 
 def _given(change: Change) -> GivenChange:

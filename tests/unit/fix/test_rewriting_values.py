@@ -13,11 +13,9 @@ from dynalyze.fix.sites import Value
     ("line", "expected"),
     [
         ("y = x / x.max().item()", "y = x / x.max().detach()"),
-        ("y = x[x.sum(1).argmax().item()]", "y = x[x.sum(1).argmax()]"),
         ("y = x - x[0, 0].item()", "y = x - x[0, 0].detach().clone()"),
         ("y = int(n) + x", "y = n.long() + x"),
         ("k = x.sum().item()  # here\ny = k * x if k > 1 else x", "k = x.sum().detach()\ny = k * x if k > 1 else x"),
-        ("y = x * len(torch.nonzero(vector))", "y = x * (vector != 0).sum().detach()"),
     ],
 )
 def test_values_are_left_in_their_tensor(line: str, expected: str) -> None:
@@ -95,7 +93,6 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("y = mask[rows].any()", "y = (mask & rows[..., None]).any()"),
         ("y = x[mask].shape[0] * x", "y = mask.sum() * x"),
         ("y = x / x[rows].numel()", "y = x / rows[..., None].expand_as(x).sum()"),
-        ("x[torch.where(x > y)] = 0.0", "x[x > y] = 0.0"),
         ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
         ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
         ("y = x / x[mask].mean()", "y = x / (x.masked_fill(~mask, 0).sum() / mask.sum())"),
@@ -104,7 +101,7 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("x[rows] += vector", "x.copy_(torch.where(rows[..., None], x + vector, x))"),
         (
             "if x.sum() > 0:\n    y[y.sum(dim=1).eq(0)] = 1.0",
-            "y.copy_(torch.where((x.sum() > 0).reshape(()) & y.sum(dim=1).eq(0)[..., None], (1.0), y))",
+            "y.copy_(torch.where((x.sum() > 0).reshape(()) & y.sum(dim=1).eq(0)[..., None], 1.0, y))",
         ),
     ],
 )
@@ -133,14 +130,6 @@ def test_masks_that_say_something_else_are_left_alone(line: str) -> None:
     assert changed(SHAPE, f"{line}  # here\nreturn y") == {}
 
 
-def test_what_a_mask_chooses_and_only_sums_are_made_of_need_not_be_chosen() -> None:
-    found = changed(SHAPE, "valid = x[mask]  # here\nreturn valid.sum() / valid.numel()")
-    assert found == {"masked-variable": "return x.masked_fill(~mask, 0).sum() / mask.sum()"}
-    assert changed(SHAPE, "valid = x[mask]  # here\nreturn valid.sum(), valid") == {}
-    assert changed(SHAPE, "valid = x[mask]  # here\nx = x + 1\nreturn valid.sum()") == {}
-    assert changed(SHAPE, "valid = x[mask]  # here\nx.add_(1)\nreturn valid.sum()") == {}
-
-
 @pytest.mark.parametrize(
     "guarded",
     [
@@ -152,13 +141,6 @@ def test_what_a_mask_chooses_and_only_sums_are_made_of_need_not_be_chosen() -> N
 )
 def test_a_guard_of_more_than_a_mask_stays(guarded: str) -> None:
     assert "unguarded-mask" not in changed(SHAPE, f"{guarded}\nreturn x")
-
-
-def test_an_index_is_gathered_with_the_tensor() -> None:
-    expected = "y = x * torch.stack(scales)[n.reshape(1)].squeeze(0)"
-    assert changed(ITEM, "y = x * scales[n]  # here")["index-of-tensor"] == expected
-    found = changed(ITEM, "k = vector.argmax()\ny = x[k]  # here")
-    assert found == {"index-of-tensor": "k = vector.argmax()\ny = x[k.reshape(1)].squeeze(0)"}
 
 
 def test_a_list_of_modules_is_no_tensor_and_a_lone_number_none_either() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from dynalyze.capture.regions import Instead
+from dynalyze.capture.fixing.records import CheckRequest, Compared, Draws
+from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import rewriting
 from dynalyze.fix.attempts import Attempt, State
 from dynalyze.fix.lines import combined
-from dynalyze.fix.proof import Baseline, Compiled, Tried
+from dynalyze.fix.proof import Baseline, Checked, Compiled
 from dynalyze.fix.run import fix_of
 from dynalyze.fix.search import Search
 from dynalyze.fix.sites import Proposal, Site, Value
@@ -39,39 +40,31 @@ def broken(file: Path, line: int, gb_type: str) -> GraphBreak:
 
 
 class FakeProver:
-    """`breaks` gives the breaks of a text; `found` changes what a proof has found."""
+    """`breaks` gives the breaks of a text; `found` changes what a check has found."""
 
     def __init__(self, breaks: Callable[[str, Mapping[str, object]], list[GraphBreak]]) -> None:
         self.breaks = breaks
         self.originals: dict[str, str] = {}
-        self.found: Callable[[str, dict[str, Any]], None] = lambda text, proof: None
+        self.found: Callable[[str, Checked], None] = lambda text, found: None
         self.draws: list[int] = []
-        self.less = Instead()
+        self.less = RegionalCompile()
         self.with_less = Compiled([], Counts(graphs=2))
 
-    def instead(self, texts: Mapping[str, str], settings: Mapping[str, object]) -> Instead:
+    def instead(self, texts: Mapping[str, str], settings: Mapping[str, object]) -> RegionalCompile:
         return self.less
 
     def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
         return {place: {"x": Value("tensor", dtype="float32"), "torch": Value("module", "torch")} for place in places}
 
-    def prove(
-        self, texts: Mapping[str, str], settings: Mapping[str, object], *, draws: int = 0, sides: Any = (),
-        regions: Any = None, traced: bool = True, seconds: float = 0.0,
-    ) -> Tried:  # fmt: skip
+    def check(self, texts: Mapping[str, str], request: CheckRequest) -> Checked:
         (text,) = texts.values()
-        self.draws.append(draws)
-        arm = {"equality": "bitwise", "why": "", "effects": [], "raised": "", "as_compiled": False}
-        proof: dict[str, Any] = {
-            "problem": "", "own": {"eager": dict(arm), "traced": dict(arm)}, "lines": [], "gradients": False,
-            "draws": {"tried": draws, "raised": 0, "bitwise": draws, "different": "", "unproved": "", "effects": [],
-                      "as_compiled": False, "varied": [], "kinds": []},
-        }  # fmt: skip
-        self.found(text, proof)
-        if regions:
-            return Tried(proof, self.with_less)
-        after = self.breaks(text, settings)
-        return Tried(proof, Compiled(after, Counts(len(after))), problem=proof["problem"])
+        self.draws.append(request.draws)
+        own: dict[Any, Compared] = {"eager": Compared("bitwise"), "traced": Compared("bitwise")}
+        found = Checked(own=own, draws=Draws(request.draws, bitwise=request.draws))
+        after = self.breaks(text, request.settings)
+        found.after = self.with_less if request.regions else Compiled(after, Counts(len(after)))
+        self.found(text, found)
+        return found
 
 
 @pytest.fixture
@@ -94,6 +87,15 @@ def plain_breaks(file: Path) -> Callable[[str, Mapping[str, object]], list[Graph
         return found
 
     return breaks
+
+
+def different(arm: Literal["eager", "traced"], why: str) -> Callable[[str, Checked], None]:
+    """The program's own calls give something else."""
+
+    def found(text: str, tried: Checked) -> None:
+        tried.own[arm], tried.after = Compared("different", why), None
+
+    return found
 
 
 def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple[Search, list[Attempt]]:
@@ -124,7 +126,7 @@ def unfixable(file: Path) -> FakeProver:
     """Breaks that no change ends, and submodules that can be compiled instead."""
     breaks = [broken(file, 4, "No such type"), broken(file, 7, "Nor this one")]
     prover = FakeProver(lambda text, settings: breaks)
-    prover.less = Instead({"Net": ["a", "b"]}, "model.a.compile()", operators=0.7, seconds=0.4)
+    prover.less = RegionalCompile({"Net": ["a", "b"]}, "model.a.compile()", operators=0.7, seconds=0.4)
     return prover
 
 
@@ -163,16 +165,16 @@ def test_a_break_in_a_submodule_speaks_against_it_and_so_does_what_differs(file:
     prover = unfixable(file)
     prover.with_less = Compiled([broken(file, 7, "Nor this one")], Counts(1, 2))
     assert searched(file, prover)[1][0].reason == "the graph breaks at model.py:7 then: Nor this one"
-    prover.found = lambda text, proof: proof["own"]["traced"].update(equality="different", why="it is another number")
+    prover.found = different("traced", "it is another number")
     assert "it is another number" in searched(file, prover)[1][0].reason
 
 
 def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
 
-    def found(text: str, proof: dict[str, Any]) -> None:
+    def found(text: str, proof: Checked) -> None:
         if "max().item()" not in text:
-            proof["own"]["eager"].update(equality="different", why="it returns a tensor")
+            different("eager", "it returns a tensor")(text, proof)
 
     prover.found = found
     _, attempts = searched(file, prover)
@@ -186,9 +188,9 @@ def test_what_raises_is_tried_again_after_a_later_change(file: Path) -> None:
     """Without the change of `.item()` what is made of the print does not compile."""
     prover = FakeProver(plain_breaks(file))
 
-    def found(text: str, proof: dict[str, Any]) -> None:
+    def found(text: str, proof: Checked) -> None:
         if "max().item()" in text:
-            proof["own"]["traced"] |= {"equality": "different", "why": "raises TorchRuntimeError: no elements"}
+            different("traced", "raises TorchRuntimeError: no elements")(text, proof)
 
     prover.found = found
     search, attempts = searched(file, prover)
@@ -203,7 +205,7 @@ def test_an_effect_is_lost_only_where_the_change_says_so(file: Path) -> None:
         ("not opened any more: 'log.txt'", "rejected"),
     ]:
         prover = FakeProver(plain_breaks(file))
-        prover.found = lambda text, proof, effect=effect: proof["own"]["traced"]["effects"].append(effect)  # type: ignore[misc]
+        prover.found = lambda text, proof, effect=effect: proof.own["traced"].effects.append(effect)  # type: ignore[misc]
         _, attempts = searched(file, prover)
         assert attempts[0].status == status
         assert attempts[0].evidence.effects == [effect] or status == "rejected"
@@ -234,9 +236,9 @@ def test_what_a_break_hid_has_to_end_too(file: Path) -> None:
 def test_what_was_different_in_draws_is_refused(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
 
-    def found(text: str, proof: dict[str, Any]) -> None:
-        if proof["draws"]["tried"]:
-            proof["draws"].update(different="traced, inputs drawn alike: output differs")
+    def found(text: str, proof: Checked) -> None:
+        if proof.draws.tried:
+            proof.draws.different = "traced, inputs drawn alike: output differs"
 
     prover.found = found
     _, attempts = searched(file, prover)
@@ -246,13 +248,7 @@ def test_what_was_different_in_draws_is_refused(file: Path) -> None:
 
 def test_what_could_not_be_compared_is_a_suggestion(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
-    prove = prover.prove
-
-    def nothing(*given: Any, **more: Any) -> Tried:
-        tried = prove(*given, **more)
-        return Tried({**tried.proof, "problem": "forward takes other arguments"}, None, "forward takes other arguments")
-
-    prover.prove = nothing  # type: ignore[method-assign]
+    prover.check = lambda texts, request: Checked("forward takes other arguments")  # type: ignore[method-assign]
     search, attempts = searched(file, prover)
     assert {(each.status, each.reason) for each in attempts} == {("suggested", "forward takes other arguments")}
     assert not search.state.changed
@@ -260,15 +256,15 @@ def test_what_could_not_be_compared_is_a_suggestion(file: Path) -> None:
 
 def wrong_in_compiled_draws(prover: FakeProver, line: str) -> None:
     """Whatever changes this line gives something else on drawn inputs, once it is compiled."""
-    prove = prover.prove
+    check = prover.check
 
-    def found(texts: Mapping[str, str], *given: Any, traced: bool = True, **more: Any) -> Tried:
-        tried = prove(texts, *given, traced=traced, **more)
-        if traced and tried.proof["draws"]["tried"] and line not in next(iter(texts.values())):
-            tried.proof["draws"]["different"] = "traced, inputs drawn alike: output differs"
+    def found(texts: Mapping[str, str], request: CheckRequest) -> Checked:
+        tried = check(texts, request)
+        if request.traced and tried.draws.tried and line not in next(iter(texts.values())):
+            tried.draws.different = "traced, inputs drawn alike: output differs"
         return tried
 
-    prover.prove = found  # type: ignore[method-assign]
+    prover.check = found  # type: ignore[method-assign]
 
 
 def test_what_compiled_code_makes_of_other_inputs_is_proved_of_all_that_is_kept(file: Path) -> None:
@@ -296,14 +292,14 @@ def test_a_whole_that_does_not_hold_keeps_nothing_and_a_thorough_search_finds_wh
 
 def out_of_time_together(prover: FakeProver) -> None:
     """The process that verifies all of it together reaches its limit."""
-    prove = prover.prove
+    check = prover.check
 
-    def late(*given: Any, traced: bool = True, draws: int = 0, **more: Any) -> Tried:
-        if traced and draws:
-            return Tried({}, problem="its process took longer than --timeout (60 s)")
-        return prove(*given, traced=traced, draws=draws, **more)
+    def late(texts: Mapping[str, str], request: CheckRequest) -> Checked:
+        if request.traced and request.draws:
+            return Checked("its process took longer than --timeout (60 s)")
+        return check(texts, request)
 
-    prover.prove = late  # type: ignore[method-assign]
+    prover.check = late  # type: ignore[method-assign]
 
 
 def test_what_could_not_be_proved_in_time_as_a_whole_is_suggested(file: Path) -> None:

@@ -27,12 +27,12 @@ what the answer holds beside `ok`:
               the fields of `warm`
     prices    {timed}: after `record`, where the time of a call goes. The fields of capture/bench/prices.py
               `StampedPasses`
-    baseline  the code as it is, before changes are verified: problem, repeatable, folder (of its events, in its own)
+    baseline  the code as it is, before changes are verified; capture/fixing/records.py `BaselineResult`
     values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
-    prove     {changes, settings, regions, draws, seconds, sides}: a change of source files, settings of Dynamo or what
-              is compiled (capture/regions.py), against the code as it is; capture/fixing/prove.py `Proof`
-    regions   {changes, settings}: with these, what can be compiled in the place of a model that breaks;
-              capture/fixing/regions.py `Found`
+    change    {the fields of capture/fixing/records.py `CheckRequest`}: a change, held to the code as it is;
+              `CheckResult`
+    regions   {the same}: with this change, what can be compiled in the place of a model that breaks;
+              capture/regions.py `RegionalCompile`
     parts     what can be compiled in parts, from the structure of the modules alone. parts: {name: {regions, lines}},
               names "regional" and "layers"
     step_memory  what each training step keeps for its backward, and its peak. steps: those of

@@ -108,14 +108,14 @@ class Session:
         self._steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
-        self._prover: Any = None
+        self._changes: Any = None
         self._bisector: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
             "bisect": self._bisect, "record": self._record, "prices": self._prices,
             "step_memory": self._step_memory, "operators": self._operators,
-            "baseline": self._baseline, "values": self._values, "prove": self._prove,
+            "baseline": self._baseline, "values": self._values, "change": self._check_change,
             "regions": self._regions, "parts": self._parts,
         }  # fmt: skip
 
@@ -157,7 +157,8 @@ class Session:
         if is_library:
             self._contain()
         if changes := self._request.extra.get("changes"):
-            from dynalyze.capture.fixing.swap import SourceChange, Swap
+            from dynalyze.capture.fixing.records import SourceChange
+            from dynalyze.capture.fixing.swap import Swap
 
             Swap([SourceChange(**each) for each in changes]).apply()
         if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
@@ -290,32 +291,24 @@ class Session:
         return {"operators": checked_operators(self._workload(), command["seconds"])}
 
     def _baseline(self, _: Command) -> Answer:
-        from dynalyze.capture.fixing.prove import Prover
+        from dynalyze.capture.fixing.prove import ChangeChecker
 
-        self._prover = Prover(self._workload(), self._configuration, self._device, self._run)
-        return dict(self._prover.baseline())
+        self._changes = ChangeChecker(self._workload(), self._configuration, self._device, self._run)
+        return asdict(self._changes.baseline())
 
     def _values(self, command: Command) -> Answer:
         places = {(each["file"], each["line"]): each["expressions"] for each in command["places"]}
-        return {"places": self._prover.values(places)}
+        return {"places": self._changes.values(places)}
 
-    def _prove(self, command: Command) -> Answer:
-        from dynalyze.capture.fixing.comparing import as_answer
-        from dynalyze.capture.fixing.swap import SourceChange
+    def _check_change(self, command: Command) -> Answer:
+        from dynalyze.capture.fixing.records import CheckRequest
 
-        changes = [SourceChange(**each) for each in command["changes"]]
-        sides = [(file, line) for file, line in command["sides"]]
-        proof = self._prover.prove(
-            changes, command["settings"], command["draws"], command["seconds"], sides, command["regions"],
-            command["traced"],
-        )  # fmt: skip
-        return as_answer(proof)
+        return asdict(self._changes.check(CheckRequest.of(command)))
 
     def _regions(self, command: Command) -> Answer:
-        from dynalyze.capture.fixing.swap import SourceChange
+        from dynalyze.capture.fixing.records import CheckRequest
 
-        changes = [SourceChange(**each) for each in command["changes"]]
-        return asdict(self._prover.regions(changes, command["settings"]))
+        return asdict(self._changes.regions(CheckRequest.of(command)))
 
     def _parts(self, _: Command) -> Answer:
         from dynalyze.capture.fixing.regions import parts_to_compile

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from torch.autograd import profiler
+
+from dynalyze.capture.fixing.records import CompiledShare
 
 BACKEND = f"{__name__}:marked"
 """The backend to compile with, as options name one."""
@@ -28,14 +29,6 @@ _NO_WORK = frozenset({
 """What moves no numbers about: it costs next to nothing wherever it runs."""
 
 
-@dataclass(frozen=True)
-class CompiledShare:
-    """Operators of a pass: how many ran in graphs, and how many there were."""
-
-    compiled: int = 0
-    operators: int = 0
-
-
 def marked(graph: Any, _inputs: Any) -> Callable[..., Any]:
     """A backend like "eager" that lets `share_of` know its graphs."""
     forward = graph.forward
@@ -45,11 +38,6 @@ def marked(graph: Any, _inputs: Any) -> Callable[..., Any]:
             return forward(*args)
 
     return run
-
-
-def total(shares: Iterable[CompiledShare]) -> CompiledShare:
-    each = list(shares)
-    return CompiledShare(sum(one.compiled for one in each), sum(one.operators for one in each))
 
 
 def share_of(make_pass: Callable[[], object]) -> CompiledShare:

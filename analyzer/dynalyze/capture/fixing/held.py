@@ -77,7 +77,7 @@ class HeldState:
 
     def add_environment(self) -> None:
         """Hold the variables of the process as well."""
-        deque(self._part("environment", _Environment({})), maxlen=0)
+        deque(self._part("environment", _Environment(os.environ)), maxlen=0)
 
     def changes(self) -> Outline:
         """All that is not what it was, by path."""
@@ -178,7 +178,9 @@ class HeldState:
         yield from ((f"{path} default {name}", value) for name, value in (function.__kwdefaults__ or {}).items())
         yield from ((f"{path} default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
         if function.__closure__:
-            yield from self._part(path, _Cells(function.__closure__, function.__code__.co_freevars))
+            yield from self._part(
+                path, _Cells(dict(zip(function.__code__.co_freevars, function.__closure__, strict=True)))
+            )
         space = function.__globals__
         if id(space) not in self._seen:
             self._seen[id(space)] = space
@@ -235,9 +237,21 @@ class _Part(ABC):
     def before(self) -> dict[Any, Any]:
         return self.then
 
-    @abstractmethod
     def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
         """Exchange what it has `now` for these contents, as far as it can be changed."""
+        for key in now.keys() - contents.keys():
+            self.drop(key)
+        for key, value in contents.items():
+            if now.get(key, _GONE) is not value:
+                self.set(key, value)
+
+    def set(self, key: Any, value: Any) -> None:
+        """Give it one of its contents back."""
+        self._owner[key] = value
+
+    def drop(self, key: Any) -> None:
+        """Take out what it has got."""
+        del self._owner[key]
 
     def step(self, key: Any) -> str:
         return f".{key}" if isinstance(key, str) else f"[{key!r:.60}]"
@@ -323,30 +337,27 @@ class _Attributes(_Part):
     def __init__(self, owner: Any, without: frozenset[str] = frozenset()) -> None:
         super().__init__(owner)
         self._without = without
-        self._slots = [
-            slot
+        self._slots = {
+            slot.__name__: slot
             for kind in type(owner).__mro__ if "__slots__" in vars(kind)
             for slot in vars(kind).values() if isinstance(slot, types.MemberDescriptorType)
-        ]  # fmt: skip
+        }  # fmt: skip
 
     def now(self) -> dict[Any, Any]:
         found = {k: v for k, v in getattr(self._owner, "__dict__", {}).items() if k not in self._without}
-        for slot in self._slots:
+        for name, slot in self._slots.items():
             with contextlib.suppress(AttributeError):
-                found[slot.__name__] = slot.__get__(self._owner)
+                found[name] = slot.__get__(self._owner)
         return found
 
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        slots = {slot.__name__: slot for slot in self._slots}
-        for key in now:
-            if key not in contents:
-                slots[key].__delete__(self._owner) if key in slots else self._owner.__dict__.pop(key, None)
-        for key, value in contents.items():
-            if now.get(key, _GONE) is not value:
-                if key in slots:
-                    slots[key].__set__(self._owner, value)
-                else:
-                    self._owner.__dict__[key] = value
+    def set(self, key: Any, value: Any) -> None:
+        if key in self._slots:
+            self._slots[key].__set__(self._owner, value)
+        else:
+            self._owner.__dict__[key] = value
+
+    def drop(self, key: Any) -> None:
+        self._slots[key].__delete__(self._owner) if key in self._slots else self._owner.__dict__.pop(key, None)
 
 
 class _OfClass(_Part):
@@ -359,21 +370,17 @@ class _OfClass(_Part):
             if not key.startswith("__") and not isinstance(value, (property, types.MemberDescriptorType))
         }
 
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        for key in {*now} - {*contents}:
-            with contextlib.suppress(AttributeError, TypeError):
-                delattr(self._owner, key)
-        for key, value in contents.items():
-            if now.get(key, _GONE) is not value:
-                with contextlib.suppress(AttributeError, TypeError):
-                    setattr(self._owner, key, value)
+    def set(self, key: Any, value: Any) -> None:
+        with contextlib.suppress(AttributeError, TypeError):
+            setattr(self._owner, key, value)
+
+    def drop(self, key: Any) -> None:
+        with contextlib.suppress(AttributeError, TypeError):
+            delattr(self._owner, key)
 
 
 class _Cells(_Part):
-    """The variables that a function closes over."""
-
-    def __init__(self, cells: tuple[types.CellType, ...], names: tuple[str, ...]) -> None:
-        super().__init__(dict(zip(names, cells, strict=True)))
+    """The variables that a function closes over, by name."""
 
     def now(self) -> dict[Any, Any]:
         found = {}
@@ -382,9 +389,11 @@ class _Cells(_Part):
                 found[name] = cell.cell_contents
         return found
 
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        for name, value in contents.items():
-            self._owner[name].cell_contents = value
+    def set(self, key: Any, value: Any) -> None:
+        self._owner[key].cell_contents = value
+
+    def drop(self, key: Any) -> None:
+        pass
 
 
 class _Environment(_Part):
@@ -392,11 +401,6 @@ class _Environment(_Part):
 
     def now(self) -> dict[Any, Any]:
         return {name: value for name, value in os.environ.items() if not name.startswith(_OF_LIBRARIES)}
-
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        for name in now.keys() - contents.keys():
-            del os.environ[name]
-        os.environ.update(contents)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Proves a change: the model's calls with the code as it is, in eager, against the changed code in eager and traced.
+"""Checks a change: the model's calls with the code as it is, in eager, against the changed code in eager and traced.
 
 Traced means compiled with the backend "eager": Dynamo's graph, run by eager's own kernels, so that what is equal is
 equal to the bit. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After
@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import time
 import types
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +26,28 @@ from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.fixing.comparing import (
     OF_GRADIENTS,
-    Arm,
-    Compared,
-    Draws,
-    Proof,
     has_gradients,
     is_inexact,
-    no_longer_kept,
     tolerance_of,
     unlike,
 )
-from dynalyze.capture.fixing.compiled_share import BACKEND, CompiledShare, share_of, total
+from dynalyze.capture.fixing.compiled_share import BACKEND, share_of
 from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
 from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
 from dynalyze.capture.fixing.patience import Endless, ended_after
+from dynalyze.capture.fixing.records import (
+    Arm,
+    BaselineResult,
+    CheckRequest,
+    CheckResult,
+    Compared,
+    CompiledShare,
+    Draws,
+    SourceChange,
+)
 from dynalyze.capture.fixing.regions import find, members_of
-from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
+from dynalyze.capture.fixing.swap import CannotSwap, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import (
@@ -53,7 +58,7 @@ from dynalyze.capture.fixing.watching import (
     lines_run,
     without_numbers,
 )
-from dynalyze.capture.regions import Instead, drop_parts
+from dynalyze.capture.regions import RegionalCompile, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
 
@@ -78,8 +83,8 @@ _OF_THE_MODEL = ("other weights", "other numbers")
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
 
-class Prover:
-    """Proves changes for one workload. `folder` gets a folder of events for each thing that is compiled."""
+class ChangeChecker:
+    """Checks changes of one workload. `folder` gets a folder of events for each thing that is compiled."""
 
     def __init__(self, workload: Workload, configuration: Configuration, device: str, folder: Path) -> None:
         self._workload = workload
@@ -97,16 +102,13 @@ class Prover:
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
         self._own_traced: tuple[Hashable, Pass] | None = None
-        self._own_proof: tuple[Hashable, Proof] | None = None
+        self._own_result: tuple[Hashable, CheckResult] | None = None
         self._new_code_run: set[tuple[types.CodeType, int]] = set()
         self._before: dict[Hashable, _Before] = {}
         self._room = _MOST_KEPT
 
-    def baseline(self) -> dict[str, Any]:
-        """Record what the code as it is compiles, and whether it does the same twice.
-
-        `problem` says why nothing can be verified about it.
-        """
+    def baseline(self) -> BaselineResult:
+        """Record what the code as it is compiles, and whether it does the same twice."""
         began = time.perf_counter()
         with self._remembering.watched():
             once = self._pass(self._workload, self._eager)
@@ -114,99 +116,91 @@ class Prover:
         again = self._pass(self._workload, self._eager)
         self._once = {*once.effects} - {*again.effects}
         if once.raised:
-            return {"problem": f"the calls fail in eager: {once.raised}", "folder": None}
-        answer: dict[str, Any] = {"problem": "", "repeatable": not differences(once, again)}
+            return BaselineResult(f"the calls fail in eager: {once.raised}")
         with self._recorded() as folder:
             self._compile(self._workload)
-        dynamo.forget_compiled()
-        return {**answer, "folder": folder, "share": asdict(self._share())}
+        return BaselineResult("", not differences(once, again), folder, self._share())
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> list[dict[str, Any]]:
         """What expressions of some lines were in a pass in eager."""
         found = look(places, lambda: self._pass(self._workload, self._eager))
         return [{"file": file, "line": line, "values": known} for (file, line), known in found.items()]
 
-    def prove(
-        self, changes: Sequence[SourceChange], settings: dict[str, Any], draws: int, seconds: float,
-        sides: Iterable[tuple[str, int]] = (), regions: dict[str, list[str]] | None = None, traced: bool = True,
-    ) -> Proof:  # fmt: skip
-        """Compare, and record what the changed code compiles. `sides` are lines, of the code as it is, one in each side
-        of a branch, which draws are to reach. The draws take about `seconds` at most; without `traced` they are
-        compared in eager alone, so not at all where no code is changed. With `regions` these are compiled in the place
-        of the model.
-        """
-        proof = Proof()
+    def check(self, request: CheckRequest) -> CheckResult:
+        """Compare, and record what the changed code compiles."""
+        result = CheckResult()
+        with self._undone():
+            try:
+                change = _Change.of(request)
+                if change.swap is not None:
+                    self._passes.held.ignored |= change.swap.put_names
+                    for function in change.swap.functions:
+                        self._passes.held.add(function.__name__, function, own=True)
+                arms: list[tuple[Arm, Configuration]] = [("eager", self._eager), ("traced", self._traced)]
+                self._arms = arms[change.swap is None : 1 + request.traced]
+                result = self._own_once(change)
+                if request.draws and self._arms and not result.difference:
+                    with settings_of_dynamo(_NO_LIMIT):
+                        self._draw(result, change, request.draws, request.seconds)
+                    with self._with(change):
+                        result.share = self._share()
+            except (CannotSwap, UnknownSetting) as error:
+                result.problem = str(error)
+        return result
+
+    def regions(self, request: CheckRequest) -> RegionalCompile:
+        """What can be compiled in the place of the model, with a change."""
+        with self._undone(), contextlib.suppress(CannotSwap, UnknownSetting), self._with(_Change.of(request)):
+            model = self._workload.model
+            return find(
+                model,
+                configured(model, self._eager, self._device or "cpu"),
+                lambda target: self._passes.of(self._workload, target, stays_eager=False),
+                lambda target: self._passes.of(self._workload, target, stays_eager=not self._compiles_itself),
+            )
+        return RegionalCompile()
+
+    @contextlib.contextmanager
+    def _undone(self) -> Iterator[None]:
+        """Nothing is compiled before what follows, and all is as it was after it."""
         dynamo.forget_compiled()
         try:
-            swap = Swap(changes) if changes else None
-            self._passes.held.ignored |= swap.put_names if swap is not None else set()
-            for function in swap.functions if swap is not None else ():
-                self._passes.held.add(function.__name__, function, own=True)
-            change = _Change(swap, settings, regions or {}, frozenset(sides))
-            arms: list[tuple[Arm, Configuration]] = [("eager", self._eager), ("traced", self._traced)]
-            self._arms = arms[swap is None : 1 + traced]
-            proof = self._own_once(change)
-            if draws and self._arms and not any(each.equality == "different" for each in proof.own.values()):
-                with settings_of_dynamo(_NO_LIMIT):
-                    self._draw(proof, change, draws, seconds)
-                with self._with(change):
-                    proof.share = self._share()
-        except (CannotSwap, UnknownSetting) as error:
-            proof.problem = str(error)
+            yield
         finally:
             self._passes.restore()
             self._passes.held.ignored.clear()
             dynamo.forget_compiled()
-        return proof
 
-    def regions(self, changes: Sequence[SourceChange], settings: dict[str, Any]) -> Instead:
-        """What can be compiled in the place of the model, with a change."""
-        dynamo.forget_compiled()
-        try:
-            with self._with(_Change(Swap(changes) if changes else None, settings)):
-                model = self._workload.model
-                return find(
-                    model,
-                    configured(model, self._eager, self._device or "cpu"),
-                    lambda target: self._passes.of(self._workload, target, stays_eager=False),
-                    lambda target: self._passes.of(self._workload, target, stays_eager=not self._compiles_itself),
-                )
-        except (CannotSwap, UnknownSetting):
-            return Instead()
-        finally:
-            self._passes.restore()
-            dynamo.forget_compiled()
-
-    def _own_once(self, change: _Change) -> Proof:
-        """The proof of the program's own calls, which is not made again for the change that was asked for last."""
+    def _own_once(self, change: _Change) -> CheckResult:
+        """The result of the program's own calls, which are not made again for the change that was asked for last."""
         key = tuple(change.changes), repr(change.settings), repr(change.regions)
-        if self._own_proof is None or self._own_proof[0] != key:
-            proof = Proof()
+        if self._own_result is None or self._own_result[0] != key:
+            result = CheckResult()
             self._new_code_run = set()
-            self._own(proof, change)
-            self._own_proof = key, proof
-        return replace(self._own_proof[1], draws=Draws())
+            self._own(result, change)
+            self._own_result = key, result
+        return replace(self._own_result[1], draws=Draws())
 
-    def _own(self, proof: Proof, change: _Change) -> None:
+    def _own(self, result: CheckResult, change: _Change) -> None:
         if change.swap is not None:
-            before, proof.own["eager"] = self._own_in_eager(proof, change, change.swap)
+            before, result.own["eager"] = self._own_in_eager(result, change, change.swap)
         else:  # What is compiled makes no difference where nothing is.
-            before, proof.own["eager"] = self._as_it_is(self._workload, "own").made, Compared("bitwise")
-        proof.gradients = has_gradients(before)
-        if proof.own["eager"].equality == "different":
+            before, result.own["eager"] = self._as_it_is(self._workload, "own").made, Compared("bitwise")
+        result.gradients = has_gradients(before)
+        if result.own["eager"].equality == "different":
             return
         with self._with(change):
-            with self._recorded() as proof.folder:
+            with self._recorded() as result.folder:
                 traced = self._compile(self._workload)
             if not traced.raised:
                 traced = self._pass(self._workload, self._traced)
-        proof.own["traced"] = self._judged("traced", self._workload, before, traced)
+        result.own["traced"] = self._judged("traced", self._workload, before, traced)
 
-    def _own_in_eager(self, proof: Proof, change: _Change, swap: Swap) -> tuple[Pass, Compared]:
+    def _own_in_eager(self, result: CheckResult, change: _Change, swap: Swap) -> tuple[Pass, Compared]:
         """A pass of the code as it is, and the changed code against it."""
         first = self._as_it_is(self._workload, _FIRST).made
         own = self._as_it_is(self._workload, "own", swap.codes)
-        before, proof.lines = own.made, sorted(own.lines)
+        before, result.lines = own.made, sorted(own.lines)
         with self._with(change):
             # What happens once for all, as a message that is logged once, happens in the first pass.
             self._remembering.forget()
@@ -218,25 +212,25 @@ class Prover:
             judged = self._judged("eager", self._workload, before, eager)
         return before, judged
 
-    def _draw(self, proof: Proof, change: _Change, draws: int, seconds: float) -> None:
-        began, seen, found = time.thread_time(), set(proof.lines), proof.draws  # However busy the machine is.
+    def _draw(self, result: CheckResult, change: _Change, draws: int, seconds: float) -> None:
+        began, seen, found = time.thread_time(), set(result.lines), result.draws  # However busy the machine is.
         kind: Kind = "alike"
         for number in range(draws):
             if number == _FEWEST_DRAWS:  # Other circumstances tell more than the same ones again.
-                self._vary(proof, change, kind, draws, began + 2 * seconds, seen)
+                self._vary(result, change, kind, draws, began + 2 * seconds, seen)
             if found.different or (number >= _FEWEST_DRAWS and time.thread_time() - began > seconds):
                 break
-            before = self._one_draw(proof, change, kind, "", number, seen)
+            before = self._one_draw(result, change, kind, "", number, seen)
             while before is not None and before.raised and kind in LESS:
                 found.tried, found.raised = found.tried - 1, found.raised - 1
                 kind = LESS[kind]
-                before = self._one_draw(proof, change, kind, "", number, seen)
+                before = self._one_draw(result, change, kind, "", number, seen)
         if draws <= _FEWEST_DRAWS:
-            self._vary(proof, change, kind, draws, began + 2 * seconds, seen)
+            self._vary(result, change, kind, draws, began + 2 * seconds, seen)
         if not found.different and (sides := change.sides - seen):
-            self._turn(proof, change, sides, seen)
-        proof.lines = sorted(seen)
-        proof.unrun = change.swap.unrun(self._new_code_run) if change.swap is not None else []
+            self._turn(result, change, sides, seen)
+        result.lines = sorted(seen)
+        result.unrun = change.swap.unrun(self._new_code_run) if change.swap is not None else []
         if found.tried and found.tried == found.raised:
             found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
         elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
@@ -245,10 +239,10 @@ class Prover:
             found.unproved = "its state is too large to be compared as a whole"
 
     def _vary(
-        self, proof: Proof, change: _Change, kind: Kind, draws: int, ends: float, seen: set[tuple[str, int]]
+        self, result: CheckResult, change: _Change, kind: Kind, draws: int, ends: float, seen: set[tuple[str, int]]
     ) -> None:  # fmt: skip
         """Compare on inputs of this kind in each other circumstance, and on values that lead to other sides."""
-        found = proof.draws
+        found = result.draws
         others: list[tuple[Kind, Circumstance]] = [(kind, circumstance) for circumstance in CIRCUMSTANCES]
         for number, (kind, circumstance) in enumerate([*others, *((each, "gradients") for each in SEARCHING)]):
             if found.different or time.thread_time() > ends:
@@ -256,18 +250,18 @@ class Prover:
             if kind in SEARCHING and "gradients" not in found.varied:
                 circumstance = ""
             for again in range(1 if kind in SEARCHING else _MOST_REFUSED):
-                before = self._one_draw(proof, change, kind, circumstance, draws + number + 100 * again, seen)
+                before = self._one_draw(result, change, kind, circumstance, draws + number + 100 * again, seen)
                 if before is None or not before.raised:
                     break
             if before is not None and not before.raised:
-                proof.gradients = proof.gradients or has_gradients(before)
+                result.gradients = result.gradients or has_gradients(before)
                 if kind in SEARCHING:
                     found.kinds.append(kind)
                 else:
                     found.varied.append(circumstance)
 
     def _turn(
-        self, proof: Proof, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
+        self, result: CheckResult, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
     ) -> None:  # fmt: skip
         """Look at sides that no draw takes with their condition turned round in either code."""
         for each in change.changes:
@@ -277,18 +271,22 @@ class Prover:
                 others = [other for other in change.changes if other is not each]
                 before = _Change(Swap([SourceChange(each.path, each.old, was)]), {})
                 after = replace(change, swap=Swap([SourceChange(each.path, each.old, becomes), *others]))
-                ran, why = self._compared_turned(proof, before, after)
+                ran, why = self._compared_turned(result, before, after)
                 if not why:
                     seen |= ran & sides
-                    proof.draws.kinds.append("turned round")
+                    result.draws.kinds.append("turned round")
                     break
             if why:
-                proof.draws.unproved = f"with its condition turned round, line {min(lines)} gives something else: {why}"
+                result.draws.unproved = (
+                    f"with its condition turned round, line {min(lines)} gives something else: {why}"
+                )
 
-    def _compared_turned(self, proof: Proof, before: _Change, after: _Change) -> tuple[set[tuple[str, int]], str]:
+    def _compared_turned(
+        self, result: CheckResult, before: _Change, after: _Change
+    ) -> tuple[set[tuple[str, int]], str]:
         """The lines that ran before, and what differs, if anything."""
         ran: set[tuple[str, int]] = set()
-        circumstance: Circumstance = "gradients" if "gradients" in proof.draws.varied else ""
+        circumstance: Circumstance = "gradients" if "gradients" in result.draws.varied else ""
         for workload in (self._workload, DrawnWorkload(self._workload, "near", _SEED, circumstance)):
             with self._with(before), lines_run(before.new_codes, ran):
                 one = self._pass(workload, self._eager)
@@ -305,15 +303,15 @@ class Prover:
                     return ran, structural[0].text
                 if found and (far := self._within_tolerance(workload, one, one, other, found, told)).why:
                     return ran, far.why
-                proof.draws.effects += [text for text in told if text not in proof.draws.effects]
+                result.draws.effects += [text for text in told if text not in result.draws.effects]
         return ran, ""
 
     def _one_draw(
-        self, proof: Proof, change: _Change, kind: Kind, circumstance: Circumstance, number: int,
+        self, result: CheckResult, change: _Change, kind: Kind, circumstance: Circumstance, number: int,
         seen: set[tuple[str, int]],
     ) -> Pass | None:  # fmt: skip
         """Compare on one draw. Returns the pass of the code as it is; None where the circumstance is none here."""
-        found = proof.draws
+        found = result.draws
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
             with ended_after(self._patience):
@@ -385,7 +383,7 @@ class Prover:
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[str]:
         self._made += 1
-        name = f"proof{self._made}"
+        name = f"change{self._made}"
         folder = self._folder / name
         folder.mkdir(mode=0o700)
         recording = InProcess(folder)
@@ -429,7 +427,7 @@ class Prover:
                 found.append(share_of(step.run))
         self._passes.restore()
         dynamo.forget_compiled()
-        return total(found)
+        return CompiledShare(sum(each.compiled for each in found), sum(each.operators for each in found))
 
     def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
         """The passes against each other; what the code as it is does not do alike itself is no difference: twice in
@@ -440,9 +438,6 @@ class Prover:
             again = again or self._pass(workload, self._eager)
             found = excused(found, before, again, after)
             told = self._not_told_again(told, before, again, after)
-            if arm == "traced":
-                found, forgotten = no_longer_kept(found, before, again, after)
-                told += forgotten
         lost = all(each.startswith("not ") for each in told)  # Tracing alone takes nothing away that breaks the graph.
         if arm == "traced" and (not lost or any(each.tensor is None for each in found)):
             as_it_was = self._traced_before(workload)
@@ -450,15 +445,15 @@ class Prover:
             names = {each.name for each in other}
             found, told = [each for each in found if each.name in names], [each for each in told if each in other_told]
         if arm == "eager" and told:
-            return Compared("different", f"side effects differ: {told[0]}", told, after.raised)
+            return Compared("different", f"side effects differ: {told[0]}", told)
         if structural := [each.text for each in found if each.tensor is None or not is_inexact(before, each)]:
-            return Compared("different", structural[0], told, after.raised)
+            return Compared("different", structural[0], told)
         if not found:
-            return Compared("bitwise", "", told, after.raised)
+            return Compared("bitwise", "", told)
         judged = self._within_tolerance(workload, before, again or before, after, found, told)
         wrong = judged.equality == "different" and arm == "traced"
         if wrong and not unlike(arm, self._traced_before(workload), after)[0]:
-            return Compared("bitwise", "", told, after.raised, as_compiled=True)
+            return Compared("bitwise", "", told, as_compiled=True)
         return judged
 
     def _within_tolerance(
@@ -524,6 +519,12 @@ class _Change:
     settings: dict[str, Any]
     regions: dict[str, list[str]] = field(default_factory=dict)
     sides: frozenset[tuple[str, int]] = frozenset()
+
+    @classmethod
+    def of(cls, request: CheckRequest) -> _Change:
+        """Raises CannotSwap."""
+        swap = Swap(request.changes) if request.changes else None
+        return cls(swap, request.settings, request.regions, frozenset(request.sides))
 
     @property
     def changes(self) -> Sequence[SourceChange]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.configure import CallableGroup, holds_repeated
-from dynalyze.capture.regions import Instead, Regions, parts_of
+from dynalyze.capture.regions import RegionalCompile, Regions, parts_of
 from dynalyze.capture.torch_private import dynamo, numerics
 
 _FEWEST_OPERATORS = 4
@@ -40,7 +40,7 @@ def members_of(model: Any) -> Iterator[torch.nn.Module]:
     return (member for member in each if isinstance(member, torch.nn.Module))
 
 
-def find(model: Any, call: Callable[..., Any], compiled: Make, eager: Make) -> Instead:
+def find(model: Any, call: Callable[..., Any], compiled: Make, eager: Make) -> RegionalCompile:
     """The regions of a model, which `call` calls. `compiled` makes a pass of calls in which something may be compiled,
     `eager` one in which nothing is.
     """
@@ -50,7 +50,7 @@ def find(model: Any, call: Callable[..., Any], compiled: Make, eager: Make) -> I
     regions = {name: _worth_it(name, paths, members, work) for name, paths in regions.items()}
     regions = {name: paths for name, paths in regions.items() if paths}
     parts = [*(each for each in wholes if type(each).__qualname__ not in regions), *_parts(members, regions)]
-    return Instead(regions, "\n".join(lines_of(members, regions)), work.share(parts), work.share_of_time(parts))
+    return RegionalCompile(regions, "\n".join(lines_of(members, regions)), work.share(parts), work.share_of_time(parts))
 
 
 def _without_breaks(

@@ -22,6 +22,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.capture.source_lines import bare_lines, lines_of
 from dynalyze.capture.source_texts import HELD, as_bytes
 
@@ -43,30 +44,10 @@ class CannotSwap(Exception):
 
 
 @dataclass(frozen=True)
-class SourceChange:
-    """A file, as its code objects name it, with its source as it is and as it is to be."""
-
-    path: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
 class _Swapped:
     function: types.FunctionType
     old: types.CodeType
     new: types.CodeType
-    defaults: dict[str, Any] | None
-    """Those of keyword-only arguments, as they are without the change."""
-
-    def put(self) -> None:
-        self.function.__code__ = self.new
-        if more := _more_arguments(self.old, self.new):
-            self.function.__kwdefaults__ = {**dict.fromkeys(more), **(self.defaults or {})}
-
-    def restore(self) -> None:
-        self.function.__code__ = self.old
-        self.function.__kwdefaults__ = self.defaults
 
 
 class Swap:
@@ -87,9 +68,6 @@ class Swap:
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]
         self._new_lines = {change.path: _new_lines(change) for change in changes}
-        freed = {name for change in changes for name in _freed(change)}
-        self._held = [place for each in self._functions if each.function.__name__ in freed
-                      for place in _disabled_places(each.function)]  # fmt: skip
 
     @property
     def functions(self) -> list[types.FunctionType]:
@@ -99,7 +77,7 @@ class Swap:
     @property
     def put_names(self) -> set[str]:
         """The names that modules and classes get, or have another value of, while the change is applied."""
-        return {name for code, _ in self._added for name in code.co_names} | {name for _, name, _ in self._held}
+        return {name for code, _ in self._added for name in code.co_names}
 
     @property
     def new_names(self) -> set[str]:
@@ -143,15 +121,13 @@ class Swap:
             yield
         finally:
             for each in self._functions:
-                each.restore()
+                each.function.__code__ = each.old
             for space, name, before in reversed(self._put):
                 if before is _NOTHING:
                     space.pop(name, None)
                 else:
                     space[name] = before
             self._put = []
-            for place, name, disabled in self._held:
-                setattr(place, name, disabled)
             for change in self.changes:
                 _show(change.path, change.old)
 
@@ -164,11 +140,9 @@ class Swap:
             self._put += [(space, name, before.get(name, _NOTHING)) for name in put]
             if taken := [name for name in put if name in before]:
                 raise CannotSwap(f"the name {taken[0]} is something else already")
-        for place, name, disabled in self._held:
-            setattr(place, name, disabled._torchdynamo_orig_callable)
         for each in self._functions:
             try:
-                each.put()
+                each.function.__code__ = each.new
             except ValueError as error:
                 raise CannotSwap(f"{each.old.co_name} closes over other variables then: {error}") from error
         for change in self.changes:
@@ -185,13 +159,10 @@ def _functions(change: SourceChange) -> list[_Swapped]:
     """The functions of this process that are made from the old source, each with its new code."""
     _refuse_other_changes(change)
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
-    # A class that went from a function to the top is made there anew.
-    moved = {each.name for each in _parsed(change.new).body if isinstance(each, ast.ClassDef)}
-    kept = {
-        key: code for key, code in old.items()
-        if key[-1][0] not in _COMPREHENSIONS and (key in new or not moved & {name for name, _ in key})
+    pairs = {
+        key: (code, _pair(key, code, old, new))
+        for key, code in old.items() if key[-1][0] not in _COMPREHENSIONS
     }  # fmt: skip
-    pairs = {key: (code, _pair_or_refusal(key, code, old, new)) for key, code in kept.items()}
     by_code: dict[Any, Any] = {}
     # Of a program with hooks in it, or one that a tool rewrote, the bytecode is another one.
     by_place: dict[Any, Any] = {}
@@ -215,7 +186,7 @@ def _functions(change: SourceChange) -> list[_Swapped]:
             raise CannotSwap(f"it cannot be told which {code.co_name} of line {code.co_firstlineno} is changed")
         if code.co_freevars != put.co_freevars:
             raise CannotSwap(f"{code.co_name} closes over other variables then")
-        found.append(_Swapped(each, code, put, each.__kwdefaults__))
+        found.append(_Swapped(each, code, put))
     if not found:
         raise CannotSwap(f"no function of {change.path} is there any more")
     return found
@@ -231,18 +202,10 @@ def _made_from(path: str) -> list[types.FunctionType]:
     ]  # fmt: skip
 
 
-def _pair_or_refusal(
-    key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]
-) -> Any:
-    """The new code of a function, or why there is none: that of a lambda does not matter where no lambda is left."""
-    try:
-        return _pair(key, code, old, new)
-    except CannotSwap as refusal:
-        return refusal
-
-
 def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]) -> Any:
-    """The new code of a function. Where functions of its name came or went, the one whose body is as it was."""
+    """The new code of a function, or why there is none: that of a lambda does not matter where no lambda is left. Where
+    functions of its name came or went, the one whose body is as it was.
+    """
     above, name = key[:-1], key[-1][0]
     mine, theirs = ([each for k, each in codes.items() if k[:-1] == above and k[-1][0] == name] for codes in (old, new))
     found: types.CodeType | None = new.get(key)
@@ -250,9 +213,9 @@ def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new
         alike = [each for each in theirs if _body(each) == _body(code)]
         found = alike[0] if len(alike) == 1 else None
     if found is None:
-        raise CannotSwap(f"{name} is not there any more")
-    if _signature(code) != _signature(found, without=_more_arguments(code, found)):
-        raise CannotSwap(f"{code.co_name} takes other arguments")
+        return CannotSwap(f"{name} is not there any more")
+    if _signature(code) != _signature(found):
+        return CannotSwap(f"{code.co_name} takes other arguments")
     return found
 
 
@@ -270,9 +233,7 @@ def _used(code: types.CodeType) -> Iterator[str]:
 
 
 def _refuse_other_changes(change: SourceChange) -> None:
-    """Refuse what is changed outside of the bodies of functions: defaults, decorators, bases, attributes of classes.
-    They may get more arguments, which callers need not give.
-    """
+    """Refuse what is changed outside of the bodies of functions: defaults, decorators, bases, attributes of classes."""
     old, new = (Counter(map(ast.dump, _without_bodies(text, change.path))) for text in (change.old, change.new))
     if old - new:
         raise CannotSwap("more is changed than the bodies of functions and what is added at the top of the file")
@@ -299,19 +260,10 @@ def _without_bodies(source: str, path: str) -> list[ast.stmt]:
 
 
 class _Emptied(ast.NodeTransformer):
-    """Takes the bodies of functions away, and keyword-only arguments that are None unless they are given."""
-
-    def visit_arguments(self, node: ast.arguments) -> ast.AST:
-        kept = [
-            (each, default) for each, default in zip(node.kwonlyargs, node.kw_defaults, strict=True)
-            if not (isinstance(default, ast.Constant) and default.value is None)
-        ]  # fmt: skip
-        node.kwonlyargs, node.kw_defaults = [each for each, _ in kept], [default for _, default in kept]
-        return self.generic_visit(node)
+    """Takes the bodies of functions away."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.body = [ast.Pass()]
-        node.decorator_list = [each for each in node.decorator_list if not _disables(each)]  # `_freed` looks at these.
         return self.generic_visit(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
@@ -400,15 +352,9 @@ def _codes(source: str, path: str) -> dict[Key, types.CodeType]:
     return found
 
 
-def _signature(code: types.CodeType, without: Sequence[str] = ()) -> tuple[Any, ...]:
+def _signature(code: types.CodeType) -> tuple[Any, ...]:
     taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return code.co_argcount, code.co_posonlyargcount, [each for each in taken if each not in without]
-
-
-def _more_arguments(old: types.CodeType, new: types.CodeType) -> list[str]:
-    """The keyword-only arguments that only the new code has. All are None unless given: `_Emptied` leaves no other."""
-    known, taken = (each.co_varnames[: each.co_argcount + each.co_kwonlyargcount] for each in (old, new))
-    return [each for each in taken[new.co_argcount :] if each not in known]
+    return code.co_argcount, code.co_posonlyargcount, taken
 
 
 def _added(change: SourceChange) -> list[ast.stmt]:
@@ -466,36 +412,3 @@ def _names(statements: list[ast.stmt]) -> set[str]:
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return stored | {each.name for each in statements if isinstance(each, defined)}
-
-
-def _freed(change: SourceChange) -> set[str]:
-    """The functions that torch.compiler.disable decorates in the old source alone."""
-    before, now = (
-        {each.name for each in ast.walk(_parsed(source)) if isinstance(each, ast.FunctionDef)
-         and any(map(_disables, each.decorator_list))}
-        for source in (change.old, change.new)
-    )  # fmt: skip
-    return before - now
-
-
-def _disables(decorator: ast.expr) -> bool:
-    return "disable" in ast.unparse(decorator)
-
-
-def _disabled_places(function: types.FunctionType) -> list[tuple[Any, str, Any]]:
-    """Modules and classes that hold a function as torch.compiler.disable made it: each with the name there and that."""
-    classes = [
-        each for each in gc.get_objects() if issubclass(type(each), type) and each.__module__ == function.__module__
-    ]
-    return [
-        (place, name, value) for place in [*list(sys.modules.values()), _Space(function.__globals__), *classes]
-        for name, value in list(vars(place).items())
-        if type(value) is types.FunctionType and vars(value).get("_torchdynamo_orig_callable") is function
-    ]  # fmt: skip
-
-
-class _Space:
-    """The globals of a module that may be no longer among the imported ones."""
-
-    def __init__(self, space: dict[str, Any]) -> None:
-        self.__dict__ = space

@@ -10,7 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.capture.source_lines import lines_of
 
 _CHOOSING = ("where", "cond")

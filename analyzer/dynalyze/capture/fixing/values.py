@@ -64,10 +64,8 @@ def described(value: Any) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
         return {
             "kind": "tensor", "name": type(value).__name__, "dtype": str(value.dtype).removeprefix("torch."),
-            "dims": value.dim(), "requires_grad": value.requires_grad,
+            "dims": value.dim(),
         }  # fmt: skip
-    if isinstance(value, torch.dtype):
-        return {"kind": "dtype", "name": str(value).removeprefix("torch.")}
     if isinstance(value, types.ModuleType):
         return {"kind": "module", "name": value.__name__}
     if isinstance(value, torch.nn.Module):
@@ -77,8 +75,6 @@ def described(value: Any) -> dict[str, Any]:
         name = getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__)
         kind = "class" if isinstance(value, type) else "function"
         return {"kind": kind, "name": f"{_public(value, module)}.{name}" if module else str(name)}
-    if isinstance(value, (list, tuple)) and value and len({type(each) for each in value}) == 1:
-        return {"kind": type(value).__name__, "name": type(value[0]).__name__}
     return {"kind": type(value).__name__}
 
 

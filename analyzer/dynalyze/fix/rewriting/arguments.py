@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -33,20 +33,9 @@ def take_any_mask(site: Site) -> Iterator[Proposal]:
         places = sum(each.keyword is None for each in call.args)
         flags = [flag for mask, (flag, at) in masks.items() if (mask in given or at < places) and flag not in given]
         if flags:
-            changes[call] = giving(call, dict.fromkeys(flags, "False"))
+            more = cst.ensure_type(cst.parse_expression(f"f({', '.join(f'{flag}=False' for flag in flags)})"), cst.Call)
+            comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+            *first, last = [each.with_changes(comma=comma) for each in (*call.args, *more.args)]
+            changes[call] = call.with_changes(args=[*first, last.with_changes(comma=call.args[-1].comma)])
     if changes:
         yield Proposal("", "Say that a mask may be any one, so that nothing looks at it", site.with_nodes(changes))
-
-
-def giving(call: cst.Call, values: Mapping[str, str]) -> cst.Call:
-    """A call with more arguments, by name, as source: each on a line of its own where the others are."""
-    tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    more = [cst.Arg(cst.parse_expression(value), cst.Name(name), equal=tight) for name, value in values.items()]
-    if not call.args:
-        return call.with_changes(args=more)
-    before, last = call.whitespace_before_args, call.args[-1]
-    own_lines = isinstance(before, cst.ParenthesizedWhitespace) and isinstance(last.comma, cst.Comma)
-    comma = cst.Comma(whitespace_after=before if own_lines else cst.SimpleWhitespace(" "))
-    *first, final = [each.with_changes(comma=comma) for each in (last, *more)]
-    final = final.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-    return call.with_changes(args=[*call.args[:-1], *first, final])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from dynalyze.fix.rewriting.purity import is_new, names_of
-from dynalyze.fix.rewriting.syntax import assigned_values
+from dynalyze.fix.rewriting.syntax import assigned_values, bracketed
 from dynalyze.fix.sites import Site, walk
 
 Statements = Sequence[cst.BaseStatement]
@@ -119,17 +119,12 @@ def _written_out(site: Site, line: cst.SimpleStatementLine) -> cst.SimpleStateme
     for small in line.body:
         if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name) and _is_own(site, small.target):
             operator = site.code(small.operator).strip().removesuffix("=")
-            text = f"{small.target.value} = {small.target.value} {operator} {_operand(site, small.value)}"
+            text = f"{small.target.value} = {small.target.value} {operator} {bracketed(site, small.value)}"
             (made,) = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine).body
             new.append(made)
         else:
             new.append(small)
     return line.with_changes(body=new)
-
-
-def _operand(site: Site, value: cst.BaseExpression) -> str:
-    simple = isinstance(value, cst.Name | cst.Attribute | cst.Integer | cst.Float | cst.Call | cst.Subscript)
-    return site.code(value) if simple or value.lpar else f"({site.code(value)})"
 
 
 def _is_own(site: Site, name: cst.Name) -> bool:
@@ -228,13 +223,6 @@ def ends_in_return(statements: Statements) -> bool:
         if assigned_by([each]) is None:
             return False
     return False
-
-
-def _returned(statements: Statements) -> cst.BaseExpression | None:
-    last = statements[-1] if statements else None
-    if not isinstance(last, cst.SimpleStatementLine) or not isinstance(last.body[-1], cst.Return):
-        return None
-    return last.body[-1].value
 
 
 def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:

@@ -72,12 +72,10 @@ def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
 
 def _comparison(site: Site, test: cst.Comparison) -> str | None:
     """A comparison with the reads of numbers left out: `x.max().item() > 1` is `x.max() > 1`."""
-    if isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot):
+    if isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
         return None
     if len(test.comparisons) > 1:
         return _chain(site, test)
-    if isinstance(test.comparisons[0].operator, cst.In | cst.NotIn):
-        return _membership(site, test)
     sides = [test.left, test.comparisons[0].comparator]
     bare = [without_read(each) for each in sides]
     if not any(bare_one is not each for bare_one, each in zip(bare, sides, strict=True)) and not any(
@@ -116,15 +114,6 @@ def _chain(site: Site, test: cst.Comparison) -> str | None:
     return found
 
 
-def _membership(site: Site, test: cst.Comparison) -> str | None:
-    """`2 in x`: whether any element of the tensor is equal to it."""
-    inside = test.comparisons[0].comparator
-    if not looks_like_tensor(site, inside) or isinstance(inside, cst.BinaryOperation | cst.Comparison):
-        return None
-    found = f"({site.code(inside)} == {site.code(without_read(test.left))}).any()"
-    return found if isinstance(test.comparisons[0].operator, cst.In) else f"{torch_name(site)}.logical_not({found})"
-
-
 def _call(site: Site, test: cst.Call, torch: str) -> str | None:
     name = called(test)
     if name in (_BOOL, "float", "int") and isinstance(test.func, cst.Name) and len(test.args) == 1:
@@ -152,45 +141,10 @@ def _truth(site: Site, test: cst.BaseExpression) -> str | None:
 
 
 def without_read(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.item()`, `c.sum()` of what counts where `c` holds; the expression itself where it reads nothing."""
-    if (counted := _counted(node)) is not None:
-        return counted
+    """`x` of `x.item()`; the expression itself where it reads nothing."""
     if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
         return node
     return node.func.value if called(node) in _TO_NUMBER else node
-
-
-def _counted(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Of `len(torch.nonzero(c))`, and `.numel()` of `torch.where(c)[0]`, how many elements of `c` are not 0."""
-    inner: cst.BaseExpression | None = None
-    of_all = False
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and called(node) == "len" and len(node.args) == 1:
-        inner = node.args[0].value
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-        inner = node.func.value if called(node) == "numel" else None
-        of_all = isinstance(inner, cst.Call) and called(inner) == "nonzero"
-    elif is_first_of(node) and isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute):
-        inner = node.value.value if node.value.attr.value == "shape" else None
-    asked = _asked(inner)
-    if asked is None:
-        return None
-    code = cst.Module([]).code_for_node(asked)
-    simple = isinstance(asked, cst.Name | cst.Attribute | cst.Call | cst.Subscript) or asked.lpar
-    held = f"({code})" if isinstance(asked, cst.Comparison) else f"({code if simple else f'({code})'} != 0)"
-    # `nonzero` has a number for each dimension.
-    return cst.parse_expression(f"({held}.sum() * {held}.dim())" if of_all else f"{held}.sum()")
-
-
-def _asked(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """`c` of `torch.nonzero(c)`, `c.nonzero()` and `torch.where(c)[0]`, which have a row for each of its elements."""
-    if isinstance(node, cst.Subscript) and is_first_of(node) and isinstance(node.value, cst.Call):
-        call = node.value
-        return call.args[0].value if called(call) == "where" and len(call.args) == 1 else None
-    if not isinstance(node, cst.Call) or called(node) != "nonzero" or not isinstance(node.func, cst.Attribute):
-        return None
-    if not node.args:
-        return node.func.value
-    return node.args[0].value if len(node.args) == 1 and isinstance(node.func.value, cst.Name) else None
 
 
 def is_first_of(node: cst.BaseExpression) -> bool:

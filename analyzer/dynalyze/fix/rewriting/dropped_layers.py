@@ -11,7 +11,7 @@ from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.choices import after, choice_of
 from dynalyze.fix.rewriting.conditions import import_of_torch, tensor_condition, torch_name
 from dynalyze.fix.rewriting.purity import fresh_name, names_of, pure
-from dynalyze.fix.sites import Proposal, Replacer, Site, Value, statements_of, walk
+from dynalyze.fix.sites import Proposal, Site, Value, replaced, statements_of, walk
 
 _OTHER = "it draws random numbers of torch, not of Python: other layers are left out, so nothing can be compared"
 
@@ -26,8 +26,7 @@ def choose_by_chance(site: Site) -> Iterator[Proposal]:
     choice = choice_of(site, branch, after(site, branch))
     if len(drawn) != 1 or choice is None or len(choice.names) != 1 or not choice.rest:
         return
-    test = branch.test.visit(Replacer({drawn[0]: cst.parse_expression(f"{torch}.rand(())")}))
-    assert isinstance(test, cst.BaseExpression)
+    test = replaced(branch.test, {drawn[0]: cst.parse_expression(f"{torch}.rand(())")})
     known = {**site.values, f"{torch}.rand": Value("function", "torch.rand")}
     condition = tensor_condition(replace(site, values=known), test)
     if condition is None or not all(map(pure, choice.when_false)):

@@ -1,17 +1,17 @@
-"""What a function tells people (prints, messages, warnings, files), the times that it takes down, and what it computes
-for that alone: left out of compiled code, kept in eager.
+"""What a function tells people (prints, messages, warnings), and what it computes for that alone: left out of compiled
+code, kept in eager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.rewriting.harmless import is_progress, is_time, only_reads, told
+from dynalyze.fix.rewriting.harmless import only_reads, told
 from dynalyze.fix.rewriting.syntax import called
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
 
@@ -24,7 +24,6 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
     """`print(...)` below `if not torch.compiler.is_compiling():`, and so what is computed for it alone, or loops and
     branches that do nothing else. What is left out must have no other effect.
     """
-    site = _alone(site)
     told_of = Told(site)
     if not told_of.tells(site.statement):
         return
@@ -32,7 +31,7 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
     calls = [call for each in guarded for call in told_of.calls(each)]
     if not calls and not isinstance(site.statement, cst.SimpleStatementLine):
         return
-    lacking = [*_forgotten(told_of, guarded), *(kind for call in calls for kind in _kinds(site, call))]
+    lacking = [kind for call in calls for kind in told(site, call) or ()]
     yield Proposal(
         "", f"Leave `{_shown(site, calls)}` to eager: compiled code does not run it",
         site.with_nodes(guards(site, guarded), import_of_torch(site)),
@@ -55,15 +54,12 @@ def without_asked_break(site: Site) -> Iterator[Proposal]:
 
 
 class Told:
-    """Which statements of a function only tell people something, or take down a time, which of compiled code would be
-    the time of a part of a graph. `names` are variables that nothing else reads.
-    """
+    """Which statements of a function only tell people something. `names` are variables that nothing else reads."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._uses = [each for each in walk(site.function) if isinstance(each, cst.Name)]
         self.names = self._assigned_simply()
-        self._times = self._of_clocks()
         while left := {name for name in self.names if not self._read_by_telling(name)}:
             self.names -= left
 
@@ -75,22 +71,14 @@ class Told:
             body = statement.body if isinstance(statement, cst.IndentedBlock) else [statement.body]
             return all(map(self.tells, body))
         if isinstance(statement, cst.If):
-            return self._reads(statement.test) and self._all(statement.body, statement.orelse)
+            return only_reads(self._site, statement.test) and self._all(statement.body, statement.orelse)
         if isinstance(statement, cst.For) and self._own(statement.target):
-            return self._reads(statement.iter) and self._all(statement.body, statement.orelse)
-        if isinstance(statement, cst.With):
-            return all(map(self._opens, statement.items)) and self.tells(statement.body)
+            return only_reads(self._site, statement.iter) and self._all(statement.body, statement.orelse)
         return False
 
     def with_readers(self, statement: Statement) -> list[Statement]:
         """The statement, and all that read what it assigns, in the order of the function."""
-        return self._closed([statement])
-
-    def readers(self, names: Collection[str], outside: cst.CSTNode) -> list[Statement]:
-        """The statements that read any of these variables, those left out that only hold `outside`."""
-        return self._closed([around for name in names for around in self.around(name) if around is not outside])
-
-    def _closed(self, found: list[Statement]) -> list[Statement]:
+        found = [statement]
         for each in found:
             for name in dict.fromkeys(_targets(each)):
                 found += [around for around in self.around(name) if around not in found]
@@ -106,8 +94,7 @@ class Told:
     def calls(self, statement: cst.CSTNode) -> list[cst.Call]:
         """The calls in a statement that tell something."""
         found = [each.value for each in walk(statement) if isinstance(each, cst.Expr)]
-        opened = [each.item for each in walk(statement) if isinstance(each, cst.WithItem)]
-        return [each for each in [*found, *opened] if isinstance(each, cst.Call)]
+        return [each for each in found if isinstance(each, cst.Call)]
 
     def tells_small(self, statement: cst.BaseSmallStatement) -> bool:
         """The same of one of several statements of a line."""
@@ -115,93 +102,19 @@ class Told:
             call = statement.value
             if not isinstance(call, cst.Call):
                 return isinstance(call, cst.BaseString | cst.Ellipsis)
-            given = [each.value for each in call.args]
-            tells = told(self._site, call) is not None or self._writes(call) or self._moves_bar(call)
-            return (tells and all(map(self._reads, given))) or self.keeps_time(statement)
-        if isinstance(statement, cst.Assign):
-            own = all(self._own(each.target) for each in statement.targets) and self._reads(statement.value)
-            return own or self.keeps_time(statement)
-        if isinstance(statement, cst.AugAssign):
-            own = self._own(statement.target) and self._reads(statement.value)
-            return own or self.keeps_time(statement)
+            reads = all(only_reads(self._site, each.value) for each in call.args)
+            return reads and told(self._site, call) is not None
+        if isinstance(statement, cst.Assign | cst.AugAssign):
+            targets = statement.targets if isinstance(statement, cst.Assign) else [statement]
+            return all(self._own(each.target) for each in targets) and only_reads(self._site, statement.value)
         return isinstance(statement, cst.Pass | cst.Continue | cst.Break)
 
     def _all(self, body: cst.BaseSuite, orelse: cst.CSTNode | None) -> bool:
         return self.tells(body) and (orelse is None or self.tells(orelse))
 
-    def _reads(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.Call) and is_progress(self._site, node):
-            return all(only_reads(self._site, each.value) for each in node.args)
-        return only_reads(self._site, node)
-
     def _own(self, target: cst.BaseExpression) -> bool:
         found = _names(target)
         return found is not None and self.names.issuperset(found)
-
-    def keeps_time(self, statement: cst.CSTNode) -> bool:
-        """`self.seconds += time.time() - start`, `seconds["relu"] = ...` and `seconds.append(...)`."""
-        places: tuple[type[cst.CSTNode], ...] = (cst.Attribute, cst.Subscript)
-        if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
-            call, places = statement.value, (cst.Name, *places)
-            if called(call) != "append" or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
-                return False
-            kept, value = call.func.value, call.args[0].value
-        elif isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-            kept, value = statement.targets[0].target, statement.value
-        elif isinstance(statement, cst.AugAssign):
-            kept, value = statement.target, statement.value
-        else:
-            return False
-        return is_time(self._site, value, self._times) and isinstance(kept, places) and only_reads(self._site, kept)
-
-    def _of_clocks(self) -> set[str]:
-        """Local variables that hold what a clock said, or what was computed from that."""
-        found: set[str] = set()
-        for each in walk(self._site.function, lambda node: isinstance(node, cst.Assign)):
-            assert isinstance(each, cst.Assign)
-            if is_time(self._site, each.value, found):
-                found.update(name for target in each.targets for name in _names(target.target) or ())
-        return found & self.names
-
-    def _opens(self, item: cst.WithItem) -> bool:
-        """`open(path, "w") as file`, for nothing but what is written in the block."""
-        if not isinstance(item.item, cst.Call) or self._site.code(item.item.func) != "open":
-            return False
-        return item.asname is None or (
-            isinstance(item.asname.name, cst.Name) and item.asname.name.value in self.names and self._reads_all(item)
-        )
-
-    def _reads_all(self, item: cst.WithItem) -> bool:
-        assert isinstance(item.item, cst.Call)
-        return all(self._reads(each.value) for each in item.item.args)
-
-    def _writes(self, call: cst.Call) -> bool:
-        """`file.write(...)` and `json.dump(..., file)` on a file of the function's own."""
-        where: cst.BaseExpression | None = None
-        if isinstance(call.func, cst.Attribute) and called(call) in ("write", "writelines", "flush"):
-            where = call.func.value
-        elif called(call) == "dump" and len(call.args) > 1:
-            where = call.args[1].value
-        return isinstance(where, cst.Name) and where.value in self._opened()
-
-    def _moves_bar(self, call: cst.Call) -> bool:
-        """`bar.update(1)` on a progress bar of the function's own."""
-        of = call.func.value if isinstance(call.func, cst.Attribute) else None
-        return isinstance(of, cst.Name) and of.value in self._named(lambda made: is_progress(self._site, made))
-
-    def _opened(self) -> set[str]:
-        """The variables of files that the function opens, and that nothing else is read from."""
-        return self.names & self._named(lambda made: self._site.code(made.func) == "open")
-
-    def _named(self, wanted: Callable[[cst.Call], bool]) -> set[str]:
-        """The variables that are given what such a call makes."""
-        found: set[str] = set()
-        for each in walk(self._site.function):
-            if isinstance(each, cst.WithItem) and isinstance(each.item, cst.Call) and each.asname is not None:
-                found.update((_names(each.asname.name) or ()) if wanted(each.item) else ())
-            elif isinstance(each, cst.Assign) and isinstance(each.value, cst.Call) and wanted(each.value):
-                found.update(_names(each.targets[0].target) or ())
-        return found
 
     def _assigned_simply(self) -> set[str]:
         """Local variables that get their values from expressions which only read."""
@@ -210,13 +123,13 @@ class Told:
         for node in walk(self._site.function):
             if isinstance(node, cst.Assign):
                 for target in node.targets:
-                    (simple if self._reads(node.value) else other).update(_names(target.target) or ())
+                    (simple if only_reads(self._site, node.value) else other).update(_names(target.target) or ())
             elif isinstance(node, cst.AugAssign):
-                (simple if self._reads(node.value) else other).update(_names(node.target) or ())
+                (simple if only_reads(self._site, node.value) else other).update(_names(node.target) or ())
             elif isinstance(node, cst.For):
                 simple.update(_names(node.target) or ())
             elif isinstance(node, cst.AsName):
-                simple.update(_names(node.name) or ())
+                other.update(_names(node.name) or ())
             elif isinstance(node, cst.AnnAssign | cst.NamedExpr | cst.CompFor):
                 other.update(_names(node.target) or ())
             elif isinstance(node, cst.Global | cst.Nonlocal):
@@ -225,7 +138,7 @@ class Told:
 
     def _read_by_telling(self, name: str) -> bool:
         for use in self._uses:
-            if use.value != name or _is_label(self._site, use) or isinstance(self._site.parents[use], cst.AsName):
+            if use.value != name or _is_label(self._site, use):
                 continue
             around = _statement(self._site, use)
             if around is None or not (self.tells(around) or _assigns_alone(around, use)):
@@ -261,8 +174,6 @@ def _targets(statement: cst.CSTNode) -> Iterator[str]:
     for each in walk(statement):
         if isinstance(each, cst.AssignTarget | cst.AugAssign | cst.For):
             yield from _names(each.target) or ()
-        elif isinstance(each, cst.AsName):
-            yield from _names(each.name) or ()
 
 
 def _enclosing(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -307,36 +218,6 @@ def _next(site: Site, statement: Statement) -> cst.CSTNode | None:
     parent = site.parents[statement]
     siblings = list(parent.body) if isinstance(parent, cst.IndentedBlock) else []
     return next((after for each, after in pairwise(siblings) if each is statement), None)
-
-
-def _alone(site: Site) -> Site:
-    """The site with the statement of its line on a line of its own, and so the others of that line."""
-    for suite in walk(site.statement, lambda each: isinstance(each, cst.SimpleStatementSuite)):
-        assert isinstance(suite, cst.SimpleStatementSuite)
-        if site.range_of(suite)[0] <= site.line <= site.range_of(suite)[2]:
-            block = cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[_bare(each)]) for each in suite.body])
-            return site.at(site.with_nodes({suite: block}), site.line + 1)
-    line = site.statement
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1:
-        told_of = Told(site)
-        lines = [cst.SimpleStatementLine(body=[_bare(each)]) for each in line.body]
-        first = next((number for number, each in enumerate(line.body) if told_of.tells_small(each)), 0)
-        return site.at(site.with_statement(*lines), site.line + first)
-    return site
-
-
-def _bare(statement: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
-    return statement.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
-
-
-def _kinds(site: Site, call: cst.Call) -> tuple[str, ...]:
-    """The kinds of side effects of a call that is left out; what tells nothing by itself is about a file or a bar."""
-    found = told(site, call)
-    return ("opened", "printed") if found is None else found
-
-
-def _forgotten(told_of: Told, statements: Sequence[Statement]) -> tuple[str, ...]:
-    return ("kept",) if any(told_of.keeps_time(each) for statement in statements for each in walk(statement)) else ()
 
 
 def _shown(site: Site, calls: Sequence[cst.Call]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import libcst as cst
 
 from dynalyze.fix.rewriting.conditions import looks_like_tensor
@@ -18,13 +16,6 @@ _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical"
 _LOGGERS = ("logger", "log", "logging", "_logger", "LOGGER", "LOG", "_LOGGER")
 _OF_LOGGERS = ("logging.", "loguru.", "structlog.", "absl.logging.", "transformers.utils.logging.",
                "diffusers.utils.logging.", "accelerate.logging.", "datasets.utils.logging.", "rich.")  # fmt: skip
-_WRITES = {"json.dump": 1, "pickle.dump": 1, "_pickle.dump": 1, "torch.save": 1, "torch.serialization.save": 1,
-           "numpy.save": 0, "numpy.savez": 0, "numpy.savetxt": 0, "os.makedirs": 0, "os.mkdir": 0,
-           "posix.mkdir": 0}  # fmt: skip
-"""What writes a file, and which of its arguments says where to."""
-_FILES = ("TextIOWrapper.", "BufferedWriter.", "FileIO.")
-_CLOCKS = tuple(f"time.{name}{unit}" for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
-                for unit in ("", "_ns"))  # fmt: skip
 _NOTHING_LOST = ("gc.collect", "breakpoint", "pdb.set_trace", "time.sleep", "torch.cuda.synchronize",
                  "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop",
                  "torch.cuda.nvtx.mark", "torch.cuda.reset_peak_memory_stats")  # fmt: skip
@@ -110,21 +101,6 @@ def is_progress(site: Site, call: cst.Call) -> bool:
     return known.startswith(PROGRESS) or (not known and called(call) in ("tqdm", "trange"))
 
 
-def is_time(site: Site, node: cst.BaseExpression, times: Collection[str]) -> bool:
-    """Whether an expression is what a clock says, or is computed from that and constants alone; `times` are variables
-    that are.
-    """
-    if isinstance(node, cst.Call):
-        if (function_name(site, node) or site.code(node.func)) in _CLOCKS:
-            return True
-        rounds = site.code(node.func) in ("round", "float", "int")
-        return rounds and bool(node.args) and is_time(site, node.args[0].value, times)
-    if isinstance(node, cst.BinaryOperation):
-        sides = [each for each in (node.left, node.right) if not isinstance(each, cst.BaseNumber)]
-        return bool(sides) and all(is_time(site, each, times) for each in sides)
-    return isinstance(node, cst.Name) and node.value in times
-
-
 def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
     """The kinds of side effects of a call that does nothing but tell people something, or is about memory and
     debugging; None of any other one. Its arguments are not looked at.
@@ -140,28 +116,11 @@ def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
         return ("warned",)
     if known.startswith(_REPORTING):
         return ("logged", "printed", "opened", "connected to", "ran")
-    if name in ("write", "writelines", "flush") and known.startswith(_FILES):
-        return ("opened",)
-    if known in _WRITES:
-        return ("opened",) if _is_place(site, call, _WRITES[known]) else None
     if known in _NOTHING_LOST or text in _NOTHING_LOST or known.endswith((".set_trace", "builtins.breakpoint")):
         return ()
     if name in _LOGGING and _of_logger(call, known):
         return ("logged", "printed")
     return None
-
-
-def _is_place(site: Site, call: cst.Call, position: int) -> bool:
-    """Whether an argument is a path or a file of the system: what is written into memory may be read again."""
-    plain = [each.value for each in call.args if each.keyword is None]
-    if len(plain) <= position:
-        return False
-    where = plain[position]
-    value = site.value(where)
-    if value is not None:
-        return value.kind in ("str", "PosixPath", "WindowsPath", "TextIOWrapper", "BufferedWriter")
-    text = isinstance(where, cst.BaseString)
-    return text or (isinstance(where, cst.Call) and function_name(site, where) == "posixpath.join")
 
 
 def _of_logger(call: cst.Call, known: str) -> bool:

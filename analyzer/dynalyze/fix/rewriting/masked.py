@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from dynalyze.fix.rewriting.conditions import looks_like_tensor
-from dynalyze.fix.rewriting.purity import elementwise, names_of, total
-from dynalyze.fix.rewriting.syntax import assigned_values, called, number
-from dynalyze.fix.sites import Site, walk
+from dynalyze.fix.rewriting.purity import elementwise, total
+from dynalyze.fix.rewriting.syntax import assigned_values, bracketed, called, number
+from dynalyze.fix.sites import Site
 
 MASKED = ("Dynamic shape operator", "Data-dependent", "Data dependent operator", "Unsupported function call")
 """Types of breaks of code that chooses by a mask."""
@@ -134,46 +133,3 @@ def _dims_left(site: Site, call: cst.Call, deepest: int) -> int | None:
         return None
     places = [each.value for each in over.value.elements] if isinstance(over.value, cst.Tuple) else [over.value]
     return dims - len(places) if all(isinstance(number(each), int) for each in places) else None
-
-
-class Replace(cst.CSTTransformer):
-    def __init__(self, changes: dict[cst.CSTNode, cst.CSTNode]) -> None:
-        super().__init__()
-        self._changes = changes
-
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
-        return self._changes.get(original_node, updated_node)
-
-
-def replaced(node: cst.BaseExpression, changes: dict[cst.CSTNode, cst.CSTNode]) -> cst.BaseExpression:
-    new = node.visit(Replace(changes))
-    assert isinstance(new, cst.BaseExpression)
-    return new
-
-
-def times(node: cst.CSTNode, name: str) -> int:
-    return sum(1 for each in walk(node) if isinstance(each, cst.Name) and each.value == name)
-
-
-def changed_by(statements: Sequence[cst.CSTNode], names: set[str]) -> bool:
-    """Whether statements assign to one of these names, or change in place what it holds."""
-    for node in (each for statement in statements for each in walk(statement)):
-        if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For):
-            if _assigned_in(node.target) & names:
-                return True
-        elif isinstance(node, cst.Call) and called(node).endswith("_") and names_of(node.func) & names:
-            return True
-    return False
-
-
-def _assigned_in(target: cst.CSTNode) -> set[str]:
-    """The names in a target, without those of indices."""
-    if isinstance(target, cst.Subscript):
-        return _assigned_in(target.value)
-    own = {target.value} if isinstance(target, cst.Name) else set()
-    return own.union(*map(_assigned_in, target.children))
-
-
-def bracketed(site: Site, node: cst.BaseExpression) -> str:
-    code = site.code(node)
-    return code if node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({code})"

@@ -8,10 +8,10 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, looks_like_tensor, torch_name
-from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of, replaced
+from dynalyze.fix.rewriting.masked import MASKED, Masked, masked_of
 from dynalyze.fix.rewriting.purity import UPDATES, elementwise, total
-from dynalyze.fix.rewriting.syntax import called
-from dynalyze.fix.sites import Proposal, Site, statements_of, walk
+from dynalyze.fix.rewriting.syntax import ATOMS
+from dynalyze.fix.sites import Proposal, Site, replaced, statements_of, walk
 
 
 @rewriter("masked-assignment", *MASKED, rank=16)
@@ -49,25 +49,6 @@ def assigned_under_mask(site: Site, only: cst.BaseSmallStatement, condition: str
     return f"{name}.copy_({torch_name(site)}.where({chosen}, {value}, {name}))\n"
 
 
-@rewriter("mask-as-index", *MASKED, rank=16)
-def index_with_mask(site: Site) -> Iterator[Proposal]:
-    """`x[torch.where(c)] = v`: `x[c] = v`."""
-    changes: dict[cst.CSTNode, cst.CSTNode] = {}
-    for node in walk(site.statement, lambda each: isinstance(each, cst.AssignTarget)):
-        assert isinstance(node, cst.AssignTarget)
-        target = node.target
-        if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
-            continue
-        index = target.slice[0].slice
-        call = index.value if isinstance(index, cst.Index) else None
-        if isinstance(call, cst.Call) and called(call) == "where" and len(call.args) == 1:
-            asked = call.args[0].value
-            boolean = is_boolean(site, asked)
-            changes[call] = asked if boolean else cst.parse_expression(f"({site.code(asked)}) != 0")
-    if changes:
-        yield Proposal("", "Index with the condition itself", site.with_nodes({**changes}))
-
-
 def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
     """What is assigned through a mask, for the whole tensor: without the mask; None where it is no such thing."""
     mask = site.code(masked.mask)
@@ -78,7 +59,8 @@ def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
         if inner is None or site.code(inner.mask) != mask or inner.dims != masked.dims:
             return None
         changes[node] = inner.tensor
-    if not total(replaced(value, {node: cst.Name("x") for node in changes})):
+    bare = replaced(value, {node: cst.Name("x") for node in changes})
+    if not total(bare) or not elementwise(bare):
         return None
     kept = [each for each in walk(value) if isinstance(each, cst.Name | cst.Attribute) and not _within(each, changes)]
     for each in kept:
@@ -89,10 +71,8 @@ def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
                 return None
         elif found is None and isinstance(each, cst.Name) and looks_like_tensor(site, each):
             return None
-    if not elementwise(replaced(value, {node: cst.Name("x") for node in changes})):
-        return None
     code = cst.Module([]).code_for_node(replaced(value, changes))
-    return code if isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call) else f"({code})"
+    return code if isinstance(value, ATOMS) else f"({code})"
 
 
 def _within(node: cst.CSTNode, outer: dict[cst.CSTNode, cst.CSTNode]) -> bool:

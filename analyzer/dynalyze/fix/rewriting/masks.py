@@ -8,10 +8,9 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, is_first_of, torch_name
-from dynalyze.fix.rewriting.masked import MASKED, Masked, bracketed, changed_by, is_boolean, masked_of, times
-from dynalyze.fix.rewriting.purity import names_of
+from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of
 from dynalyze.fix.rewriting.reads import counts_alike
-from dynalyze.fix.rewriting.syntax import called, number
+from dynalyze.fix.rewriting.syntax import bracketed, called, number
 from dynalyze.fix.sites import Proposal, Site, walk
 
 _REDUCED = ("sum", "mean", "any", "all")
@@ -47,43 +46,6 @@ def count_mask(site: Site) -> Iterator[Proposal]:
             changes[node] = cst.parse_expression(text)
     if changes:
         yield Proposal("", "Count where the mask holds", site.with_nodes({**changes}))
-
-
-@rewriter("masked-variable", *MASKED, rank=17)
-def reduce_variable(site: Site) -> Iterator[Proposal]:
-    """`valid = x[mask]` of which only sums, means and counts are asked for: those under the mask, without it."""
-    statement = site.statement
-    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    if not isinstance(only, cst.Assign) or len(only.targets) != 1 or not isinstance(only.targets[0].target, cst.Name):
-        return
-    name = only.targets[0].target.value
-    if masked_of(site, only.value) is None or changed_by(site.following, names_of(only.value)):
-        return
-    changes: dict[cst.CSTNode, cst.CSTNode | None] = {}
-    for after in site.following:
-        for node in walk(after, lambda each: isinstance(each, cst.Call | cst.Subscript)):
-            if times(node, name) == 1 and not any(node in walk(each) for each in changes):
-                chosen = node.visit(_ReplaceName(name, only.value))
-                assert isinstance(chosen, cst.Call | cst.Subscript)
-                text = _reduced(site, chosen) if isinstance(chosen, cst.Call) else None
-                if text is None and counts_alike(site, node, "int64"):
-                    text = _counted(site, chosen)
-                if text is not None:
-                    changes[node] = cst.parse_expression(text)
-    if changes and len(changes) + 1 == times(site.function, name):
-        yield Proposal(
-            "", "Ask the whole tensor and the mask, without choosing by it",
-            site.with_nodes({**changes, statement: None}, import_of_torch(site)),
-        )  # fmt: skip
-
-
-class _ReplaceName(cst.CSTTransformer):
-    def __init__(self, name: str, new: cst.BaseExpression) -> None:
-        super().__init__()
-        self._name, self._new = name, new
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self._new if original_node.value == self._name else updated_node
 
 
 def _counted(site: Site, node: cst.Call | cst.Subscript) -> str | None:

@@ -10,17 +10,6 @@ from dynalyze.fix.rewriting.conditions import looks_like_tensor
 from dynalyze.fix.rewriting.syntax import called, number
 from dynalyze.fix.sites import Site, walk
 
-# Operations that have a value, and a finite gradient, for every input: computed for a side that is not taken, they do
-# no harm. sqrt, log, division and the like make NaN there, which a gradient of torch.where lets through.
-_TOTAL = frozenset({
-    "abs", "relu", "clamp", "clip", "minimum", "maximum", "sign", "neg", "tanh", "sigmoid", "gelu", "silu", "softmax",
-    "sum", "mean", "amax", "amin", "masked_fill", "where", "nan_to_num", "float", "half", "bfloat16", "double", "to",
-    "type_as", "clone", "detach", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "flatten",
-    "expand", "expand_as", "contiguous", "sin", "cos", "zeros_like", "ones_like", "full_like", "zeros", "ones", "full",
-    "new_zeros", "new_ones", "new_full", "tensor", "scalar_tensor", "logical_not", "eq", "ne", "gt", "lt", "ge", "le",
-    "add", "sub", "mul", "roll", "flip", "tril", "triu", "size", "dim", "finfo", "leaky_relu", "elu", "isnan", "isinf",
-    "isfinite", "logical_and", "logical_or", "long", "int", "bool", "square", "any", "all", "floor", "ceil", "round",
-})  # fmt: skip
 # Element by element, for whatever shape.
 _ELEMENTWISE = frozenset({
     "abs", "relu", "clamp", "clip", "minimum", "maximum", "sign", "neg", "tanh", "sigmoid", "gelu", "silu", "where",
@@ -29,6 +18,13 @@ _ELEMENTWISE = frozenset({
     "leaky_relu", "elu", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "long", "square", "floor", "ceil",
     "round", "masked_fill", "tril", "triu", "roll", "flip", "softmax",
 })  # fmt: skip
+# Operations that have a value, and a finite gradient, for every input: computed for a side that is not taken, they do
+# no harm. sqrt, log, division and the like make NaN there, which a gradient of torch.where lets through.
+_TOTAL = _ELEMENTWISE | {
+    "all", "amax", "amin", "any", "bool", "dim", "expand", "expand_as", "finfo", "flatten", "full", "int", "mean",
+    "new_full", "new_ones", "new_zeros", "ones", "permute", "reshape", "scalar_tensor", "size", "squeeze", "sum",
+    "tensor", "to", "transpose", "unsqueeze", "view", "zeros",
+}  # fmt: skip
 _REFUSED = ("print", "append", "extend", "update", "pop", "add", "setdefault", "write", "backward", "manual_seed",
             "insert", "remove", "clear")  # fmt: skip
 UPDATES: dict[type[cst.BaseAugOp], str] = {

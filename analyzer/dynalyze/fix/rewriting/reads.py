@@ -13,7 +13,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import looks_like_tensor, without_read
 from dynalyze.fix.rewriting.dtypes import dtype_of, holds, is_exact
-from dynalyze.fix.rewriting.syntax import assigned_values, called, number
+from dynalyze.fix.rewriting.syntax import assigned_values, bracketed, called, number
 from dynalyze.fix.sites import Proposal, Site, Value, walk
 
 _READS = ("Unsupported Tensor.item()", "Data dependent operator", "Data-dependent", "Unsupported function call",
@@ -27,14 +27,14 @@ _BOUND = (cst.AssignTarget, cst.AugAssign, cst.NamedExpr, cst.Param, cst.CompFor
 @rewriter("keep-in-tensor", *_READS, rank=15)
 def keep_in_tensor(site: Site) -> Iterator[Proposal]:
     """`x / x.max().item()`, `scale = float(x.max())`: without the read, where one operation with a tensor of the same
-    dtype, a comparison or an index is all that is done with it.
+    dtype, or a comparison, is all that is done with it.
     """
     if not isinstance(site.statement, cst.SimpleStatementLine):
         return
     changes: dict[cst.CSTNode, cst.CSTNode] = {}
     inside: set[int] = set()
-    for node in walk(site.statement, lambda each: isinstance(each, cst.Call | cst.Subscript)):
-        assert isinstance(node, cst.Call | cst.Subscript)
+    for node in walk(site.statement, lambda each: isinstance(each, cst.Call)):
+        assert isinstance(node, cst.Call)
         found = None if id(node) in inside else _without_read(site, node)
         if found is None:
             continue
@@ -47,13 +47,12 @@ def keep_in_tensor(site: Site) -> Iterator[Proposal]:
         yield Proposal("", "Compute with the tensor, without reading its value out", site.with_nodes(dict(changes)))
 
 
-def _without_read(site: Site, node: cst.Call | cst.Subscript) -> tuple[cst.BaseExpression, str] | None:
+def _without_read(site: Site, node: cst.Call) -> tuple[cst.BaseExpression, str] | None:
     """The tensor in the place of what is read from it, and its dtype; None where the expression is no read."""
     bare = without_read(node)
-    if bare is not node and not (isinstance(node, cst.Call) and called(node) == "tolist"):
-        counted = not isinstance(node, cst.Call) or called(node) != "item"
-        return _detached(site, bare), "int64" if counted else dtype_of(site, bare)
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name) or called(node) not in _CASTS:
+    if bare is not node and called(node) != "tolist":
+        return _detached(site, bare), dtype_of(site, bare)
+    if not isinstance(node.func, cst.Name) or called(node) not in _CASTS:
         return None
     if len(node.args) != 1 or node.args[0].keyword is not None:
         return None
@@ -64,7 +63,7 @@ def _without_read(site: Site, node: cst.Call | cst.Subscript) -> tuple[cst.BaseE
         return None
     if name == "float":
         return _detached(site, inner), dtype if "float" in dtype else ""
-    return cst.parse_expression(f"{_text(site, inner)}{_CASTS[name]}"), _GIVEN[name]
+    return cst.parse_expression(f"{bracketed(site, inner)}{_CASTS[name]}"), _GIVEN[name]
 
 
 def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -74,9 +73,9 @@ def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     found = site.value(node)
     if isinstance(node, cst.Comparison) or (found is not None and found.dtype in ("bool", "int64", "int32")):
         own = ".clone()" if isinstance(node, cst.Name | cst.Attribute) else ""
-        return cst.parse_expression(f"{_text(site, node)}{own}")
+        return cst.parse_expression(f"{bracketed(site, node)}{own}")
     own = "" if isinstance(node, cst.Call | cst.BinaryOperation) else ".clone()"
-    return cst.parse_expression(f"{_text(site, node)}.detach(){own}")
+    return cst.parse_expression(f"{bracketed(site, node)}.detach(){own}")
 
 
 def counts_alike(site: Site, node: cst.CSTNode, dtype: str, *, named: bool = False) -> bool:
@@ -100,10 +99,6 @@ def counts_alike(site: Site, node: cst.CSTNode, dtype: str, *, named: bool = Fal
         sides = [parent.left, *(each.comparator for each in parent.comparisons)]
         others = [each for each in sides if each is not node]
         return len(others) == 1 and _compares(site, others[0], dtype) and counts_alike(site, parent, "bool")
-    if isinstance(parent, cst.Index):
-        subscript = site.parents[site.parents[parent]]
-        whole = dtype.startswith(("int", "uint")) and isinstance(subscript, cst.Subscript)
-        return whole and isinstance(subscript, cst.Subscript) and bool(dtype_of(site, subscript.value))
     if not named and isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
         return _held_alike(site, parent.targets[0].target, dtype)
     return _is_asked(site, node)
@@ -140,8 +135,3 @@ def _is_asked(site: Site, node: cst.CSTNode) -> bool:
     ):
         node, parent = parent, site.parents.get(parent)
     return isinstance(parent, cst.If | cst.While | cst.IfExp) and parent.test is node
-
-
-def _text(site: Site, node: cst.BaseExpression) -> str:
-    text = site.code(node)
-    return text if node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({text})"

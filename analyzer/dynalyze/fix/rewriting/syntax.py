@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-
 import libcst as cst
 
 from dynalyze.fix.sites import Site, walk
+
+ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber)
 
 
 def called(call: cst.Call) -> str:
@@ -14,6 +14,11 @@ def called(call: cst.Call) -> str:
     if isinstance(call.func, cst.Attribute):
         return call.func.attr.value
     return call.func.value if isinstance(call.func, cst.Name) else ""
+
+
+def bracketed(site: Site, node: cst.BaseExpression) -> str:
+    """Its source, as a part of a longer expression."""
+    return site.code(node) if node.lpar or isinstance(node, ATOMS) else f"({site.code(node)})"
 
 
 def number(node: cst.BaseExpression) -> int | float | None:
@@ -35,18 +40,3 @@ def assigned_values(site: Site, name: str) -> list[cst.BaseExpression]:
         if isinstance(node, cst.Assign)
         and any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
     ]
-
-
-def top_names(text: str) -> set[str]:
-    """What stands at the top of a file: names imported, defined and assigned there, under a condition or not."""
-    found: set[str] = set()
-    for each in ast.parse(text).body:
-        is_definition = isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        for node in [each] if is_definition else ast.walk(each):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                found.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-    return found

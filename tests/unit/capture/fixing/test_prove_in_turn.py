@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.capture.fixing.comparing import Proof
-from dynalyze.capture.fixing.prove import Prover
-from dynalyze.capture.fixing.swap import SourceChange
+from dynalyze.capture.fixing.prove import ChangeChecker
+from dynalyze.capture.fixing.records import CheckRequest, CheckResult, SourceChange
 from proving import CONFIGURATION, module_of, workload_of
 
 _PROGRAM = """import torch
@@ -38,13 +37,13 @@ class _InTurn:
         module = module_of(_PROGRAM, self._file)
         events = folder / "events"
         events.mkdir()
-        self.prover = Prover(workload_of(module), CONFIGURATION, "cpu", events)
-        assert not self.prover.baseline()["problem"]
+        self.checker = ChangeChecker(workload_of(module), CONFIGURATION, "cpu", events)
+        assert not self.checker.baseline().problem
 
-    def prove(self, was: str, becomes: str) -> Proof:
+    def prove(self, was: str, becomes: str) -> CheckResult:
         assert was in _PROGRAM
         change = SourceChange(str(self._file), _PROGRAM, _PROGRAM.replace(was, becomes))
-        return self.prover.prove([change], {}, 4, 20.0)
+        return self.checker.check(CheckRequest([change], {}, 4, 20.0))
 
 
 @pytest.fixture(scope="module")

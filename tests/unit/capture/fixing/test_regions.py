@@ -13,7 +13,7 @@ nn = torch.nn
 
 from dynalyze.capture.bench.configure import CallableGroup  # noqa: E402
 from dynalyze.capture.fixing.regions import find, lines_of  # noqa: E402
-from dynalyze.capture.regions import Instead, compile_in_place_of_wholes  # noqa: E402
+from dynalyze.capture.regions import RegionalCompile, compile_in_place_of_wholes  # noqa: E402
 
 
 class Block(nn.Module):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class Silent(Block):
         self.weight = 2.0
 
 
-def found(model: Any) -> Instead:
+def found(model: Any) -> RegionalCompile:
     def make_pass(call: Callable[..., Any]) -> None:
         with torch.no_grad():
             call(torch.ones(2, 4))

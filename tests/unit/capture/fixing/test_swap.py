@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.capture.fixing.swap import CannotSwap, SourceChange, Swap
+from dynalyze.capture.fixing.records import SourceChange
+from dynalyze.capture.fixing.swap import CannotSwap, Swap
 from proving import module_of
 
 PROGRAM = """
@@ -49,14 +50,6 @@ def changed(file: Path, old: str, new: str) -> tuple[Any, SourceChange]:
         ("lambda x: x * 2", "lambda x: x * 3", lambda m: m.twice(4), 8, 12),
         ("import math\n", "import math\nimport operator\n", lambda m: m.twice(4), 8, 8),
         ("        return y * scale", "        return math.floor(y * scale + 0.5)", lambda m: m.Model().run(5), 10, 10),
-        (
-            "scale=1):\n        y = x",
-            "scale=1, *, size=None):\n        y = (x if size is None else size)",
-            lambda m: (m.Model().run(5), m.Model.run.__kwdefaults__),
-            (10, None),
-            (10, {"size": None}),
-        ),
-        ("def outer(k):", "def outer(k, *, size=None):", lambda m: m.outer(3)(4), 7, 7),
         ("STEP = 1\n", "STEP = 1\n\ndef more(x):\n    return x + STEP\n", lambda m: m.twice(4), 8, 8),
     ],
 )
@@ -75,7 +68,7 @@ def test_functions_have_the_new_code_inside_and_the_old_after_it(
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("scale=1)", "scale=1, *, size=2)", "more is changed than the bodies"),
+        ("scale=1)", "scale=1, *, size=None)", "more is changed than the bodies"),
         ("scale=1", "scale=2", "more is changed than the bodies"),
         ("factor = 2", "factor = 3", "more is changed than the bodies"),
         ("class Model:", "class Model(dict):", "more is changed than the bodies"),
