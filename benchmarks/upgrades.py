@@ -114,15 +114,16 @@ def differing(one: tuple[Any, Any], other: tuple[Any, Any]) -> Counter[str]:
 def told(found: dict[str, Any]) -> Counter[str]:
     """The same of what `dynalyze upgrade` tells."""
     counts: Counter[str] = Counter()
-    for change in found["changes"]:
-        at = change["location"]
-        if change["kind"] == "break":
-            place = f"{Path(at['file']).name}:{at['line']}"
-            counts[f"break {place}"] += 1 if change["direction"] == "worse" else -1
-        elif change["kind"] == "recompile":
-            name = change["what"].partition(":")[0].rpartition(".")[2]
-            counts[f"recompile {name}"] += int(change["after"]) - int(change["before"])
-    return counts
+    breaks, recompiles = found["comparison"]["breaks"], found["comparison"]["recompiles"]
+    for name, side, sign in (("new", "after", 1), ("fixed", "before", -1)):
+        for change in breaks[name]:
+            at = change[side]["location"]
+            counts[f"break {Path(at['file']).name}:{at['line']}"] += sign
+    for change in (*recompiles["new"], *recompiles["changed"], *recompiles["fixed"]):
+        if change["cause"] != "limit":
+            before, after = (change[side]["count"] if change[side] else 0 for side in ("before", "after"))
+            counts[f"recompile {change['function'].rpartition('.')[2]}"] += after - before
+    return Counter({name: count for name, count in counts.items() if count})
 
 
 def upgrade(program: Path, *options: str) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def between(old: str, new: str, programs: dict[str, Path]) -> int:
         is_told = told(found)
         right = truth == is_told
         wrong += not right
-        others = [f"{each['kind']} {each['direction']}: {each['what']}" for each in found["changes"]]
+        others = [f"{each['kind']}: {each['what']}" for each in found["comparison"]["regressions"]]
         others = [text for text in others if not text.startswith(("break", "recompile"))]
         print(f"{'right' if right else 'WRONG'}  {name}: {dict(truth) or 'nothing'} differs in the logs", flush=True)
         if not right:
@@ -173,10 +174,8 @@ def main() -> None:
             for number in range(options.equal):
                 name = list(programs)[number % len(programs)]
                 found = upgrade(programs[name], "--from", options.old, "--to", options.old, "--pairs", "5")
-                changed = [each["name"] for each in found["measures"] if each["verdict"] != "same"]
-                quiet = not found["changes"] and not changed
-                wrong += not quiet
-                print(f"{'nothing' if quiet else 'TOLD'}  {name}: {found['verdict']} {changed or ''}", flush=True)
+                wrong += found["worse"]
+                print(f"{'TOLD' if found['worse'] else 'nothing'}  {name}: {found['verdict']}", flush=True)
         else:
             wrong = between(options.old, options.new, programs)
         print(f"{wrong} wrong")

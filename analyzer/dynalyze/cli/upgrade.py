@@ -37,16 +37,7 @@ if TYPE_CHECKING:
 @transformers_options
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
-@click.option(
-    "--versions", metavar="LIST",
-    help="Versions of torch instead, oldest first: 2.13,2.14,2.15. Installs each where it is needed, and finds "
-    "the first version that regresses.",
-)  # fmt: skip
-@click.option(
-    "--with", "packages", multiple=True, metavar="REQUIREMENT",
-    help="What is installed beside torch, as transformers==5.23.0; repeatable.",
-)  # fmt: skip
-@click.option("--no-bench", is_flag=True, help="Do not measure speed, memory and outputs.")
+@click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")
 @seconds_option("--seconds", "Timed seconds, of all pairs of processes together.", 5.0)
 @count_option("--pairs", "The most pairs of processes; below 3 no difference can be shown.", DEFAULT_PAIRS)
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
@@ -58,22 +49,19 @@ if TYPE_CHECKING:
 @shown_options(" of what is written")
 @click.pass_context
 def upgrade(context: click.Context, /, **options: Any) -> int:
-    """Compare two torch versions for TARGET: worse, better or the same, each with its line.
+    """Compare two torch versions for TARGET: what is worse, better or the same, each with its line.
 
     \b
     dynalyze upgrade model.py --from .venv/bin/python --to .new/bin/python
-    dynalyze upgrade model.py --versions 2.13,2.14,2.15
 
-    TARGET is one of `dynalyze explain`. Both run it twice, with empty caches; then processes of both take turns: a
-    difference in speed counts where it is larger than that between the first and itself. Graph breaks and recompiles
-    are matched by code and function: ids, wording and line numbers may differ.
+    TARGET is one of `dynalyze explain`. Each interpreter runs it with empty caches, and the reports are compared as
+    `dynalyze diff` does it; what is worse is run once more. Then processes of both take turns: a difference in speed is
+    reported where it is larger than that between the first and itself.
 
     \b
     Worse, for --fail-on regression, is
-      a run that ends worse, a function that falls back to eager
-      a new graph break or recompile, or one with a worse effect
-      longer compiles, slower calls, more memory, other answers
-    More graphs and kernels are reported, and are no regression by themselves.
+      what `dynalyze diff` calls a regression, in both pairs of runs
+      slower calls, other answers
     """
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
@@ -91,37 +79,29 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
         return 128 + number
     if status := max((EXIT_STATUSES[each.outcome.status] for each in reports), default=0):
         return status
-    return int(options["fail_on"] == "regression" and bool(found.regressions))
+    return int(options["fail_on"] == "regression" and found.is_worse)
 
 
 def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     from dynalyze import privacy
     from dynalyze.launch.spec import read_target
-    from dynalyze.starts import upgrades, versions
+    from dynalyze.starts import upgrades
 
     options = context.params
     if options["python"] is not None:
         raise UsageError("--python is one interpreter: name two, with --from and --to")
-    if (options["to_python"] is None) == (options["versions"] is None):
-        raise UsageError("name the other torch: --to PATH of an interpreter, or --versions LIST")
-    if options["packages"] and options["versions"] is None:
-        raise UsageError("--with is for environments that are set up: it needs --versions")
+    if options["to_python"] is None:
+        raise UsageError("name the interpreter with the other torch: --to PATH")
     target = read_target(
         options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
     )
     observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
     plan = None if options["no_bench"] else _plan(options, observation.target)
-    shown = {name: options[name] for name in ("no_source", "redact", "show_values")}
-
-    def compared(pythons: tuple[str, str]) -> tuple[Upgrade, list[Report]]:
-        return upgrades.upgrade(
-            observation, pythons, plan, lambda report: privacy.showable(report, **{**shown, "redact": False}), say
-        )
-
-    base = options["from_python"] or sys.executable
-    if options["versions"] is not None:
-        return versions.first_worse(options["versions"], options["packages"], base, compared, say)
-    return compared((base, options["to_python"]))
+    shown = {name: options[name] for name in ("no_source", "show_values")}
+    return upgrades.upgrade(
+        observation, (options["from_python"] or sys.executable, options["to_python"]), plan,
+        lambda report: privacy.showable(report, **shown, redact=False), say,
+    )  # fmt: skip
 
 
 def _plan(options: dict[str, Any], target: Any) -> Any:

@@ -74,7 +74,21 @@ def compare_breaks(before: Side, after: Side, *, reworded: bool = False) -> Brea
         change = _break_change(old and shown[id(old)], new and shown[id(new)], told)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
         _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=same)
+    if reworded:
+        found.new = [each for each in found.new if not _also_told(found, each.gb_id, each.after)]
+        found.fixed = [each for each in found.fixed if not _also_told(found, each.gb_id, each.before)]
     return found
+
+
+def _also_told(found: Breaks, gb_id: str | None, side: BreakSide | None) -> bool:
+    """Whether both have this break: an older torch tells no columns, so that several of one line are one to it."""
+    known = [(change.gb_id, each.location) for change in (*found.unchanged, *found.changed)
+             for each in (change.before, change.after) if each is not None]  # fmt: skip
+    return side is not None and any(
+        other_id == gb_id and (at.column is None or side.location.column is None)
+        and (at.function, at.code) == (side.location.function, side.location.code)
+        for other_id, at in known
+    )  # fmt: skip
 
 
 def _findings_by_break(report: Report) -> dict[str, Finding]:
