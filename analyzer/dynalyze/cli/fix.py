@@ -45,11 +45,6 @@ _UNFIXED = "unfixed"
 )
 @click.option("--patch", metavar="FILE", help="Write all verified changes as one diff, for `patch -p1` or `git apply`.")
 @click.option(
-    "--override",
-    metavar="FILE",
-    help="Write verified changes of installed packages as a module that your program imports.",
-)
-@click.option(
     "--write",
     is_flag=True,
     help="Write verified changes into your files, all or none. [backup: FILE.orig]",
@@ -83,7 +78,6 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
-    from dynalyze.fix.overrides import override_of
     from dynalyze.fix.patches import changed, patch_bytes
     from dynalyze.fix.run import FixOptions
     from dynalyze.fix.run import fix as run_fix
@@ -98,8 +92,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
         raise UsageError(
             f"fix changes files, and {target.path} is a notebook: jupyter nbconvert --to script makes a file of it"
         )
-    named = [(f"--{name}", options[name]) for name in ("patch", "override") if options[name] is not None]
-    check_outputs(named, target.path)
+    check_outputs([("--patch", options["patch"])] if options["patch"] is not None else [], target.path)
     outputs = Outputs(options, f"{target.stem}.fix", target.path)
     plan = replace(short_bench(options, target), prices=False)
     wanted = FixOptions(
@@ -120,8 +113,6 @@ def fix(context: click.Context, /, **options: Any) -> int:
             diff = patch_bytes(found.originals, found.suggested if suggested else texts, Path(working_folder()))
             head = patch_head(report, suggested=suggested).encode(errors="backslashreplace")
             write_whole(Path(options["patch"]), head + diff)
-        if options["override"] is not None:
-            write_whole(Path(options["override"]), override_of(found.originals, found.texts))
         if options["write"]:
             said = [str(each) for each in write(found.originals, texts)] or [
                 "Wrote nothing: no file has a verified change."

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.fix.lines import line_before, unified
-from dynalyze.fix.overrides import module_name
 from dynalyze.fix.patches import is_library, name_of, patch_of
 from dynalyze.fix.verify import changed_files, patched_files
 from dynalyze.text.errors import UsageError
@@ -93,8 +92,7 @@ def test_files_of_libraries_are_known_and_named_from_their_package() -> None:
     assert is_library(file) and is_library(f"{sysconfig.get_paths()['stdlib']}/json/decoder.py")
     assert name_of(file, Path("/work")) == "transformers/models/bert/modeling_bert.py"
     other = "/opt/python/lib/python3.9/json/decoder.py"  # Of an interpreter that is not ours.
-    assert is_library(other) and module_name(other) == "json.decoder"
-    assert module_name(file) == "transformers.models.bert.modeling_bert"
+    assert is_library(other)
     assert not is_library("/work/model.py") and name_of("/work/model.py", Path("/work")) == "model.py"
 
 
