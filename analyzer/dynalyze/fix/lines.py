@@ -68,14 +68,7 @@ def unified(before: str, after: str, name: str) -> str:
 
 def _named(name: str) -> str:
     """A file's name as git writes it into a diff: quoted where it could end the line, with a tab behind a space."""
-    if any(character in _QUOTED or ord(character) < 32 for character in name):
-        inner = "".join(_octal(each) if each in _QUOTED or ord(each) < 32 else each for each in name)
-        return f'"{inner}"'
+    quoted = {each for each in name if each in '"\\\x7f' or ord(each) < 32}
+    if quoted:
+        return '"' + "".join(f"\\{ord(each):03o}" if each in quoted else each for each in name) + '"'
     return f"{name}\t" if " " in name else name
-
-
-_QUOTED = '"\\\x7f'
-
-
-def _octal(character: str) -> str:
-    return f"\\{ord(character):03o}"

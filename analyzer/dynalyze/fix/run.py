@@ -16,7 +16,6 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.fixing.records import CheckRequest, SourceChange
-from dynalyze.capture.regions import RegionalCompile
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.attempts import Attempt, State
@@ -232,8 +231,8 @@ class FixSession:
             return False
         verdict = self._through(gates, process, search.state, whole)
         if not verdict.different:
-            self._note_after(verdict)
             if verdict.after is not None:
+                self._fixed.after = counts_of(verdict.after)
                 after = verdict.after.graph_breaks
                 self._gone = _moved(self._report.graph_breaks, after, process.originals, search.state.texts)[0]
             for each in kept:
@@ -271,11 +270,6 @@ class FixSession:
             self._progress(again.announced("twice unchanged, and once with each set of changes that holds"))
         return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
 
-    def _note_after(self, verdict: Verdict) -> None:
-        """What the whole program compiles with the changes."""
-        if verdict.after is not None:
-            self._fixed.after = counts_of(verdict.after)
-
     def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: Baseline) -> FixResult:
         """One change, whoever made it, as the only fix of the report."""
         report, fixed = self._report, self._fixed
@@ -297,7 +291,7 @@ class FixSession:
         verdict = gates.judge(
             state, given.changes, self._with(state), given.put, evidence, given.uncovered, calls=not uncompared
         )
-        self._note_after(verdict)
+        fixed.after = counts_of(verdict.after) if verdict.after is not None else None
         after = verdict.after.graph_breaks if verdict.after is not None else tried.after.breaks if tried.after else []
         gone, new = _moved(report.graph_breaks, after, given.originals, given.texts)
         told.breaks = [each.id for each in gone]
@@ -397,6 +391,8 @@ def fix_of(
     """The record of what was tried for a break. `texts` are the files as they were before, `originals` as they are."""
     before, after = attempt.before, attempt.proposed
     files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
+    less = after.instead if after is not None and after.instead != before.instead else None
+    modules = [f"{name}.{path}" for name, paths in less.regions.items() for path in paths] if less is not None else []
     breaks = [names[id(each)] for each in [attempt.broken, *attempt.ends] if id(each) in names]
     return Fix(
         id=name,
@@ -413,7 +409,7 @@ def fix_of(
         setting="" if after is None else _lines_of(replace(
             after, settings={key: value for key, value in after.settings.items() if before.settings.get(key) != value},
         ), compiled_at),
-        instead=_instead(after.instead) if after is not None and after.instead != before.instead else None,
+        instead=Instead(modules, less.operators, less.seconds) if less is not None else None,
         evidence=attempt.evidence,
     )  # fmt: skip
 
@@ -427,11 +423,6 @@ def _lines_of(state: State, compiled_at: Mapping[str, str]) -> str:
         what = "(model)" if len(state.instead.regions) == 1 else f" of {listed(list(state.instead.regions))}"
         lines += [f"# In the place of torch.compile{what}{where}, with its arguments:", state.instead.lines]
     return "\n".join(filter(None, lines))
-
-
-def _instead(found: RegionalCompile) -> Instead:
-    modules = [f"{name}.{path}" for name, paths in found.regions.items() for path in paths]
-    return Instead(modules, found.operators, found.seconds)
 
 
 def counts_of(report: Report) -> Counts:

@@ -243,7 +243,9 @@ class Search:
         sides = self._sides(proposal, there)
         tried = self._check(state, draws=DRAWS, sides=sides, traced=self.thorough)
         attempt.evidence = self._evidence(tried, proposal, there)
-        if reason := reason_against(tried, state.loses) or self._nothing_left(tried) or whole_less(attempt.evidence):
+        none = tried.after is not None and not tried.after.breaks and not tried.after.counts.graphs
+        nothing = _NOTHING_COMPILED if none and self.baseline.counts.graphs else ""  # So no break is met either.
+        if reason := reason_against(tried, state.loses) or nothing or whole_less(attempt.evidence):
             attempt.reason = reason
             if reason == tried.draws.unproved:
                 attempt.status = "suggested"
@@ -256,11 +258,6 @@ class Search:
         attempt.proposed = replace(state, effects=self.state.effects | known)
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
-
-    def _nothing_left(self, tried: Checked) -> str:
-        """The reason against a change by which torch compiles nothing any more: so no break is met either."""
-        none = tried.after is not None and not tried.after.breaks and not tried.after.counts.graphs
-        return _NOTHING_COMPILED if none and self.baseline.counts.graphs else ""
 
     def _check(self, state: State, **asked: Any) -> Checked:
         return self._process.check(state.texts, CheckRequest(settings=state.settings, **asked))
@@ -384,11 +381,8 @@ class Search:
 
     def _sides(self, proposal: Proposal, there: GraphBreak) -> list[tuple[str, int]]:
         file = there.location.file
-        lines = [self._original(file, line) for line in proposal.sides]
+        lines = (line_before(self._process.originals[file], self.state.texts[file], line) for line in proposal.sides)
         return [(file, line) for line in lines if line is not None]
-
-    def _original(self, file: str, line: int) -> int | None:
-        return line_before(self._process.originals[file], self.state.texts[file], line)
 
     def _evidence(self, tried: Checked, proposal: Proposal, there: GraphBreak) -> Evidence:
         found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts, share=self.share)

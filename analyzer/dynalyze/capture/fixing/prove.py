@@ -485,18 +485,15 @@ class ChangeChecker:
 
     def _traced_before(self, workload: Workload) -> Pass:
         """What tracing alone does to the code as it is; of the program's own calls that is known once it was made."""
-        if workload is not self._workload:
-            return self._traced_anew(workload)
-        held = self._passes.held
-        key = len(held), frozenset(held.ignored)
-        if self._own_traced is None or self._own_traced[0] != key:
-            self._own_traced = key, self._traced_anew(workload)
-        return self._own_traced[1]
-
-    def _traced_anew(self, workload: Workload) -> Pass:
+        key = len(self._passes.held), frozenset(self._passes.held.ignored)
+        own = workload is self._workload
+        if own and self._own_traced is not None and self._own_traced[0] == key:
+            return self._own_traced[1]
         self._compile(workload)
         made = self._pass(workload, self._traced)
         dynamo.forget_compiled()
+        if own:
+            self._own_traced = key, made
         return made
 
 
