@@ -20,10 +20,9 @@ from dynalyze.render.highlight import code_at
 from dynalyze.render.view.accuracy import answer_tone, dtype_words
 from dynalyze.render.view.audit import check_tone
 from dynalyze.render.view.comparison import ComparisonPage
-from dynalyze.render.view.graphs import bytes_words, code_title, input_shape
+from dynalyze.render.view.graphs import KERNEL_KINDS, bytes_words, code_title, input_shape
 from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.page import Page
-from dynalyze.render.view.plots.treemap import KERNEL_KINDS
 from dynalyze.render.view.sweep import SweepPage
 from dynalyze.render.view.sweep_diff import SweepDiffPage
 from dynalyze.render.view.sweep_items import mark_of
@@ -150,7 +149,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "error": lambda value: "" if value is None else f"{value:.3g}",
     "few": lambda texts, most: ", ".join(texts[:most]) + (", ..." if len(texts) > most else ""),
     "impact": impact_words,
-    "kernel_kind": lambda kind: KERNEL_KINDS[kind],
+    "kernel_kind": KERNEL_KINDS.__getitem__,
     "later_call": warmup.later,
     "number": lambda value: "" if value is None else f"{value:,}",
     "over": lambda items, most: max(0, len(items) - most),

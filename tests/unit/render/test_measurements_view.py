@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -18,12 +17,11 @@ from dynalyze.render.view.page import ANCHORS
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
 from dynalyze.render.view.plots.drawing import Label, Path, Plot, Rect, Scale, evenly, size_tick, time_tick
-from dynalyze.render.view.plots.scatter import scatter_plot
 from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, BreakEven, Measurement, Memory, Pair, StartUp
 from html_tree import Tree
-from sample_measurements import eager_row, latency, measured, measurements, pairs_of, speedup, tensor
+from sample_measurements import eager_row, latency, measured, pairs_of, speedup, tensor
 from sample_reports import benched_report, clean_report, empty_report, measured_report
 
 
@@ -123,7 +121,6 @@ def test_what_is_not_valid_is_not_drawn(status: str) -> None:
     item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), status=status)
     for plot in (strip_plot("p", [item]), startup_plot("p", [item]), memory_plot("p", [item]), calls_plot("p", item)):
         assert plot is None
-    assert scatter_plot("p", [item, item]) is None
 
 
 # ---- first calls ------------------------------------------------------------------------------------------
@@ -175,7 +172,7 @@ def test_any_break_even_fits_the_drawing(passes: float) -> None:
     assert all(-1 <= x <= plot.width + 1 for path in paths(plot, "curve cold") for x, _ in points(path))
 
 
-# ---- bars and points --------------------------------------------------------------------------------------
+# ---- bars --------------------------------------------------------------------------------------
 
 
 def test_starting_up_adds_up() -> None:
@@ -198,31 +195,6 @@ def test_memory_is_drawn_from_zero() -> None:
     eager, compiled = (shape.width for shape in of_kind(plot, "peak") if isinstance(shape, Rect))
     assert compiled == pytest.approx(1.5 * eager, rel=0.01)
     assert "on the GPU" in plot.note
-
-
-def test_regions_and_unclear_speed_ups_have_marks_of_their_own() -> None:
-    plot = scatter_plot("p", measurements())
-    assert plot is not None
-    assert {"whole model", "regions", "no difference shown"} <= {words for _, words in plot.legend}
-    assert len(of_kind(plot, "point")) == 6
-    assert len(paths(plot, "point")) == 1
-    shown = [path.d for path in paths(plot, "point shown")]
-    assert sum("l6 6" in d for d in shown) == 2
-
-
-def test_names_do_not_stand_on_each_other() -> None:
-    items = [measured(f"backend=b{at}", 20.0, speedup(1.8, 1.7, 1.9)) for at in range(10)]
-    plot = scatter_plot("p", items)
-    assert plot is not None
-    heights = sorted(shape.y for shape in plot.shapes if isinstance(shape, Label) and shape.kind == "name")
-    assert all(below - above >= 12 for above, below in pairwise(heights))
-
-
-def test_many_points_get_numbers() -> None:
-    items = [measured(f"b{at}", 20.0, speedup(1.8, 1.7, 1.9)) for at in range(20)]
-    plot = scatter_plot("p", items)
-    assert plot is not None
-    assert "20 b19, forward, batch 4" in plot.note
 
 
 # ---- the section ------------------------------------------------------------------------------------------

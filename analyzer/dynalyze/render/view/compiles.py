@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dynalyze.render.view.links import (
     MAX_BREAKS,
     MAX_COMPILATIONS,
-    MAX_RECOMPILES,
     MAX_SIZES,
     MAX_SKIPPED,
     Anchors,
@@ -19,7 +18,6 @@ from dynalyze.render.view.links import (
     Listed,
     first,
 )
-from dynalyze.render.view.plots.changes import changes_plot
 from dynalyze.report import Compilation, ForcedSize, GraphBreak, Process, Report, SkippedFrame, TracedFile
 from dynalyze.words.report import count_of, duration, short_path
 
@@ -52,14 +50,6 @@ def forced_sizes_view(report: Report) -> Listed[ForcedSize]:
     """One row a size and line, those that cost something first."""
     some = first(report.forced_sizes, MAX_SIZES)
     return Listed(sorted(some.items, key=lambda item: not (item.refused or item.recompiles)), some.total)
-
-
-class RecompilesView:
-    """Every recompile, in the order in which they happened."""
-
-    def __init__(self, report: Report, links: Index) -> None:
-        self.shown = first(report.recompiles, MAX_RECOMPILES)
-        self.plot = changes_plot(report, links.facts)
 
 
 class CompilationView:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
-from dynalyze.render.view.plots.treemap import kernel_treemap
 from dynalyze.report import (
     Direction,
     Graph,
     GraphCode,
     GraphInput,
     Kernel,
+    KernelKind,
     LineKey,
     Location,
     Report,
@@ -45,6 +45,13 @@ _CODE = {
     "post_grad_backward": "After Inductor’s passes, backward",
     "output_code": "The code that Inductor wrote",
     "output_code_backward": "The code that Inductor wrote, backward",
+}
+KERNEL_KINDS: dict[KernelKind, str] = {
+    "cpp": "generated C++",
+    "triton": "generated Triton",
+    "extern": "library call",
+    "fallback": "eager kernel",
+    "other": "generated",
 }
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -139,10 +146,6 @@ class GraphsView:
         self.shown = first(report.graphs, MAX_GRAPHS).map(
             lambda graph: GraphView(graph, kernels.get(graph.id, []), links, anchors)
         )
-        # The kernels of a graph stand on the page in the order in which the report has them.
-        left = {view.fact.id: iter(view.kernels.items) for view in self.shown.items}
-        rows = (next(left.get(kernel.graph, iter(())), None) for kernel in report.kernels)
-        self.treemap = kernel_treemap(report.kernels, [row.anchor if row is not None else "" for row in rows])
 
 
 def _ways(graph: Graph) -> list[tuple[Direction, list[str]]]:

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 from dynalyze.render.view.links import Anchors, first
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
-from dynalyze.render.view.plots.scatter import scatter_plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report
@@ -52,7 +51,6 @@ class MeasurementsView:
             GroupView(workload, rows, report.accuracy, dots, numbers, anchors)
             for workload, rows in words.by_workload(shown.items).items()
         ]
-        self.scatter = scatter_plot(anchors.claim("plot-scatter"), shown.items)
         self.total, self.omitted = shown.total, shown.omitted
 
 

@@ -10,13 +10,12 @@ from dynalyze.render.view.compiles import (
     BreaksView,
     CompilationsView,
     ProcessesView,
-    RecompilesView,
     files_view,
     forced_sizes_view,
     skipped_view,
 )
 from dynalyze.render.view.graphs import GraphsView
-from dynalyze.render.view.links import Anchors, Index
+from dynalyze.render.view.links import MAX_RECOMPILES, Anchors, Index, first
 from dynalyze.render.view.map import MapView
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
@@ -34,7 +33,7 @@ ANCHORS = (
     "policy", "verdict", "plan", "verified", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",
     "skipped", "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
     "measurements", "accuracy", "warmup", "attention-matrix", "checks", "environment", "glossary",
-    "recompiles-over-time", "kernel-treemap", "content", "report-json", "filter", "theme", "help", "keys",
+    "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
 
@@ -67,7 +66,7 @@ class Page:
         self.plan = PlanView(report.plan, anchors) if report.plan and report.plan.points else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
         self.breaks = BreaksView(report.graph_breaks, anchors)
-        self.recompiles = RecompilesView(report, links)
+        self.recompiles = first(report.recompiles, MAX_RECOMPILES)
         self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
         self.forced_sizes = forced_sizes_view(report)
         self.skipped = skipped_view(report)
@@ -91,7 +90,7 @@ class Page:
         """What there is to show: the verdict and what to do, then what happened, then how fast and how right it is."""
         compiled = [
             Section(True, "breaks", "Graph breaks", self.breaks.shown.total),
-            Section(True, "recompiles", "Recompiles", self.recompiles.shown.total),
+            Section(True, "recompiles", "Recompiles", self.recompiles.total),
             Section(self.forced_sizes.items, "forced-sizes", "Sizes made constant", self.forced_sizes.total),
             Section(self.skipped.items, "skipped", "Left in eager", self.skipped.total),
             Section(
