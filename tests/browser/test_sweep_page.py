@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from test_page import CONTRAST, assert_fits
 
 import sample_sweeps
-from dynalyze.render.html import render_sweep, render_sweep_diff
+from dynalyze.fleet.pages import render_diff, render_sweep
 from sample_sweeps import upgraded
 
 pytestmark = pytest.mark.browser
@@ -30,7 +30,7 @@ Opener = Callable[..., Page]
 
 def html(name: str) -> str:
     if name == "compared":
-        return render_sweep_diff(upgraded())
+        return render_diff(upgraded())
     return render_sweep(SWEEPS[name]())
 
 

@@ -109,6 +109,7 @@ def saved_report(chance: random.Random, folder: Path) -> None:
 
 
 _COMPARING = ("comparison_text", "comparison_text", "comparison_json", "html")
+_COMPARING_SWEEPS = (("sweep_text", "render_diff"), ("fleet.pages", "render_diff"), ("fleet.pages", "diff_json"))
 
 
 def compared_reports(chance: random.Random, folder: Path) -> None:
@@ -128,10 +129,11 @@ def saved_sweep(chance: random.Random, folder: Path) -> None:
     sweep = read_sweep(_written(folder, "sweep.json", _damaged(text, chance)))
     kind = chance.randrange(3)
     if kind == 0:
-        _rendered(*chance.choice((("sweep_text", sweep), ("sweep_csv", sweep), ("html", sweep, "render_sweep"))))
+        _rendered(*chance.choice((("sweep_text", sweep), ("sweep_csv", sweep), ("fleet.pages", sweep, "render_sweep"))))
     else:
         before = read_sweep(_written(folder, "before.json", text.encode()))
-        _rendered(chance.choice(_COMPARING), compare_sweeps(before, sweep), "render_sweep_diff")
+        renderer, function = chance.choice(_COMPARING_SWEEPS)
+        _rendered(renderer, compare_sweeps(before, sweep), function)
 
 
 def sweep_rows(chance: random.Random, folder: Path) -> None:
@@ -264,7 +266,9 @@ def _holds(report: Report, chance: random.Random, *, again: bool = True) -> None
 def _rendered(name: str, document: Any, function: str = "render") -> str:
     if name == "json":
         return to_json(document)
-    text: str = getattr(importlib.import_module(f"dynalyze.render.{name}"), function)(document)
+    text: str = getattr(importlib.import_module(f"dynalyze.{name if '.' in name else f'render.{name}'}"), function)(
+        document
+    )
     text.encode(errors="backslashreplace")
     return text
 

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from dynalyze.comparison.types import Comparison
 
 _HINT = "; dynalyze explain and dynalyze report write one with --json, dynalyze sweep writes a sweep"
+_OF_REPORTS = {
+    "text": ("render.comparison_text", "render_comparison"), "json": ("render.comparison_json", "render_comparison"),
+    "html": ("render.html", "render_comparison"),
+}  # fmt: skip
+_OF_SWEEPS = {
+    "text": ("render.sweep_text", "render_diff"), "json": ("fleet.pages", "diff_json"),
+    "html": ("fleet.pages", "render_diff"),
+}  # fmt: skip
 
 
 @click.command()
@@ -74,9 +82,9 @@ def _rendered(comparison: Comparison | SweepComparison, kind: str, **options: An
     """The comparison as text, JSON or a page; only that renderer is loaded."""
     from dynalyze.comparison.types import Comparison
 
-    function = "render_comparison" if isinstance(comparison, Comparison) else "render_sweep_diff"
-    renderer = importlib.import_module(f"dynalyze.render.{'html' if kind == 'html' else f'comparison_{kind}'}")
-    return str(getattr(renderer, function)(comparison, **options))
+    renderers = _OF_REPORTS if isinstance(comparison, Comparison) else _OF_SWEEPS
+    module, function = renderers[kind]
+    return str(getattr(importlib.import_module(f"dynalyze.{module}"), function)(comparison, **options))
 
 
 def _reports(before: Path, after: Path, **shown: bool) -> Comparison:
@@ -89,12 +97,9 @@ def _reports(before: Path, after: Path, **shown: bool) -> Comparison:
 
 
 def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> SweepComparison:
-    """Long values were hidden, or not, when the sweeps ran."""
-    from dynalyze import privacy
     from dynalyze.comparison.sweeps import compare
     from dynalyze.fleet.folder import read_sweep
+    from dynalyze.fleet.shown import shown
 
-    first, second = (privacy.mask_secrets(read_sweep(path)) for path in (before, after))
-    comparison = compare(first, second)
-    comparison = privacy.without_source(comparison) if no_source else comparison
-    return privacy.redact(comparison) if redact else comparison
+    first, second = (shown(read_sweep(path), no_source=False, redact=False) for path in (before, after))
+    return shown(compare(first, second), no_source=no_source, redact=redact)

@@ -147,15 +147,16 @@ def _pool(
 
 
 def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
-    from dynalyze.render import html, sweep_csv, sweep_text
+    from dynalyze.fleet.pages import render_sweep
+    from dynalyze.render import sweep_csv, sweep_text
 
     index = folder / INDEX
-    write_whole(index, html.render_sweep(sweep))
+    write_whole(index, render_sweep(sweep))
     if (file := options["html_file"]) is not None:
         # Pages are named as a file elsewhere has to link them.
         way = os.path.relpath(folder.resolve(), Path(file).resolve().parent)
         rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
-        write_whole(Path(file), html.render_sweep(msgspec.structs.replace(sweep, items=rows)))
+        write_whole(Path(file), render_sweep(msgspec.structs.replace(sweep, items=rows)))
     if (file := options["csv_file"]) is not None:
         write_whole(Path(file), sweep_csv.render(sweep))
     text = ""

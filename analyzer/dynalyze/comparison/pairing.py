@@ -7,11 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from dynalyze.comparison.types import Direction
-from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.sweep.records import RowBreak
+from dynalyze.report import Location, Report
 
 _RESUMED = "torch_dynamo_resume_in_"
 
@@ -150,7 +149,18 @@ class Entry(Generic[Fact]):
 Key = Callable[[Entry[Fact]], Hashable]
 """What must agree; None for an entry that cannot be matched this way."""
 
-Broken = TypeVar("Broken", GraphBreak, RowBreak)
+
+class Break(Protocol):
+    """A graph break of a report, or of a row of a sweep."""
+
+    @property
+    def gb_id(self) -> str | None: ...
+
+    @property
+    def gb_type(self) -> str: ...
+
+
+Broken = TypeVar("Broken", bound=Break)
 _Rank = TypeVar("_Rank", int, tuple[int, int])
 
 

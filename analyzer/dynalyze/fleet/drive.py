@@ -13,12 +13,11 @@ from typing import TextIO
 
 import msgspec
 
-from dynalyze import privacy
 from dynalyze.fleet.folder import About, SweepFolder, store, sweep_of
 from dynalyze.fleet.items import Item
 from dynalyze.fleet.pool import Pool
+from dynalyze.fleet.shown import shown
 from dynalyze.fleet.work import Finished, RunSettings
-from dynalyze.privacy import without_source
 from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.text.visible import notice, one_line
 
@@ -127,8 +126,8 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
     folder, about = job.folder, job.about
 
     def describe() -> None:
-        shown = _shown(sweep_of(about, []), job.settings)
-        cleaned = {"command": shown.command, "notes": shown.notes, "environment": shown.environment}
+        clean = _shown(sweep_of(about, []), job.settings)
+        cleaned = {"command": clean.command, "notes": clean.notes, "environment": clean.environment}
         folder.describe(msgspec.structs.replace(about, **cleaned))
 
     describe()
@@ -158,7 +157,4 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
 
 
 def _shown(sweep: Sweep, settings: RunSettings) -> Sweep:
-    sweep = privacy.mask_secrets(sweep)
-    if settings.no_source:
-        sweep = without_source(sweep)
-    return privacy.redact(sweep) if settings.redact else sweep
+    return shown(sweep, no_source=settings.no_source, redact=settings.redact)

@@ -24,7 +24,6 @@ from typing import TypeVar
 
 import msgspec
 
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepRegression
 from dynalyze.facts.compilations import CUT_OFF, NOTHING_TRACED
 from dynalyze.facts.fingerprints import add_fingerprints
 from dynalyze.facts.registry import registry
@@ -37,8 +36,6 @@ from dynalyze.report.held import Holds, Restate, changed, texts
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.report.models import Adapters, ModuleFacts
 from dynalyze.rules.rule import judge
-from dynalyze.sweep.clusters import exception_in
-from dynalyze.sweep.records import Row, RowBreak
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 
@@ -52,7 +49,7 @@ _STRING = re.compile(
 _LONGEST_VALUE = 40
 _SHORTENED = (Holds.QUOTE, Holds.MESSAGE)
 _GONE = (Holds.QUOTE, Holds.SOURCE, Holds.ERROR)
-_LEFT_OUT = "(--no-source)"
+LEFT_OUT = "(--no-source)"
 # Arguments of torch.compile, and their values that are torch's own words.
 _OF_COMPILE = ("backend", "mode", "dynamic", "fullgraph")
 _OF_TORCH = (
@@ -143,13 +140,13 @@ def shortened(holds: Holds, text: str) -> str:
     return _STRING.sub(lambda found: _shortened(found[0]), text)
 
 
-def without_source(document: Document) -> Document:
+def without_source(document: Document, restated: Restate | None = None) -> Document:
     """No line of user code anywhere: also none quoted by torch's explanations, guards or exceptions.
 
     Findings go too, since they quote the facts: judge what this returns. A comparison is cleaned after the matching,
-    so that what is hidden still counts in it.
+    so that what is hidden still counts in it. `restated` says what records of a feature hold then.
     """
-    return changed(document, _bare, _RESTATED)
+    return changed(document, _bare, {**_RESTATED, **(restated or {})})
 
 
 def redact(document: Document) -> Document:
@@ -207,14 +204,14 @@ def _skipped(before: SkippedFrame, after: SkippedFrame) -> None:
 def _outcome(before: Outcome, after: Outcome) -> None:
     """What torch and we say of a run that did not fail quotes no code."""
     failed = before.status == "failed"
-    after.message = f"The program failed; its message is left out {_LEFT_OUT}." if failed else before.message
+    after.message = f"The program failed; its message is left out {LEFT_OUT}." if failed else before.message
 
 
 def _graph(before: Graph, after: Graph) -> None:
     for number, each in enumerate(after.inputs, 1):
         each.name = f"input {number}"
     if before.cudagraph_skip and not after.cudagraph_skip:
-        after.cudagraph_skip = f"the reason is left out {_LEFT_OUT}"
+        after.cudagraph_skip = f"the reason is left out {LEFT_OUT}"
 
 
 def _accuracy(before: Accuracy, after: Accuracy) -> None:
@@ -263,39 +260,10 @@ def _cell(before: AttentionCell, after: AttentionCell) -> None:
         after.reason = before_quote(before.reason)
 
 
-def _registered(gb_type: str, gb_id: str | None) -> str:
-    """A type of PyTorch's registry is torch's own wording; anything else may quote the program."""
-    entry = registry().entry(gb_id) if gb_id else None
-    return gb_type if registry().id_of(gb_type) else (entry.gb_type if entry else "Graph break")
-
-
-def _row_break(before: RowBreak, after: RowBreak) -> RowBreak:
-    """A break without code, its reason as PyTorch's registry has it. This record is frozen."""
-    entry = registry().entry(before.gb_id) if before.gb_id else None
-    gb_type = _registered(before.gb_type, before.gb_id)
-    return msgspec.structs.replace(after, gb_type=gb_type, reason=entry.explanation if entry else "")
-
-
-def _failed(before: Row | ItemChange, after: Row | ItemChange) -> None:
-    """The exception's name alone."""
-    if before.error:
-        after.error = exception_in(before.error) or f"The message is left out {_LEFT_OUT}."
-
-
-def _line(before: LineChange, after: LineChange) -> None:
-    after.gb_type = _registered(before.gb_type, before.gb_id)
-
-
-def _regression(before: SweepRegression, after: SweepRegression) -> None:
-    """What is worse is a status, in our words, or the type of a break."""
-    after.what = _registered(before.what, None) if before.kind == "break" else before.what
-
-
 _RESTATED: Restate = {
     GraphBreak: _break, SkippedFrame: _skipped, Outcome: _outcome, Graph: _graph, Accuracy: _accuracy,
     Measurement: _measurement, ModuleFacts: _module, Adapters: _adapters, PolicyVerdict: _verdict, Warmup: _warmup,
-    AttentionCell: _cell, Row: _failed, ItemChange: _failed, RowBreak: _row_break, LineChange: _line,
-    SweepRegression: _regression,
+    AttentionCell: _cell,
 }  # fmt: skip
 
 

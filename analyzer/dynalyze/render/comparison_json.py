@@ -1,31 +1,21 @@
-"""A comparison, of two runs or of two sweeps, as JSON: schema_version first, then the sentence, then the facts."""
+"""A comparison as JSON: schema_version first, then the sentence, then the facts."""
 
 from __future__ import annotations
 
 import msgspec
 
-from dynalyze.comparison import sweeps, types
+from dynalyze.comparison.types import SCHEMA_VERSION, Comparison
 from dynalyze.text.json_text import json_text
-from dynalyze.words import comparison as words
+from dynalyze.words.comparison import verdict
 
 
-def render_comparison(comparison: types.Comparison) -> str:
+def render_comparison(comparison: Comparison) -> str:
     """The whole document, indented."""
-    return _document(comparison, types.SCHEMA_VERSION, words.verdict(comparison))
+    return document(comparison, SCHEMA_VERSION, verdict(comparison))
 
 
-def render_sweep_diff(comparison: sweeps.SweepComparison) -> str:
-    """The same of two sweeps."""
-    return _document(comparison, sweeps.SCHEMA_VERSION, words.sweeps_verdict(comparison))
-
-
-def _document(comparison: msgspec.Struct, schema_version: int, verdict: str) -> str:
+def document(comparison: msgspec.Struct, schema_version: int, verdict: str) -> str:
+    """That of any two things compared: `before` and `after` are fields of it."""
     facts = msgspec.to_builtins(comparison)
-    ordered = {
-        "schema_version": schema_version,
-        "before": facts.pop("before"),
-        "after": facts.pop("after"),
-        "verdict": verdict,
-        **facts,
-    }
-    return json_text(ordered)
+    before, after = facts.pop("before"), facts.pop("after")
+    return json_text({"schema_version": schema_version, "before": before, "after": after, "verdict": verdict, **facts})

@@ -1,4 +1,4 @@
-"""A comparison on the terminal, of two runs or of two sweeps: the sentence, what else differs, then what got worse."""
+"""A comparison of two runs on the terminal: the sentence, what else differs, then what got worse."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from dynalyze.comparison.sweeps import LineChange, SweepComparison
 from dynalyze.comparison.types import BreakChange, Comparison, Difference, Direction, RecompileChange
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.sweep_text import broken_line
 from dynalyze.words import comparison as words
 from dynalyze.words.bench import capital, workload_name
 from dynalyze.words.report import CAUSE_WORDS
 
-_MOST = 10
+MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
 _MOST_FUNCTIONS = 8
 _MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}
@@ -26,21 +24,21 @@ def render_comparison(
 ) -> str:  # fmt: skip
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
-    _opening(summary, words.verdict(comparison), words.notes(comparison), comparison.differences, "runs")
+    opening(summary, words.verdict(comparison), words.notes(comparison), comparison.differences, "runs")
     for regression in comparison.regressions:
         if regression.kind == "outcome":  # The one that has no entry of its own below; the others are marked there.
-            summary.beside(_mark("worse"), Text(one_line(words.regression_words(regression)), style="bold"))
+            summary.beside(direction_mark("worse"), Text(one_line(words.regression_words(regression)), style="bold"))
             summary.line()
     _breaks(summary, comparison)
     _recompiles(summary, comparison)
     _functions(summary, comparison)
     measured = [(workload_name(item), words.measurement_words(item)) for item in comparison.measurements]
-    _rows(summary, "Latency, median", measured, _MOST)
+    _rows(summary, "Latency, median", measured, MOST)
     summary.files(files)
     return summary.text()
 
 
-def _opening(summary: Summary, sentence: str, notes: Iterable[str], found: Sequence[Difference], compared: str) -> None:
+def opening(summary: Summary, sentence: str, notes: Iterable[str], found: Sequence[Difference], compared: str) -> None:
     """The verdict, how far to trust it, and the settings and versions that are not the same."""
     summary.line(capital(sentence), style="bold")
     for note in notes:
@@ -49,14 +47,14 @@ def _opening(summary: Summary, sentence: str, notes: Iterable[str], found: Seque
     if not found:
         return
     summary.line(f"Not the same in both {compared}", style="bold")
-    for item in found[:_MOST]:
+    for item in found[:MOST]:
         values = f"{item.before or 'none'} {words.ARROW} {item.after or 'none'}"
         summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
-    _left_out(summary, len(found) - _MOST)
+    left_out(summary, len(found) - MOST)
     summary.line()
 
 
-def _left_out(summary: Summary, left: int, below: str | None = None) -> None:
+def left_out(summary: Summary, left: int, below: str | None = None) -> None:
     """How many entries of a list are not shown, and a line below that; nothing where all are."""
     if left > 0:
         summary.line(f"{left:,} more: see --html or --json.", style="dim")
@@ -64,7 +62,7 @@ def _left_out(summary: Summary, left: int, below: str | None = None) -> None:
             summary.line(below)
 
 
-def _mark(direction: Direction) -> Text:
+def direction_mark(direction: Direction) -> Text:
     mark, style = _MARKS[direction]
     return Text(mark, style=style)
 
@@ -81,17 +79,17 @@ def _breaks(summary: Summary, comparison: Comparison) -> None:
         [(change, changed[change.direction], change.direction) for change in better],
     ]
     for items in lists:
-        for change, word, direction in items[:_MOST]:
+        for change, word, direction in items[:MOST]:
             head = Text.assemble(f"{word}: ", (one_line(change.name), "bold"))
             if change.gb_id:
                 head.append(f"  {one_line(change.gb_id)}", style="dim")
-            summary.beside(_mark(direction), head)
+            summary.beside(direction_mark(direction), head)
             summary.place(words.latest(change.before, change.after).location)
             summary.indented(Text(words.break_words(change), style="dim"))
             if change.advice:
                 summary.action(change.advice)
             summary.line()
-        _left_out(summary, len(items) - _MOST, "")
+        left_out(summary, len(items) - MOST, "")
 
 
 def _recompiles(summary: Summary, comparison: Comparison) -> None:
@@ -101,14 +99,14 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
         *((change, "Recompile", change.direction) for change in found.changed),
         *((change, "Fixed recompile", "better") for change in found.fixed),
     ]
-    for change, word, direction in rows[:_MOST]:
+    for change, word, direction in rows[:MOST]:
         source = f" ({change.source})" if change.source else ""
         title = one_line(f"{change.function}: {CAUSE_WORDS[change.cause]}{source}")
-        summary.beside(_mark(direction), Text.assemble(f"{word}: ", (title, "bold")))
+        summary.beside(direction_mark(direction), Text.assemble(f"{word}: ", (title, "bold")))
         summary.indented(Text(words.times_words(change), style="dim"))
         summary.place(words.latest(change.before, change.after).location)
         summary.line()
-    _left_out(summary, len(rows) - _MOST, "")
+    left_out(summary, len(rows) - MOST, "")
 
 
 def _functions(summary: Summary, comparison: Comparison) -> None:
@@ -131,38 +129,4 @@ def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: i
     for name, text in rows[:most]:
         summary.indented(Text.assemble(one_line(name), (f"  {text}", "dim")))
     summary.line()
-    _left_out(summary, len(rows) - most, "")
-
-
-def render_sweep_diff(
-    comparison: SweepComparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
-    width: int | None = None,
-) -> str:  # fmt: skip
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
-    summary = Summary(color, width)
-    sentence, notes = words.sweeps_verdict(comparison), words.sweeps_notes(comparison)
-    _opening(summary, sentence, notes, comparison.differences, "sweeps")
-    lists: tuple[tuple[str, Sequence[LineChange], Direction], ...] = (
-        ("New breaks", comparison.new_breaks, "worse"), ("Fixed breaks", comparison.gone_breaks, "better")
-    )  # fmt: skip
-    for title, lines, direction in lists:
-        if lines:
-            summary.line(title, style="bold")
-            for line in lines[:_MOST]:
-                mark = _mark("same" if line.follows else direction)
-                broken_line(summary, mark, line, words.reach_words(line), "follows from others" if line.follows else "")
-            _left_out(summary, len(lines) - _MOST)
-            summary.line()
-    for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
-        some = [change for change in comparison.changes if change.direction == direction]
-        if some:
-            summary.line(title, style="bold")
-            for change in some[:_MOST]:
-                told = (f"  {words.change_words(change)}", "dim")
-                summary.beside(_mark(change.direction), Text.assemble(one_line(words.item_words(change)), told))
-                if change.error:
-                    summary.code(change.error, by=3)
-            _left_out(summary, len(some) - _MOST)
-            summary.line()
-    summary.files(files)
-    return summary.text()
+    left_out(summary, len(rows) - most, "")

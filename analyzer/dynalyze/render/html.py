@@ -1,11 +1,11 @@
-"""Reports, comparisons and sweeps as HTML, one page each: offline, readable without JavaScript, inert for any text."""
+"""Reports and comparisons as HTML, one page each: offline, readable without JavaScript, inert for any text."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.comparison.types import Comparison
 from dynalyze.render.findings import as_cards
 from dynalyze.render.highlight import code_at
@@ -23,17 +22,12 @@ from dynalyze.render.view.comparison import ComparisonPage
 from dynalyze.render.view.graphs import KERNEL_KINDS, bytes_words, code_title, input_shape
 from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.page import Page
-from dynalyze.render.view.sweep import SweepPage
-from dynalyze.render.view.sweep_diff import SweepDiffPage
-from dynalyze.render.view.sweep_items import mark_of
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import STAGES
-from dynalyze.sweep.records import Sweep
 from dynalyze.text.amounts import count_of, duration, milliseconds, percent
 from dynalyze.text.visible import clipped, visible
-from dynalyze.words import policy, sweep, warmup
+from dynalyze.words import policy, warmup
 from dynalyze.words.bench import verdict_short
-from dynalyze.words.comparison import item_words, reach_words
 from dynalyze.words.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
@@ -52,28 +46,20 @@ _TEMPLATE_DIRS = (_PACKAGE / "templates", _PACKAGE.parents[1] / "reports" / "tem
 
 def render(report: Report) -> str:
     """The whole page."""
-    return _page("page.html.jinja", Page(as_cards(report)))
+    return page("page.html.jinja", Page(as_cards(report)))
 
 
 def render_comparison(comparison: Comparison) -> str:
     """The page of two runs, compared."""
-    return _page("comparison.html.jinja", ComparisonPage(comparison), more=("tables",))
+    return page("comparison.html.jinja", ComparisonPage(comparison), more=("tables",))
 
 
-def render_sweep(sweep: Sweep) -> str:
-    """The index of a sweep. Links to the items' reports are relative: it belongs into the sweep's folder."""
-    return _page("sweep.html.jinja", SweepPage(sweep), more=("tables", "sweep"))
-
-
-def render_sweep_diff(comparison: SweepComparison) -> str:
-    """The page of two sweeps, compared."""
-    return _page("sweep_diff.html.jinja", SweepDiffPage(comparison), more=("tables",))
-
-
-def _page(template: str, page: object, more: Sequence[str] = ()) -> str:
+def page(
+    template: str, page: object, more: Sequence[str] = (), filters: Mapping[str, Callable[..., Any]] | None = None
+) -> str:
     """A page of ours from its template: with its style, its scripts, and a policy that allows these alone.
 
-    Each of `more` names a style and a script that this kind of page has beside those of all.
+    Each of `more` names a style and a script that this kind of page has beside those of all, as it has `filters`.
     """
     theme = _asset("theme.js")
     style, script = ("".join(_asset(f"{name}.{kind}") for name in ("page", *more)) for kind in ("css", "js"))
@@ -82,10 +68,10 @@ def _page(template: str, page: object, more: Sequence[str] = ()) -> str:
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return (
-        _environment()
-        .get_template(template)
-        .render(page=page, policy=policy, style=Markup(style), theme_script=Markup(theme), page_script=Markup(script))
+    environment = _environment().overlay()
+    environment.filters = {**environment.filters, **(filters or {})}
+    return environment.get_template(template).render(
+        page=page, policy=policy, style=Markup(style), theme_script=Markup(theme), page_script=Markup(script)
     )
 
 
@@ -132,9 +118,8 @@ def _seen(found: GraphBreak) -> str:
 
 
 _NAMED: tuple[Callable[..., Any], ...] = (
-    answer_tone, sweep.breaks_words, bytes_words, cache_words, check_tone, code_at, code_title, count_of, dtype_words,
-    effect_words, input_shape, item_words, milliseconds, sweep.place_words, reach_words, sweep.reason_words,
-    safe_url, warmup.shape_words, short_path, sweep.speed_words, verdict_short,
+    answer_tone, bytes_words, cache_words, check_tone, code_at, code_title, count_of, dtype_words,
+    effect_words, input_shape, milliseconds, safe_url, warmup.shape_words, short_path, verdict_short,
 )  # fmt: skip
 _FILTERS: dict[str, Callable[..., Any]] = {
     **{each.__name__: each for each in _NAMED},
@@ -145,7 +130,6 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "check_words": policy.status,
     "clip": lambda text, limit: clipped(text or "", limit),
     "compilation_words": COMPILATION_WORDS.__getitem__,
-    "ending_words": sweep.status_words,
     "error": lambda value: "" if value is None else f"{value:.3g}",
     "few": lambda texts, most: ", ".join(texts[:most]) + (", ..." if len(texts) > most else ""),
     "impact": impact_words,
@@ -160,7 +144,6 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "shape_runs": warmup.runs,
     "share": lambda value: "" if value is None else percent(value),
     "stage_words": lambda stage: STAGES.get(stage, stage),
-    "status_mark": mark_of,
     "prose": _prose,
     "waiver_words": policy.waiver,
     "without_aten": lambda op: op.removeprefix("aten."),

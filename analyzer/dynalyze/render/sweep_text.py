@@ -1,4 +1,4 @@
-"""A sweep on the terminal: the sentence, counts by status, the lines that break most, what failed, the files."""
+"""A sweep on the terminal, and two compared: the sentence, what breaks most, what failed or changed, the files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.comparison.sweeps import LineChange
+from dynalyze.comparison.sweeps import LineChange, SweepComparison
+from dynalyze.comparison.types import Direction
+from dynalyze.render.comparison_text import MOST, direction_mark, left_out, opening
 from dynalyze.render.console import Summary, one_line
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import BrokenLine, Status, Sweep, SweepSummary
@@ -123,3 +125,39 @@ def _names(summary: Summary, targets: Sequence[str]) -> None:
 def _more(summary: Summary, left: int, what: str) -> None:
     if left > 0:
         summary.line(f"{count_of(left, what)}: see the page or --json.", style="dim")
+
+
+def render_diff(
+    comparison: SweepComparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
+    width: int | None = None,
+) -> str:  # fmt: skip
+    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
+    summary = Summary(color, width)
+    sentence, notes = words.diff_verdict(comparison), words.diff_notes(comparison)
+    opening(summary, sentence, notes, comparison.differences, "sweeps")
+    lists: tuple[tuple[str, Sequence[LineChange], Direction], ...] = (
+        ("New breaks", comparison.new_breaks, "worse"), ("Fixed breaks", comparison.gone_breaks, "better")
+    )  # fmt: skip
+    for title, lines, direction in lists:
+        if lines:
+            summary.line(title, style="bold")
+            for line in lines[:MOST]:
+                mark = direction_mark("same" if line.follows else direction)
+                broken_line(summary, mark, line, words.reach_words(line), "follows from others" if line.follows else "")
+            left_out(summary, len(lines) - MOST)
+            summary.line()
+    for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
+        some = [change for change in comparison.changes if change.direction == direction]
+        if some:
+            summary.line(title, style="bold")
+            for change in some[:MOST]:
+                told = (f"  {words.change_words(change)}", "dim")
+                summary.beside(
+                    direction_mark(change.direction), Text.assemble(one_line(words.changed_item(change)), told)
+                )
+                if change.error:
+                    summary.code(change.error, by=3)
+            left_out(summary, len(some) - MOST)
+            summary.line()
+    summary.files(files)
+    return summary.text()

@@ -1,11 +1,10 @@
-"""The sentences of a comparison, of two runs or of two sweeps, that the terminal, the page and the JSON share."""
+"""The sentences of a comparison of two runs that the terminal, the page and the JSON share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeVar
 
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
 from dynalyze.comparison.types import (
     BreakChange,
     Breaks,
@@ -23,7 +22,6 @@ from dynalyze.comparison.types import (
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.words import bench as bench
 from dynalyze.words.report import STATUS_WORDS, effect_words
-from dynalyze.words.sweep import status_words as sweep_status_words
 
 ARROW = "->"
 
@@ -83,10 +81,10 @@ def _breaks(breaks: Breaks) -> str:
         (len(breaks.fixed), "fixed"), (len(breaks.new), "new"), (len(worse), "worse"), (len(better), "better"),
         (same, "unchanged"),
     ]  # fmt: skip
-    return _counted("break", counts) or "no graph breaks before or after"
+    return counted("break", counts) or "no graph breaks before or after"
 
 
-def _counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
+def counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
     """ "2 breaks fixed, 1 new"; "" where all are 0."""
     told = [(number, word) for number, word in counts if number]
     return ", ".join(
@@ -181,57 +179,3 @@ def measurement_words(item: Measurement) -> str:
         return text
     text += f"; by eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
     return f"{text}: the intervals {'overlap, no difference shown' if item.overlap else 'do not overlap'}"
-
-
-def sweeps_verdict(comparison: SweepComparison) -> str:
-    """What changed, in one sentence: items, then breaks."""
-    before, after = (f"{run.clean:,} of {run.reached:,}" for run in (comparison.before, comparison.after))
-    clean = f"{after} as before" if before == after else f"{before} {ARROW} {after}"
-    if not comparison.changes and not comparison.unchanged:
-        return f"the two sweeps have no item in common, so nothing is compared; clean {clean}."
-    counts = {word: sum(each.direction == word for each in comparison.changes) for word in ("better", "worse")}
-    otherwise = "changed otherwise" if any(counts.values()) else "changed"
-    told = [(number, word) for word, number in counts.items()]
-    items = _counted("item", [*told, (len(comparison.changes) - sum(counts.values()), otherwise)])
-    unchanged = f", {comparison.unchanged:,} as before" if comparison.unchanged else ""
-    # Lines of code that others only follow are no news of their own.
-    gone, new = (sum(not line.follows for line in lines) for lines in (comparison.gone_breaks, comparison.new_breaks))
-    lines = (
-        f"{count_of(gone, 'breaking line')} fixed, {new:,} new" if gone or new else "no breaking line is new or fixed"
-    )
-    return f"{items or 'no item is better or worse'}{unchanged}; {lines}; clean {clean}."
-
-
-def sweeps_notes(comparison: SweepComparison) -> list[str]:
-    """How far to trust the comparison, one sentence each."""
-    found = []
-    for run, which in ((comparison.before, "first"), (comparison.after, "second")):
-        if run.planned > run.items:
-            found.append(f"The {which} sweep was interrupted: {run.items:,} of {run.planned:,} items are in it.")
-    for items, which in ((comparison.only_before, "first"), (comparison.only_after, "second")):
-        if items:
-            verb = "is" if len(items) == 1 else "are"
-            found.append(f"{count_of(len(items), 'item')} {verb} in the {which} sweep alone, and not compared.")
-    return found
-
-
-def item_words(change: ItemChange) -> str:
-    """An item by its name: "hf:LlamaModel", "hf:LlamaModel, train"."""
-    return change.target if change.configuration == "default" else f"{change.target}, {change.configuration}"
-
-
-def change_words(change: ItemChange) -> str:
-    """What became of an item: "one graph -> with breaks; 2 new breaks"."""
-    parts = []
-    if change.before != change.after and change.before and change.after:
-        parts.append(f"{sweep_status_words(change.before)} {ARROW} {sweep_status_words(change.after)}")
-    elif change.before or change.after:
-        parts.append(sweep_status_words(change.after or change.before or "crash"))
-    parts += [count_of(len(change.new), "new break")] if change.new else []
-    parts += [count_of(len(change.gone), "break") + " gone"] if change.gone else []
-    return "; ".join(parts)
-
-
-def reach_words(line: LineChange) -> str:
-    """In how many targets a line breaks, or did: "in 41 targets"."""
-    return f"in {count_of(len(line.targets), 'target')}"

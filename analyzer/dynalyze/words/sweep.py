@@ -1,11 +1,13 @@
-"""The sentences of a sweep that the page and the terminal share."""
+"""The sentences of a sweep, and of two compared, that the page, the terminal and the JSON share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import BrokenLine, Row, Speed, SpeedTotal, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, listed, percent
+from dynalyze.words.comparison import ARROW, counted
 
 # In a word or two, and as the verb of a sentence, for one and for several.
 _STATUSES: dict[Status, tuple[str, str, str]] = {
@@ -133,3 +135,57 @@ def speed_total_words(total: SpeedTotal) -> str:
 def _counted(counts: Mapping[Status, int], *statuses: Status) -> list[str]:
     known = ((counts[status], _STATUSES[status]) for status in statuses if status in counts)
     return [f"{number:,} {words[1 + (number != 1)]}" for number, words in known]
+
+
+def diff_verdict(comparison: SweepComparison) -> str:
+    """What changed, in one sentence: items, then breaks."""
+    before, after = (f"{run.clean:,} of {run.reached:,}" for run in (comparison.before, comparison.after))
+    clean = f"{after} as before" if before == after else f"{before} {ARROW} {after}"
+    if not comparison.changes and not comparison.unchanged:
+        return f"the two sweeps have no item in common, so nothing is compared; clean {clean}."
+    counts = {word: sum(each.direction == word for each in comparison.changes) for word in ("better", "worse")}
+    otherwise = "changed otherwise" if any(counts.values()) else "changed"
+    told = [(number, word) for word, number in counts.items()]
+    items = counted("item", [*told, (len(comparison.changes) - sum(counts.values()), otherwise)])
+    unchanged = f", {comparison.unchanged:,} as before" if comparison.unchanged else ""
+    # Lines of code that others only follow are no news of their own.
+    gone, new = (sum(not line.follows for line in lines) for lines in (comparison.gone_breaks, comparison.new_breaks))
+    lines = (
+        f"{count_of(gone, 'breaking line')} fixed, {new:,} new" if gone or new else "no breaking line is new or fixed"
+    )
+    return f"{items or 'no item is better or worse'}{unchanged}; {lines}; clean {clean}."
+
+
+def diff_notes(comparison: SweepComparison) -> list[str]:
+    """How far to trust the comparison, one sentence each."""
+    found = []
+    for run, which in ((comparison.before, "first"), (comparison.after, "second")):
+        if run.planned > run.items:
+            found.append(f"The {which} sweep was interrupted: {run.items:,} of {run.planned:,} items are in it.")
+    for items, which in ((comparison.only_before, "first"), (comparison.only_after, "second")):
+        if items:
+            verb = "is" if len(items) == 1 else "are"
+            found.append(f"{count_of(len(items), 'item')} {verb} in the {which} sweep alone, and not compared.")
+    return found
+
+
+def changed_item(change: ItemChange) -> str:
+    """An item by its name: "hf:LlamaModel", "hf:LlamaModel, train"."""
+    return change.target if change.configuration == "default" else f"{change.target}, {change.configuration}"
+
+
+def change_words(change: ItemChange) -> str:
+    """What became of an item: "one graph -> with breaks; 2 new breaks"."""
+    parts = []
+    if change.before != change.after and change.before and change.after:
+        parts.append(f"{status_words(change.before)} {ARROW} {status_words(change.after)}")
+    elif change.before or change.after:
+        parts.append(status_words(change.after or change.before or "crash"))
+    parts += [count_of(len(change.new), "new break")] if change.new else []
+    parts += [count_of(len(change.gone), "break") + " gone"] if change.gone else []
+    return "; ".join(parts)
+
+
+def reach_words(line: LineChange) -> str:
+    """In how many targets a line breaks, or did: "in 41 targets"."""
+    return f"in {count_of(len(line.targets), 'target')}"

@@ -22,6 +22,7 @@ from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import checks as doctor_checks
 from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
+from dynalyze.fleet import pages
 from dynalyze.fleet.drive import Progress
 from dynalyze.launch.streams import Streams
 from dynalyze.render import (
@@ -86,10 +87,10 @@ PRINTED: dict[str, Callable[..., str]] = {
     ),
     "sweep": lambda text, choose, **how: sweep_text.render(filled(Sweep, text, choose), **how),
     "sweep, by hand": lambda text, choose, **how: sweep_text.render(hostile_sweep(), **how),
-    "diff of sweeps": lambda text, choose, **how: comparison_text.render_sweep_diff(
+    "diff of sweeps": lambda text, choose, **how: sweep_text.render_diff(
         filled(SweepComparison, text, choose), **how
     ),
-    "diff of sweeps, matched": lambda text, choose, **how: comparison_text.render_sweep_diff(
+    "diff of sweeps, matched": lambda text, choose, **how: sweep_text.render_diff(
         matched_sweeps(text, choose), **how
     ),
     "doctor": lambda text, choose, **how: doctor_checks.render(filled(Diagnosis, text, choose), **how),
@@ -195,7 +196,7 @@ def test_json_can_be_looked_at_and_says_the_same() -> None:
     sweep = filled(Sweep, text)
     for document in (
         json_text(sweep),
-        comparison_json.render_sweep_diff(compared_sweeps.compare(sweep, small_sweep())),
+        pages.diff_json(compared_sweeps.compare(sweep, small_sweep())),
     ):
         assert harmful(document) == set()
     assert harmful(comparison_json.render_comparison(compare(empty_report(), report))) == set()

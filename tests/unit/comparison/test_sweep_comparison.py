@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from dynalyze import privacy
 from dynalyze.comparison.sweeps import ItemChange, SweepComparison, compare
-from dynalyze.privacy import without_source
-from dynalyze.render import comparison_json, comparison_text, html
+from dynalyze.fleet import pages
+from dynalyze.fleet.shown import shown as cleaned
+from dynalyze.render import sweep_text
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
-from dynalyze.words.comparison import sweeps_notes as notes
-from dynalyze.words.comparison import sweeps_verdict as verdict
+from dynalyze.words.sweep import diff_notes as notes
+from dynalyze.words.sweep import diff_verdict as verdict
 from html_tree import Tree
 from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep, upgraded
 from sample_sweeps import sweep as make_sweep
@@ -151,7 +152,7 @@ def test_the_sentence_and_its_notes() -> None:
 
 
 def flat(comparison: SweepComparison) -> str:
-    return " ".join(comparison_text.render_sweep_diff(comparison, color=False, width=80).split())
+    return " ".join(sweep_text.render_diff(comparison, color=False, width=80).split())
 
 
 def test_the_terminal_tells_versions_then_lines_then_items() -> None:
@@ -164,25 +165,25 @@ def test_the_terminal_tells_versions_then_lines_then_items() -> None:
 
 
 def test_the_page_says_what_the_terminal_says() -> None:
-    shown = Tree(html.render_sweep_diff(upgraded())).text()
+    shown = Tree(pages.render_diff(upgraded())).text()
     for part in ("2 items better", "2.14.0", "masking_utils.py:455", "hf:GPT2Model", "compile error", "not run"):
         assert part in shown
 
 
 def test_two_sweeps_without_a_common_item_are_no_success() -> None:
-    shown = Tree(html.render_sweep_diff(compare(make_sweep(row("hf:A")), make_sweep(row("hf:B"))))).text()
+    shown = Tree(pages.render_diff(compare(make_sweep(row("hf:A")), make_sweep(row("hf:B"))))).text()
     assert "Nothing to compare" in shown and "No item is in both sweeps." in shown
     assert "No regression" not in shown
-    assert "No regression" in Tree(html.render_sweep_diff(compare(small_sweep(), small_sweep()))).text()
+    assert "No regression" in Tree(pages.render_diff(compare(small_sweep(), small_sweep()))).text()
 
 
 def test_a_line_leads_to_the_rows_of_its_items() -> None:
-    hrefs = Tree(html.render_sweep_diff(upgraded())).values("href")
+    hrefs = Tree(pages.render_diff(upgraded())).values("href")
     assert hrefs.count("#item-BertModel") == 2  # From the new line, and the row's own.
 
 
 def test_the_json_has_the_sentence_and_all_facts() -> None:
-    found = json.loads(comparison_json.render_sweep_diff(upgraded()))
+    found = json.loads(pages.diff_json(upgraded()))
     assert list(found)[:4] == ["schema_version", "before", "after", "verdict"]
     assert msgspec.convert({key: each for key, each in found.items() if key not in ("schema_version", "verdict")},
                            SweepComparison) == upgraded()  # fmt: skip
@@ -198,18 +199,18 @@ def hostile() -> SweepComparison:
 
 
 def test_hostile_texts_do_nothing() -> None:
-    page = html.render_sweep_diff(hostile())
+    page = pages.render_diff(hostile())
     tree = Tree(page)
     assert [tag for tag, _ in tree.elements].count("script") == 2
     assert "img" not in {tag for tag, _ in tree.elements}
     assert all(href.startswith(("#", "data:,")) for href in tree.values("href"))
-    for text in (page, comparison_text.render_sweep_diff(hostile(), color=False, width=80)):
+    for text in (page, sweep_text.render_diff(hostile(), color=False, width=80)):
         assert all(character.isprintable() or character == "\n" for character in text)
 
 
 def test_every_anchor_of_the_page_is_there_once() -> None:
     for made in (upgraded(), hostile(), compare(small_sweep(), small_sweep())):
-        tree = Tree(html.render_sweep_diff(made))
+        tree = Tree(pages.render_diff(made))
         ids = tree.values("id")
         assert len(ids) == len(set(ids))
         named = [href[1:] for href in tree.values("href") if href.startswith("#")]
@@ -225,8 +226,8 @@ def test_what_is_hidden_still_counts_in_the_matching() -> None:
         row("hf:A", "graph_break", secret("canary_2()"), loop(code="for canary in x:")),
         failed("hf:B", "crash", "ValueError: canary"),
     )
-    found = without_source(compare(before, after))
-    assert "canary" not in comparison_json.render_sweep_diff(found)
+    found = cleaned(compare(before, after), no_source=True, redact=False)
+    assert "canary" not in pages.diff_json(found)
     assert (len(only(found).new), len(only(found).gone), found.unchanged_breaks) == (1, 1, 1)
     assert found.only_after[0].error == "ValueError"
 
@@ -236,4 +237,4 @@ def test_redacted_it_names_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
     before: Any = make_sweep(row("/home/ada/a.py"), command=["sweep", "/home/ada/a.py"])
-    assert "/home/ada" not in comparison_json.render_sweep_diff(privacy.redact(compare(before, make_sweep())))
+    assert "/home/ada" not in pages.diff_json(privacy.redact(compare(before, make_sweep())))

@@ -9,7 +9,7 @@ import pytest
 
 from dynalyze import privacy
 from dynalyze.fleet.folder import is_sweep, read_sweep, rows_in
-from dynalyze.privacy import without_source
+from dynalyze.fleet.shown import shown
 from dynalyze.report.document import to_json
 from dynalyze.text.errors import UsageError
 from sample_reports import rich_report
@@ -98,7 +98,7 @@ def test_secrets_in_the_command_are_masked_wherever_they_are_quoted() -> None:
 def test_without_source_nothing_quotes_the_program() -> None:
     found = broken(reason="call to canary()", code="canary()", gb_type="canary said so", gb_id="GB0170")
     made = sweep(row("hf:A", "graph_break", found, notes=["canary"]), failed("hf:B", "crash", "ValueError: canary"))
-    cleaned = without_source(made)
+    cleaned = shown(made, no_source=True, redact=False)
     assert b"canary" not in msgspec.json.encode(cleaned)
     assert cleaned.items[1].error == "ValueError"
     assert cleaned.items[0].breaks[0].gb_type == "Data-dependent branching"

@@ -22,8 +22,9 @@ from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison import sweeps
 from dynalyze.comparison.reports import compare
+from dynalyze.fleet import pages
+from dynalyze.fleet.shown import shown
 from dynalyze.privacy import showable
-from dynalyze.privacy import without_source as sweep_without_source
 from dynalyze.render import (
     comparison_json,
     comparison_text,
@@ -183,15 +184,15 @@ def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
 
 def written(sweep: Sweep) -> dict[str, str]:
     return {
-        "text": sweep_text.render(sweep, color=False, width=80), "page": html.render_sweep(sweep),
+        "text": sweep_text.render(sweep, color=False, width=80), "page": pages.render_sweep(sweep),
         "csv": sweep_csv.render(sweep), "json": msgspec.json.encode(sweep).decode(),
     }  # fmt: skip
 
 
 def differing(comparison: sweeps.SweepComparison) -> dict[str, str]:
     return {
-        "text": comparison_text.render_sweep_diff(comparison, color=False, width=80),
-        "page": html.render_sweep_diff(comparison), "json": comparison_json.render_sweep_diff(comparison),
+        "text": sweep_text.render_diff(comparison, color=False, width=80),
+        "page": pages.render_diff(comparison), "json": pages.diff_json(comparison),
     }  # fmt: skip
 
 
@@ -209,9 +210,9 @@ def swept() -> Sweep:
 
 def test_no_sweep_shows_a_line_canary_report() -> None:
     assert set(shows(written(swept()), CANARY)) == {"text", "page", "csv", "json"}
-    assert shows(written(sweep_without_source(swept())), CANARY) == {}
+    assert shows(written(shown(swept(), no_source=True, redact=False)), CANARY) == {}
     for pair in ((Sweep("", "", [], []), swept()), (swept(), small_sweep()), (small_sweep(), swept())):
-        assert shows(differing(sweep_without_source(sweeps.compare(*pair))), CANARY) == {}
+        assert shows(differing(shown(sweeps.compare(*pair), no_source=True, redact=False)), CANARY) == {}
 
 
 def test_no_sweep_names_the_user_or_the_machine(ada: None) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.render.html import render_sweep as render
+from dynalyze.fleet.pages import render_sweep as render
 from dynalyze.render.view.sweep import MAX_FAMILIES
 from dynalyze.render.view.sweep_items import MAX_LINES, page_link
 from dynalyze.sweep.records import Sweep

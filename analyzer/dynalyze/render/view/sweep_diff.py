@@ -11,10 +11,10 @@ from dynalyze.render.view.run import Metric
 from dynalyze.sweep.records import RowBreak
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped
-from dynalyze.words import comparison as words
+from dynalyze.words import sweep as words
 from dynalyze.words.bench import capital
+from dynalyze.words.comparison import drawn
 from dynalyze.words.report import command_line
-from dynalyze.words.sweep import place_words
 
 MAX_LINES = 300
 MAX_ITEMS = 1000
@@ -39,7 +39,7 @@ class _Index:
 
     def item(self, change: ItemChange) -> str:
         """The anchor of an item's row; of several configurations the first stands for the target."""
-        anchor = self._anchors.claim(f"item-{words.item_words(change).removeprefix('hf:')}")
+        anchor = self._anchors.claim(f"item-{words.changed_item(change).removeprefix('hf:')}")
         self._items.setdefault(change.target, anchor)
         return anchor
 
@@ -84,8 +84,8 @@ class SweepDiffPage:
         self.status = count_of(worse, "regression") if worse else "No regression"
         if not self.compared:
             self.status = "Nothing to compare"
-        self.headline = words.drawn(capital(words.sweeps_verdict(comparison)))
-        self.notes = words.sweeps_notes(comparison)
+        self.headline = drawn(capital(words.diff_verdict(comparison)))
+        self.notes = words.diff_notes(comparison)
         self.metrics = [
             Metric("items worse", f"{directions.count('worse'):,}", "#items"),
             Metric("items better", f"{directions.count('better'):,}", "#items"),
@@ -114,5 +114,7 @@ def _item_table(
 
 def _breaks(breaks: Sequence[RowBreak]) -> list[str]:
     some = first(breaks, MAX_BREAKS)
-    told = [f"{place_words(each.path or each.file, each.line)} {clipped(each.gb_type, 200)}" for each in some.items]
+    told = [
+        f"{words.place_words(each.path or each.file, each.line)} {clipped(each.gb_type, 200)}" for each in some.items
+    ]
     return [*told, f"{some.omitted:,} more"] if some.omitted else told
