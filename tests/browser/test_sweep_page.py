@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from test_page import CONTRAST, assert_fits
 
 import sample_sweeps
-from dynalyze.fleet.pages import render_diff, render_sweep
+from dynalyze.sweep.pages import render_diff, render_sweep
 from sample_sweeps import upgraded
 
 pytestmark = pytest.mark.browser

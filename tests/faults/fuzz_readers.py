@@ -32,15 +32,12 @@ from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
 from dynalyze.cli.files import read_report  # noqa: E402
 from dynalyze.comparison.reports import compare  # noqa: E402
-from dynalyze.comparison.sweeps import compare as compare_sweeps  # noqa: E402
 from dynalyze.events.reading import read_run  # noqa: E402
 from dynalyze.facts.build import Ended, build_report  # noqa: E402
 from dynalyze.facts.graph_text import parse  # noqa: E402
 from dynalyze.facts.guards import read_guard  # noqa: E402
 from dynalyze.facts.kernels import kernels_of  # noqa: E402
 from dynalyze.facts.recompiles import nearest  # noqa: E402
-from dynalyze.fleet.folder import read_sweep  # noqa: E402
-from dynalyze.fleet.settings import read_toml  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
 from dynalyze.launch.shape_options import combinations, read_dims, read_shapes  # noqa: E402
 from dynalyze.launch.spec import read_target  # noqa: E402
@@ -49,6 +46,9 @@ from dynalyze.report import Report, Target, measurements  # noqa: E402
 from dynalyze.report import audit as audit_records  # noqa: E402
 from dynalyze.report import models as model_facts  # noqa: E402
 from dynalyze.report.document import from_json, to_json  # noqa: E402
+from dynalyze.sweep.compare import compare as compare_sweeps  # noqa: E402
+from dynalyze.sweep.folder import read_sweep  # noqa: E402
+from dynalyze.sweep.settings import read_toml  # noqa: E402
 from dynalyze.text.errors import UsageError  # noqa: E402
 from dynalyze.text.json_text import json_text  # noqa: E402
 from hostile_texts import HIDDEN  # noqa: E402
@@ -109,7 +109,7 @@ def saved_report(chance: random.Random, folder: Path) -> None:
 
 
 _COMPARING = ("comparison_text", "comparison_text", "comparison_json", "html")
-_COMPARING_SWEEPS = (("sweep_text", "render_diff"), ("fleet.pages", "render_diff"), ("fleet.pages", "diff_json"))
+_COMPARING_SWEEPS = (("sweep.terminal", "render_diff"), ("sweep.pages", "render_diff"), ("sweep.pages", "diff_json"))
 
 
 def compared_reports(chance: random.Random, folder: Path) -> None:
@@ -129,7 +129,11 @@ def saved_sweep(chance: random.Random, folder: Path) -> None:
     sweep = read_sweep(_written(folder, "sweep.json", _damaged(text, chance)))
     kind = chance.randrange(3)
     if kind == 0:
-        _rendered(*chance.choice((("sweep_text", sweep), ("sweep_csv", sweep), ("fleet.pages", sweep, "render_sweep"))))
+        _rendered(
+            *chance.choice(
+                (("sweep.terminal", sweep), ("sweep.csv_table", sweep), ("sweep.pages", sweep, "render_sweep"))
+            )
+        )
     else:
         before = read_sweep(_written(folder, "before.json", text.encode()))
         renderer, function = chance.choice(_COMPARING_SWEEPS)
@@ -144,7 +148,7 @@ def sweep_rows(chance: random.Random, folder: Path) -> None:
     if chance.randrange(4) == 0:
         lines = mutate_lines(lines, chance)
     lines = [line + b"\n" for line in lines]
-    _rendered("sweep_text", read_sweep(_written(folder, "rows.jsonl", b"".join(lines))))
+    _rendered("sweep.terminal", read_sweep(_written(folder, "rows.jsonl", b"".join(lines))))
 
 
 def baseline(chance: random.Random, folder: Path) -> None:

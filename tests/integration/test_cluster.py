@@ -278,7 +278,7 @@ def test_ray_is_imported_where_it_is_asked_for_and_brings_no_torch() -> None:
 import sys
 import dynalyze.cli.sweep, dynalyze.cli.sweeping
 assert "ray" not in sys.modules
-import dynalyze.fleet.ray.ray_pool
+import dynalyze.sweep.ray.ray_pool
 assert "ray" not in sys.modules
 import ray
 assert "torch" not in sys.modules

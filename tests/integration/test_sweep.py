@@ -18,7 +18,7 @@ from program import Outcome, dynalyze
 from shared_runs import made_once
 from warm_starts import ANEW, start_dynalyze
 
-from dynalyze.fleet.folder import SweepFolder
+from dynalyze.sweep.folder import SweepFolder
 from limits import WALL_SECONDS
 
 CLEAN = """

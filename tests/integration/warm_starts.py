@@ -265,7 +265,7 @@ def serve(address: str, what: str) -> None:
     forked = "|".join(f"{script}:{what}" for what in FORKED)
     stand_in.write_text(
         f'#!/bin/sh\ncase "$1:$2" in {forked}) exec {sys.executable} -IS {SELF} target "$@";;'
-        f' {SELF.parents[2]}/*/fleet/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
+        f' {SELF.parents[2]}/*/sweep/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
     stand_in.chmod(0o700)

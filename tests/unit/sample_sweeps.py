@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from dynalyze.comparison.sweeps import SweepComparison, compare
+from dynalyze.sweep.compare import SweepComparison, compare
 from dynalyze.sweep.records import Row, RowBreak, Speed, Status, Sweep
 from sample_reports import HOSTILE
 

@@ -25,8 +25,6 @@ from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN, is_own
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, judge_run
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.sandbox import Isolation
 from dynalyze.launch.spec import TargetSpec
@@ -34,6 +32,8 @@ from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CellStatus
 from dynalyze.report.measurements import Measurement
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.rows import RunEnd, Verdict, after_eager, judge_run
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 

@@ -13,8 +13,8 @@ from dynalyze.cli.options import shown_options
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from dynalyze.comparison.sweeps import SweepComparison
     from dynalyze.comparison.types import Comparison
+    from dynalyze.sweep.compare import SweepComparison
 
 _HINT = "; dynalyze explain and dynalyze report write one with --json, dynalyze sweep writes a sweep"
 _OF_REPORTS = {
@@ -22,8 +22,8 @@ _OF_REPORTS = {
     "html": ("render.html", "render_comparison"),
 }  # fmt: skip
 _OF_SWEEPS = {
-    "text": ("render.sweep_text", "render_diff"), "json": ("fleet.pages", "diff_json"),
-    "html": ("fleet.pages", "render_diff"),
+    "text": ("sweep.terminal", "render_diff"), "json": ("sweep.pages", "diff_json"),
+    "html": ("sweep.pages", "render_diff"),
 }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def diff(before: str, after: str, json_file: str | None, html_file: str | None, 
       a run that now fails, runs out of time or compiles nothing
       of a sweep, an item with a worse status, or with a new graph break
     """
-    from dynalyze.fleet.folder import is_sweep
+    from dynalyze.sweep.folder import is_sweep
 
     outputs = [("--json", json_file), ("--html", html_file)]
     named = [(option, file) for option, file in outputs if file is not None and (option, file) != ("--json", "-")]
@@ -97,9 +97,9 @@ def _reports(before: Path, after: Path, **shown: bool) -> Comparison:
 
 
 def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> SweepComparison:
-    from dynalyze.comparison.sweeps import compare
-    from dynalyze.fleet.folder import read_sweep
-    from dynalyze.fleet.shown import shown
+    from dynalyze.sweep.compare import compare
+    from dynalyze.sweep.folder import read_sweep
+    from dynalyze.sweep.shown import shown
 
     first, second = (shown(read_sweep(path), no_source=False, redact=False) for path in (before, after))
     return shown(compare(first, second), no_source=no_source, redact=redact)

@@ -18,18 +18,18 @@ from dynalyze import __version__
 from dynalyze.capture.settings import COMPILE_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import fail_on_levels, with_model_options
-from dynalyze.fleet.drive import Job, Progress, drive
-from dynalyze.fleet.expand import Configurations, Expanded, Request, expand
-from dynalyze.fleet.folder import INDEX, ROWS, About, SweepFolder
-from dynalyze.fleet.memory import LEAST_BYTES, available_bytes
-from dynalyze.fleet.pool import LocalPool, Pool
-from dynalyze.fleet.settings import configurations, matrix
-from dynalyze.fleet.work import RunSettings
 from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Finding, printable
 from dynalyze.rules.rule import reaches
+from dynalyze.sweep.drive import Job, Progress, drive
+from dynalyze.sweep.expand import Configurations, Expanded, Request, expand
+from dynalyze.sweep.folder import INDEX, ROWS, About, SweepFolder
+from dynalyze.sweep.memory import LEAST_BYTES, available_bytes
+from dynalyze.sweep.pool import LocalPool, Pool
 from dynalyze.sweep.records import STATUSES, Sweep
+from dynalyze.sweep.settings import configurations, matrix
+from dynalyze.sweep.work import RunSettings
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import json_text
 
@@ -137,7 +137,7 @@ def _pool(
 ) -> Pool:
     if options["cluster"] is None:
         return LocalPool(workers, settings, folder.path.resolve())
-    from dynalyze.fleet.ray.ray_pool import ClusterPool
+    from dynalyze.sweep.ray.ray_pool import ClusterPool
 
     own = any(item.spec.mode != "transformers" for item in expanded.items)
     return ClusterPool(
@@ -147,8 +147,8 @@ def _pool(
 
 
 def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
-    from dynalyze.fleet.pages import render_sweep
-    from dynalyze.render import sweep_csv, sweep_text
+    from dynalyze.sweep import csv_table, terminal
+    from dynalyze.sweep.pages import render_sweep
 
     index = folder / INDEX
     write_whole(index, render_sweep(sweep))
@@ -158,7 +158,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
         write_whole(Path(file), render_sweep(msgspec.structs.replace(sweep, items=rows)))
     if (file := options["csv_file"]) is not None:
-        write_whole(Path(file), sweep_csv.render(sweep))
+        write_whole(Path(file), csv_table.render(sweep))
     text = ""
     if options["json_file"]:
         document = msgspec.to_builtins(sweep)
@@ -167,7 +167,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", options["json_file"])]
     files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
-    print_summary(sweep_text.render(sweep, files=files))
+    print_summary(terminal.render(sweep, files=files))
 
 
 def _bytes(text: str | None) -> int | None:

@@ -1,5 +1,5 @@
 """The typed records of a sweep: its rows and its document, as `--json` writes them, and what it comes to, which
-`clusters.summarise` fills and the renderers show. Imports nothing of the fleet.
+`clusters.summarise` fills and the renderers show. .
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from dynalyze.capture import transformers_attention
 from dynalyze.capture.bench.worker import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
-from dynalyze.fleet.rows import Verdict
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable
@@ -29,6 +28,7 @@ from dynalyze.report.document import from_json, to_json
 from dynalyze.report.measurements import Latency, Measurement
 from dynalyze.report.models import AttentionCall
 from dynalyze.rules.rule import judge
+from dynalyze.sweep.rows import Verdict
 from dynalyze.text.errors import UsageError
 from dynalyze.words import attention as words_attention
 from sample_attention import FP32, MASKS, cell, matrix, timed

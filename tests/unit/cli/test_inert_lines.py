@@ -16,28 +16,28 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from dynalyze.cli.group import run
-from dynalyze.comparison import sweeps as compared_sweeps
 from dynalyze.comparison.reports import compare
-from dynalyze.comparison.sweeps import SweepComparison
 from dynalyze.doctor import checks as doctor_checks
 from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
-from dynalyze.fleet import pages
-from dynalyze.fleet.drive import Progress
 from dynalyze.launch.streams import Streams
 from dynalyze.render import (
     bug_report,
     comparison_json,
     comparison_text,
     markdown,
-    sweep_csv,
-    sweep_text,
     terminal,
 )
 from dynalyze.report import Report
 from dynalyze.report.document import from_json, to_json
 from dynalyze.rules import catalogue
 from dynalyze.rules.rule import judge
+from dynalyze.sweep import compare as compared_sweeps
+from dynalyze.sweep import csv_table as sweep_csv
+from dynalyze.sweep import pages
+from dynalyze.sweep import terminal as sweep_text
+from dynalyze.sweep.compare import SweepComparison
+from dynalyze.sweep.drive import Progress
 from dynalyze.sweep.records import Row, Sweep
 from dynalyze.testing import checks
 from dynalyze.text.json_text import json_text

@@ -20,21 +20,21 @@ import pytest
 from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
-from dynalyze.comparison import sweeps
 from dynalyze.comparison.reports import compare
-from dynalyze.fleet import pages
-from dynalyze.fleet.shown import shown
 from dynalyze.privacy import showable
 from dynalyze.render import (
     comparison_json,
     comparison_text,
     html,
-    sweep_csv,
-    sweep_text,
 )
 from dynalyze.report import Report
 from dynalyze.report.held import Holds, changed
+from dynalyze.sweep import compare as sweeps
+from dynalyze.sweep import csv_table as sweep_csv
+from dynalyze.sweep import pages
+from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.records import Sweep
+from dynalyze.sweep.shown import shown
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep

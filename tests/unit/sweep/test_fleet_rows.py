@@ -21,8 +21,6 @@ from dynalyze.capture.events import (
 )
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.rows import RunEnd, Verdict, after_eager, caller, judge_run, portable, row_of
 from dynalyze.launch.spec import Mode, TargetSpec
 from dynalyze.report import (
     Compilation,
@@ -35,6 +33,8 @@ from dynalyze.report import (
     Target,
     TargetModel,
 )
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.rows import RunEnd, Verdict, after_eager, caller, judge_run, portable, row_of
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 LLAMA = f"{SITE}/transformers/models/llama/modeling_llama.py"

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from dynalyze import privacy
-from dynalyze.fleet.folder import is_sweep, read_sweep, rows_in
-from dynalyze.fleet.shown import shown
 from dynalyze.report.document import to_json
+from dynalyze.sweep.folder import is_sweep, read_sweep, rows_in
+from dynalyze.sweep.shown import shown
 from dynalyze.text.errors import UsageError
 from sample_reports import rich_report
 from sample_sweeps import broken, failed, row, small_sweep, sweep

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from dynalyze import privacy
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepRegression
 from dynalyze.facts.registry import registry
 from dynalyze.report.held import Restate
 from dynalyze.sweep.clusters import exception_in
+from dynalyze.sweep.compare import ItemChange, LineChange, SweepRegression
 from dynalyze.sweep.records import Row, RowBreak
 
 

@@ -15,13 +15,13 @@ import pytest
 from msgspec.msgpack import decode, encode
 
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.ray import node, node_work, ray_session
-from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel
-from dynalyze.fleet.ray.ray_pool import ClusterPool, Demand, demand_of
-from dynalyze.fleet.rows import bare_row
-from dynalyze.fleet.work import Finished, RunSettings
 from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.ray import node, node_work, ray_session
+from dynalyze.sweep.ray.node_work import Delivery, Node, Parcel
+from dynalyze.sweep.ray.ray_pool import ClusterPool, Demand, demand_of
+from dynalyze.sweep.rows import bare_row
+from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError
 
 
@@ -88,7 +88,7 @@ def test_torchs_switches_travel_and_paths_and_secrets_do_not(monkeypatch: pytest
     assert not {"TORCH_HOME", "TORCH_TOKEN", "HF_TOKEN", "MY_KEY"} & set(shipped["env_vars"])
     assert "working_dir" not in shipped
     package = Path(shipped["py_modules"][0])
-    assert (package / "fleet" / "ray" / "agent.py").is_file() and (package / "templates" / "page.html.jinja").is_file()
+    assert (package / "sweep" / "ray" / "agent.py").is_file() and (package / "templates" / "page.html.jinja").is_file()
 
 
 # On a node.

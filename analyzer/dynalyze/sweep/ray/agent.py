@@ -34,14 +34,14 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     connection: Connection[bytes, bytes] = Connection(descriptor)
     try:
-        from dynalyze.fleet.ray import node_work
+        from dynalyze.sweep.ray import node_work
     except ImportError as error:
         connection.send_bytes(f"{socket.gethostname()}: {error}; install dynalyze there".encode())
         return
     _without_ray()
     connection.send_bytes(b"")
     from dynalyze.files.temporary import TemporaryFolder
-    from dynalyze.fleet.worker import serve
+    from dynalyze.sweep.worker import serve
 
     with TemporaryFolder("node") as folder, closing(node_work.NodeWork()) as work:
         tempfile.tempdir = str(folder)

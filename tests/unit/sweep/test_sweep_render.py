@@ -8,10 +8,11 @@ import re
 
 import pytest
 
-from dynalyze.render import sweep_csv, sweep_text
+from dynalyze.sweep import csv_table as sweep_csv
+from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Sweep
-from dynalyze.words.sweep import notes, verdict_sentences
+from dynalyze.sweep.words import notes, verdict_sentences
 from sample_sweeps import (
     broken,
     empty_sweep,

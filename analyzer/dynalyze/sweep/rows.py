@@ -24,9 +24,9 @@ from dynalyze.capture.events import (
 )
 from dynalyze.events.log import RunLog
 from dynalyze.files.paths import below, package_path
-from dynalyze.fleet.items import Item
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.measurements import Measurement
+from dynalyze.sweep.items import Item
 from dynalyze.sweep.records import Row, RowBreak, Speed, Status
 
 _MODEL_OF_TRANSFORMERS = re.compile(r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$")

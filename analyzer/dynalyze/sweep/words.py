@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
+from dynalyze.sweep.compare import ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import BrokenLine, Row, Speed, SpeedTotal, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, listed, percent
 from dynalyze.words.comparison import ARROW, counted

@@ -18,8 +18,8 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import read_json
 
 if TYPE_CHECKING:
-    from dynalyze.fleet.items import Item
-    from dynalyze.fleet.work import Finished
+    from dynalyze.sweep.items import Item
+    from dynalyze.sweep.work import Finished
 
 ROWS = "rows.jsonl"
 ABOUT = "sweep.json"

@@ -14,10 +14,10 @@ from typing import Protocol
 import msgspec
 
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fleet import worker
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import Finished, Runner, RunSettings, lost_item
-from dynalyze.fleet.worker import Briefing, Task
+from dynalyze.sweep import worker
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.work import Finished, Runner, RunSettings, lost_item
+from dynalyze.sweep.worker import Briefing, Task
 
 _LOOK_SECONDS = 0.2
 _LEAVE_SECONDS = 10.0

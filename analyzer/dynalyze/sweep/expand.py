@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.fleet.items import Item, with_key
-from dynalyze.fleet.settings import applied, read_toml
 from dynalyze.launch import question
 from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.sweep.items import Item, with_key
+from dynalyze.sweep.settings import applied, read_toml
 from dynalyze.text.errors import UsageError
 
 _INQUIRY_SECONDS = 300.0

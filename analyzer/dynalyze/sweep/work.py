@@ -25,14 +25,14 @@ from dynalyze.capture.settings import CompileArguments, Placement, settings_of
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
 from dynalyze.facts.build import Ended, EndReason
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.memory import MemoryWatch
-from dynalyze.fleet.rows import RunEnd, after_eager, bare_row, judge_run, row_of
 from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
 from dynalyze.launch.observe import Observation, Observed, observed, read_log, report_of, request_of
 from dynalyze.privacy import showable
 from dynalyze.report import Report
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.memory import MemoryWatch
 from dynalyze.sweep.records import Row, Status
+from dynalyze.sweep.rows import RunEnd, after_eager, bare_row, judge_run, row_of
 from dynalyze.text.errors import DynalyzeError, UsageError
 
 _OUTPUT_BYTES = 16 * 1024

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from dynalyze.render.view.links import Anchors, Link, first
 from dynalyze.render.view.run import Metric, Tone, value_words
-from dynalyze.render.view.sweep_items import ItemLinks, LinesView, item_views, line_anchors
+from dynalyze.sweep import words
 from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.item_view import ItemLinks, LinesView, item_views, line_anchors
 from dynalyze.sweep.records import Cause, Reason, Share, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped
-from dynalyze.words import sweep as words
 from dynalyze.words.report import command_line
 
 MAX_CAUSES = 60

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dynalyze.render.console import one_line
 from dynalyze.sweep.records import Row, RowBreak, Sweep
-from dynalyze.words.sweep import speed_words
+from dynalyze.sweep.words import speed_words
 
 Cell = str | int | float | None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dynalyze.comparison.sweeps import ItemChange, LineChange, SweepComparison
 from dynalyze.render.view.comparison import difference_rows
 from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric
+from dynalyze.sweep import words
+from dynalyze.sweep.compare import ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import RowBreak
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped
-from dynalyze.words import sweep as words
 from dynalyze.words.bench import capital
 from dynalyze.words.comparison import drawn
 from dynalyze.words.report import command_line

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.pool import Done
-from dynalyze.fleet.ray import node
-from dynalyze.fleet.ray.node_work import Delivery, Node, Parcel
-from dynalyze.fleet.ray.ray_session import Session
-from dynalyze.fleet.work import RunSettings, lost_item
 from dynalyze.privacy.redaction import redaction
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.pool import Done
+from dynalyze.sweep.ray import node
+from dynalyze.sweep.ray.node_work import Delivery, Node, Parcel
+from dynalyze.sweep.ray.ray_session import Session
+from dynalyze.sweep.work import RunSettings, lost_item
 from dynalyze.text.errors import UsageError, first_line
 from dynalyze.text.visible import say
 

@@ -13,12 +13,12 @@ from typing import TextIO
 
 import msgspec
 
-from dynalyze.fleet.folder import About, SweepFolder, store, sweep_of
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.pool import Pool
-from dynalyze.fleet.shown import shown
-from dynalyze.fleet.work import Finished, RunSettings
+from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.pool import Pool
 from dynalyze.sweep.records import STATUSES, Sweep
+from dynalyze.sweep.shown import shown
+from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.visible import notice, one_line
 
 _PLAIN_SECONDS = 10.0

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.settings import CompileOptions, ModelOptions
-from dynalyze.fleet import expand as expanding
-from dynalyze.fleet.expand import Expanded, Interpreter, Request, expand
-from dynalyze.fleet.items import Item, with_key
-from dynalyze.fleet.settings import configurations, matrix, read_toml
 from dynalyze.launch.spec import TargetSpec, read_target
+from dynalyze.sweep import expand as expanding
+from dynalyze.sweep.expand import Expanded, Interpreter, Request, expand
+from dynalyze.sweep.items import Item, with_key
+from dynalyze.sweep.settings import configurations, matrix, read_toml
 from dynalyze.text.errors import UsageError
 
 NAMES = {"all": ["BertModel", "LlamaForCausalLM", "LlamaModel"], "Llama*": ["LlamaForCausalLM", "LlamaModel"]}

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.fleet.drive import Job, Progress, drive
-from dynalyze.fleet.folder import About, SweepFolder
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.pool import Done
-from dynalyze.fleet.rows import bare_row
-from dynalyze.fleet.work import Finished, RunSettings
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
+from dynalyze.sweep.drive import Job, Progress, drive
+from dynalyze.sweep.folder import About, SweepFolder
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.pool import Done
 from dynalyze.sweep.records import Row, Sweep
+from dynalyze.sweep.rows import bare_row
+from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.comparison.sweeps import LineChange, SweepComparison
 from dynalyze.comparison.types import Direction
 from dynalyze.render.comparison_text import MOST, direction_mark, left_out, opening
 from dynalyze.render.console import Summary, one_line
+from dynalyze.sweep import words
 from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.compare import LineChange, SweepComparison
 from dynalyze.sweep.records import BrokenLine, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, duration, percent
-from dynalyze.words import sweep as words
 
 _MOST_LINES = 8
 _MOST_ERRORS = 6

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.comparison.sweeps import SCHEMA_VERSION, SweepComparison
 from dynalyze.render.comparison_json import document
 from dynalyze.render.html import page
-from dynalyze.render.view.sweep import SweepPage
-from dynalyze.render.view.sweep_diff import SweepDiffPage
-from dynalyze.render.view.sweep_items import mark_of
+from dynalyze.sweep import words
+from dynalyze.sweep.compare import SCHEMA_VERSION, SweepComparison
+from dynalyze.sweep.diff_view import SweepDiffPage
+from dynalyze.sweep.item_view import mark_of
 from dynalyze.sweep.records import Sweep
-from dynalyze.words import sweep as words
+from dynalyze.sweep.view import SweepPage
 
 _FILTERS: dict[str, Callable[..., Any]] = {
     "breaks_words": words.breaks_words,

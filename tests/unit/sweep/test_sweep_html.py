@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.fleet.pages import render_sweep as render
-from dynalyze.render.view.sweep import MAX_FAMILIES
-from dynalyze.render.view.sweep_items import MAX_LINES, page_link
+from dynalyze.sweep.item_view import MAX_LINES, page_link
+from dynalyze.sweep.pages import render_sweep as render
 from dynalyze.sweep.records import Sweep
+from dynalyze.sweep.view import MAX_FAMILIES
 from html_tree import Tree
 from sample_sweeps import (
     broken,

@@ -9,11 +9,11 @@ from urllib.parse import quote
 from dynalyze.render.highlight import code_at
 from dynalyze.render.view.links import Anchors, Link, Place, first
 from dynalyze.report import Location
+from dynalyze.sweep import words
 from dynalyze.sweep.clusters import Place as BreakPlace
 from dynalyze.sweep.clusters import place_of
 from dynalyze.sweep.records import BrokenLine, Row, RowBreak, Status, Sweep, SweepSummary
 from dynalyze.text.visible import clipped
-from dynalyze.words import sweep as words
 from dynalyze.words.report import EFFECTS
 
 MAX_BREAKS = 25

@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from dynalyze import privacy
-from dynalyze.comparison.sweeps import ItemChange, SweepComparison, compare
-from dynalyze.fleet import pages
-from dynalyze.fleet.shown import shown as cleaned
-from dynalyze.render import sweep_text
+from dynalyze.sweep import pages
+from dynalyze.sweep import terminal as sweep_text
+from dynalyze.sweep.compare import ItemChange, SweepComparison, compare
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
-from dynalyze.words.sweep import diff_notes as notes
-from dynalyze.words.sweep import diff_verdict as verdict
+from dynalyze.sweep.shown import shown as cleaned
+from dynalyze.sweep.words import diff_notes as notes
+from dynalyze.sweep.words import diff_verdict as verdict
 from html_tree import Tree
 from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep, upgraded
 from sample_sweeps import sweep as make_sweep

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from dynalyze.facts.source_files import hash_of_set
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import Finished, Runner, RunSettings, page_of
 from dynalyze.report import Report
+from dynalyze.sweep.items import Item
 from dynalyze.sweep.records import Row
+from dynalyze.sweep.work import Finished, Runner, RunSettings, page_of
 
 _PROBE = """
 import importlib.metadata, json

@@ -24,10 +24,10 @@ if __name__ == "__main__":  # The package may be on no path here; its own folder
 
 import msgspec
 
-from dynalyze.fleet.folder import store
-from dynalyze.fleet.items import Item
-from dynalyze.fleet.work import Finished, RunSettings, run_item
 from dynalyze.launch.forkserver import ServerLost
+from dynalyze.sweep.folder import store
+from dynalyze.sweep.items import Item
+from dynalyze.sweep.work import Finished, RunSettings, run_item
 
 # What does not end within this long is left to its supervisor, which kills it when this process is gone.
 _LAST_SECONDS = 30.0
