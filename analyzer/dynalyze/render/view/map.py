@@ -5,58 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
+
+import networkx as nx
 
 from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
 from dynalyze.render.view.links import Anchors, Index, Link, first
 from dynalyze.render.view.plots.drawing import shortened
-from dynalyze.report import Compilation, Effect, GraphBreak, Report
+from dynalyze.report import Compilation, CompilationKey, Effect, GraphBreak, Report
 from dynalyze.words.report import COMPILATION_WORDS, count_of, effect_words, line_words
-
-Node = TypeVar("Node", bound=Hashable)
-
-_SWEEPS = 3
-
-
-def layers(
-    nodes: Sequence[Node], edges: Iterable[tuple[Node, Node]], rank: Mapping[Node, int] | None = None
-) -> list[list[Node]]:
-    """The rows of the drawing, from the top.
-
-    A node lies one row below the lowest of those before it. Only edges that go forward in the order of `nodes` count,
-    so a cycle does no harm. Of nodes that might share a place, those of lower `rank` come first, then those that
-    stand first in `nodes`: equal input, equal drawing.
-    """
-    order = {node: at for at, node in enumerate(nodes)}
-    forward = sorted({(order[a], order[b]) for a, b in edges if a in order and b in order and order[a] < order[b]})
-    above: dict[int, list[int]] = {at: [] for at in order.values()}
-    below: dict[int, list[int]] = {at: [] for at in order.values()}
-    depth = dict.fromkeys(order.values(), 0)
-    for source, end in forward:  # Sorted by source: its own depth is settled by then.
-        above[end].append(source)
-        below[source].append(end)
-        depth[end] = max(depth[end], depth[source] + 1)
-    rows: list[list[int]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for at, row in depth.items():
-        rows[row].append(at)
-    if rank is not None:
-        for members in rows:
-            members.sort(key=lambda at: rank[nodes[at]])
-    _sort(rows, above, below)
-    return [[nodes[at] for at in row] for row in rows]
-
-
-def _sort(rows: list[list[int]], above: dict[int, list[int]], below: dict[int, list[int]]) -> None:
-    """Move each node to the mean place of its neighbours, downwards and upwards in turn; downwards comes last."""
-    place = {at: float(column) for row in rows for column, at in enumerate(row)}
-    for sweep in range(_SWEEPS):
-        downwards = sweep % 2 == 0
-        neighbours = above if downwards else below
-        for row in rows if downwards else reversed(rows):
-            row.sort(key=lambda at: statistics.fmean([place[each] for each in neighbours[at]] or [place[at]]))
-            place.update((at, float(column)) for column, at in enumerate(row))
-
 
 MAX_NODES = 60
 MAX_LISTED = 300
@@ -71,6 +28,7 @@ _DIAMOND = 7.0
 _STACKED = 3
 _LABEL_GAP = 8
 _CHARACTERS, _NOTE_CHARACTERS = 22, 28
+_SWEEPS = 3
 _LAST = 2
 
 _EFFECTS: dict[Effect, str] = {
@@ -88,28 +46,10 @@ _RELATION_WORDS: dict[Relation, str] = {
     "broke-at": "broke at",
 }
 
+_Fact = list[Compilation] | GraphBreak
+"""What a node stands for: all versions of one function, which are drawn as a stack, or a break."""
 
-@dataclass
-class _Frame:
-    """All versions of one function, which the drawing shows as one stack."""
-
-    versions: list[Compilation]
-
-    @property
-    def first(self) -> Compilation:
-        return self.versions[0]
-
-    @property
-    def ops(self) -> int | None:
-        return max((each.ops for each in self.versions if each.ops is not None), default=None)
-
-    @property
-    def name(self) -> str:
-        return self.first.name or "?"
-
-
-_Nodes = dict[str, "_Frame | GraphBreak"]
-_Edges = dict[tuple[str, str], Relation]
+Node = TypeVar("Node", bound=Hashable)
 
 
 class MapView:
@@ -120,40 +60,40 @@ class MapView:
     """
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
-        nodes, edges = _collapsed(report)
-        drawn = dict(list(nodes.items())[:MAX_NODES])
+        graph, facts = _collapsed(report)
+        drawn = dict(list(facts.items())[:MAX_NODES])
         # How far left a node belongs: what goes on after a break stays below the beginning of its function.
         rank = {
-            name: _LAST if isinstance(node, GraphBreak) else int(not node.first.resumes) for name, node in drawn.items()
+            name: _LAST if isinstance(fact, GraphBreak) else int(not fact[0].resumes) for name, fact in drawn.items()
         }
         in_order = sorted(drawn, key=lambda name: rank[name] == _LAST)  # Breaks lead nowhere: they may all come last.
-        rows = _rows(layers(in_order, edges, rank), rank)
-        scale = max([_FEWEST_OF_LARGEST, *(node.ops or 0 for node in nodes.values() if isinstance(node, _Frame))])
+        rows = _rows(layers(in_order, graph.edges, rank), rank)
         at = {
             name: (_LEFT + column * _COLUMN, _TOP + row * _ROW)
             for row, names in enumerate(rows)
             for column, name in names
         }
-        own = {name: anchors.claim(f"map-{_link(node, links).anchor or name}") for name, node in drawn.items()}
-        steps: dict[str, list[tuple[str, Link]]] = {}
-        for (source, end), relation in edges.items():
-            steps.setdefault(source, []).append((_RELATION_WORDS[relation], _link(nodes[end], links)))
+        scale = max([_FEWEST_OF_LARGEST, *(_ops(fact) or 0 for fact in facts.values())])
+        reach = {name: _reach(fact, scale) for name, fact in drawn.items()}
+        own = {name: anchors.claim(f"map-{_link(fact, links).anchor or name}") for name, fact in drawn.items()}
         frames = [
-            (_link(node, links), _described(node), steps.get(name, []))
-            for name, node in nodes.items()
-            if isinstance(node, _Frame)
-        ]
+            (_link(fact, links), _described(fact), [
+                (_RELATION_WORDS[edge["relation"]], _link(facts[end], links)) for end, edge in graph[name].items()
+            ])
+            for name, fact in facts.items()
+            if not isinstance(fact, GraphBreak)
+        ]  # fmt: skip
         self.width = _COLUMN * max((names[-1][0] + 1 for names in rows), default=0)
         self.height = _ROW * len(rows)
-        self.nodes = [NodeView(node, own[name], at[name], scale, links) for name, node in drawn.items()]
+        self.nodes = [NodeView(fact, own[name], at[name], reach[name], links) for name, fact in drawn.items()]
         self.edges = [
-            EdgeView(kind, at[a], at[b], _reach(drawn[a], scale), _reach(drawn[b], scale))
-            for (a, b), kind in edges.items()
+            _curve(relation, at[a], at[b], reach[a], reach[b])
+            for a, b, relation in graph.edges(data="relation")
             if a in at and b in at
         ]
-        self.omitted = len(nodes) - len(drawn)
+        self.omitted = len(facts) - len(drawn)
         self.frames = first(frames, MAX_LISTED)
-        self.anchors = {anchor: own[name] for name, node in drawn.items() for anchor in _anchors(node, links)}
+        self.anchors = {anchor: own[name] for name, fact in drawn.items() for anchor in _anchors(fact, links)}
 
 
 class NodeView:
@@ -162,84 +102,100 @@ class NodeView:
     `id` is its own anchor, `anchor` that of what it stands for.
     """
 
-    def __init__(self, node: _Frame | GraphBreak, own: str, at: tuple[int, int], scale: int, links: Index) -> None:
+    def __init__(self, fact: _Fact, own: str, at: tuple[int, int], reach: float, links: Index) -> None:
         self.id = own
         self.x, self.y = at
-        self.radius = _reach(node, scale)
-        if isinstance(node, _Frame):
-            self.kind = str(node.versions[-1].status)
-            self.stacked = [3 * depth for depth in range(min(len(node.versions) - 1, _STACKED), 0, -1)]
-            name = node.name
-            parts = [f"{'after line' if node.first.resumes else 'line'} {node.first.location.line}"]
-            parts += [f"{node.ops:,} ops"] if node.ops is not None else []
-            parts += [f"×{len(node.versions)}"] if len(node.versions) > 1 else []
-            note = " · ".join(parts)
+        self.radius = reach
+        if isinstance(fact, GraphBreak):
+            self.kind, self.stacked = "break", list[int]()
+            name, note = f"{fact.id}, line {fact.location.line}", _EFFECTS[fact.effect]
         else:
-            self.kind, self.stacked = "break", []
-            name, note = f"{node.id}, line {node.location.line}", _EFFECTS[node.effect]
-        self.anchor = _link(node, links).anchor
-        self.title = _described(node)
+            self.kind = str(fact[-1].status)
+            self.stacked = [3 * depth for depth in range(min(len(fact) - 1, _STACKED), 0, -1)]
+            ops, line = _ops(fact), fact[0].location.line
+            parts = [f"after line {line}" if fact[0].resumes else f"line {line}"]
+            parts += [f"{ops:,} ops"] if ops is not None else []
+            parts += [f"×{len(fact)}"] if len(fact) > 1 else []
+            name, note = fact[0].name or "?", " · ".join(parts)
+        self.anchor = _link(fact, links).anchor
+        self.title = _described(fact)
         self.name = shortened(name, _CHARACTERS)
         self.note = shortened(note, _NOTE_CHARACTERS)
         self.label_x = self.x + round(self.radius) + 3 * len(self.stacked) + _LABEL_GAP
 
 
-class EdgeView:
-    """A curve that leaves and arrives upright; one that passes a whole row swings out to the left of it."""
-
-    def __init__(
-        self, relation: Relation, source: tuple[int, int], end: tuple[int, int], leave: float, arrive: float
-    ) -> None:
-        down = 1 if end[1] > source[1] else -1
-        x1, y1 = source[0], source[1] + down * round(leave)
-        x2, y2 = end[0], end[1] - down * (round(arrive) + 7)
-        swing = 26 if abs(end[1] - source[1]) > _ROW else 0
-        middle = (y2 - y1) / 2
-        self.relation = relation
-        self.path = f"M{x1} {y1}C{x1 - swing} {y1 + middle:g} {x2 - swing} {y2 - middle:g} {x2} {y2}"
-        self.head = f"M{x2 - 3.5} {y2}h7l-3.5 {down * 6}z"
+class Curve(NamedTuple):
+    relation: Relation
+    path: str
+    head: str
 
 
-def _collapsed(report: Report) -> tuple[_Nodes, _Edges]:
-    """The map with all versions of a function in one node, each frame followed by the breaks first met in it."""
-    graph = compile_map(report)
-    frames: dict[object, _Frame] = {}
+def layers(
+    nodes: Sequence[Node], edges: Iterable[tuple[Node, Node]], rank: Mapping[Node, int] | None = None
+) -> list[list[Node]]:
+    """The rows of the drawing, from the top, each node one row below the lowest of those before it.
+
+    Only edges that go forward in the order of `nodes` count, so a cycle does no harm. In a row a node moves to the mean
+    place of its neighbours. Of nodes that might share a place, those of lower `rank` come first, then those that stand
+    first in `nodes`: equal input, equal drawing.
+    """
+    order = {node: at for at, node in enumerate(nodes)}
+    forward: nx.DiGraph[Node] = nx.DiGraph()
+    forward.add_nodes_from(nodes)
+    forward.add_edges_from((a, b) for a, b in edges if a in order and b in order and order[a] < order[b])
+    rows = [
+        sorted(row, key=lambda node: (rank[node] if rank is not None else 0, order[node]))
+        for row in nx.topological_generations(forward)
+    ]
+    place = {node: float(column) for row in rows for column, node in enumerate(row)}
+    for sweep in range(_SWEEPS):  # Downwards and upwards in turn; downwards comes last.
+        downwards = sweep % 2 == 0
+        neighbours = forward.predecessors if downwards else forward.successors
+        for row in rows if downwards else reversed(rows):
+            row.sort(key=lambda node: statistics.fmean([place[each] for each in neighbours(node)] or [place[node]]))
+            place.update((node, float(column)) for column, node in enumerate(row))
+    return rows
+
+
+def _curve(relation: Relation, source: tuple[int, int], end: tuple[int, int], leave: float, arrive: float) -> Curve:
+    """It leaves and arrives upright; one that passes a whole row swings out to the left of it."""
+    down = 1 if end[1] > source[1] else -1
+    x1, y1 = source[0], source[1] + down * round(leave)
+    x2, y2 = end[0], end[1] - down * (round(arrive) + 7)
+    swing = 26 if abs(end[1] - source[1]) > _ROW else 0
+    middle = (y2 - y1) / 2
+    path = f"M{x1} {y1}C{x1 - swing} {y1 + middle:g} {x2 - swing} {y2 - middle:g} {x2} {y2}"
+    return Curve(relation, path, f"M{x2 - 3.5} {y2}h7l-3.5 {down * 6}z")
+
+
+def _collapsed(report: Report) -> tuple[nx.DiGraph[str], dict[str, _Fact]]:
+    """The map with all versions of a function in one node; and its facts, each frame followed by the breaks first met
+    in it.
+    """
+    frames: dict[CompilationKey, list[Compilation]] = {}
     for item in report.compilations:
-        frames.setdefault(frame_of(item), _Frame([])).versions.append(item)
-    holder = {node_of(item.key): node_of(frame.first.key) for frame in frames.values() for item in frame.versions}
-    edges: _Edges = {}
-    for source, end, attributes in graph.edges(data=True):
+        frames.setdefault(frame_of(item), []).append(item)
+    holder = {node_of(item.key): node_of(versions[0].key) for versions in frames.values() for item in versions}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(holder.values())
+    for source, end, relation in compile_map(report).edges(data="relation"):
         pair = holder.get(source, source), holder.get(end, end)
-        if attributes["relation"] in _RELATION_WORDS and pair[0] != pair[1]:
-            edges.setdefault(pair, attributes["relation"])
+        if relation in _RELATION_WORDS and pair[0] != pair[1] and not graph.has_edge(*pair):
+            graph.add_edge(*pair, relation=relation)
     # A break reaches the callers of its function too: the drawing shows it at the function that holds the line.
-    broke: dict[str, set[str]] = {}
-    called: dict[str, list[str]] = {}
-    for (source, end), relation in edges.items():
-        if relation == "broke-at":
-            broke.setdefault(source, set()).add(end)
-        elif relation == "calls":
-            called.setdefault(source, []).append(end)
-    below = {
-        source: set[str]().union(*(broke.get(callee, ()) for callee in called.get(source, ()))) for source in broke
-    }
-    edges = {pair: relation for pair, relation in edges.items() if pair[1] not in below.get(pair[0], ())}
-    return _in_order(list(frames.values()), report.graph_breaks, edges), edges
+    breaks = {break_node(each): each for each in report.graph_breaks}
+    graph.remove_edges_from([(a, b) for a, b in graph.edges if b in breaks and _is_inside(graph, a, b)])
+    facts: dict[str, _Fact] = {}
+    for versions in frames.values():
+        name = node_of(versions[0].key)
+        facts[name] = versions
+        facts.update((end, breaks[end]) for end in graph[name] if end in breaks and end not in facts)
+    return graph, {**facts, **{name: each for name, each in breaks.items() if name not in facts}}
 
 
-def _in_order(frames: list[_Frame], breaks: list[GraphBreak], edges: _Edges) -> _Nodes:
-    by_node = {break_node(each): each for each in breaks}
-    met: dict[str, list[str]] = {}
-    for source, end in edges:
-        if end in by_node:
-            met.setdefault(source, []).append(end)
-    nodes: _Nodes = {}
-    for frame in frames:
-        name = node_of(frame.first.key)
-        nodes[name] = frame
-        nodes.update((each, by_node[each]) for each in met.get(name, ()) if each not in nodes)
-    nodes.update((name, each) for name, each in by_node.items() if name not in nodes)
-    return nodes
+def _is_inside(graph: nx.DiGraph[str], caller: str, found: str) -> bool:
+    """Whether a function that this one calls has the break too."""
+    return any(edge["relation"] == "calls" and graph.has_edge(end, found) for end, edge in graph[caller].items())
 
 
 def _rows(found: list[list[str]], rank: dict[str, int]) -> list[list[tuple[int, str]]]:
@@ -257,35 +213,44 @@ def _rows(found: list[list[str]], rank: dict[str, int]) -> list[list[tuple[int, 
     return rows
 
 
-def _reach(node: _Frame | GraphBreak, scale: int) -> float:
+def _ops(fact: _Fact) -> int | None:
+    """The operations of the largest version."""
+    if isinstance(fact, GraphBreak):
+        return None
+    return max((each.ops for each in fact if each.ops is not None), default=None)
+
+
+def _reach(fact: _Fact, scale: int) -> float:
     """From the middle of a node to its rim. A circle's area grows with the operations, `scale` of them at most."""
-    if isinstance(node, GraphBreak):
+    if isinstance(fact, GraphBreak):
         return _DIAMOND
-    share = min(1.0, (node.ops or 0) / scale)
+    share = min(1.0, (_ops(fact) or 0) / scale)
     return round(math.sqrt(_SMALLEST**2 + share * (_LARGEST**2 - _SMALLEST**2)), 1)
 
 
-def _described(node: _Frame | GraphBreak) -> str:
+def _described(fact: _Fact) -> str:
     """The whole of what a node stands for, as one sentence."""
-    if isinstance(node, GraphBreak):
-        return f"Graph break {node.id} at {line_words(node.location)}: {effect_words(node.effect)}"
-    statuses = dict.fromkeys(COMPILATION_WORDS[each.status] for each in node.versions)
-    parts = [f"{node.first.compile_id} {node.name}", line_words(node.first.location), ", then ".join(statuses)]
-    if node.first.resumes:
-        parts.insert(1, "the part after a break")
-    if node.ops is not None:
-        parts.append(count_of(node.ops, "operation"))
-    if len(node.versions) > 1:
-        parts.append(f"{count_of(len(node.versions), 'version')}")
-    return ", ".join(parts)
+    if isinstance(fact, GraphBreak):
+        return f"Graph break {fact.id} at {line_words(fact.location)}: {effect_words(fact.effect)}"
+    frame, ops = fact[0], _ops(fact)
+    statuses = dict.fromkeys(COMPILATION_WORDS[each.status] for each in fact)
+    parts = [
+        f"{frame.compile_id} {frame.name or '?'}",
+        "the part after a break" if frame.resumes else "",
+        line_words(frame.location),
+        ", then ".join(statuses),
+        "" if ops is None else count_of(ops, "operation"),
+        count_of(len(fact), "version") if len(fact) > 1 else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
-def _link(node: _Frame | GraphBreak, links: Index) -> Link:
-    return links.fact(node.id) if isinstance(node, GraphBreak) else links.compilation(*node.first.key)
+def _link(fact: _Fact, links: Index) -> Link:
+    return links.fact(fact.id) if isinstance(fact, GraphBreak) else links.compilation(*fact[0].key)
 
 
-def _anchors(node: _Frame | GraphBreak, links: Index) -> list[str]:
+def _anchors(fact: _Fact, links: Index) -> list[str]:
     """Where the page tells of what a node stands for: of every version of a function."""
-    if isinstance(node, GraphBreak):
-        return [links.fact(node.id).anchor]
-    return [links.compilation(*each.key).anchor for each in node.versions]
+    if isinstance(fact, GraphBreak):
+        return [links.fact(fact.id).anchor]
+    return [links.compilation(*each.key).anchor for each in fact]
