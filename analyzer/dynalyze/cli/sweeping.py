@@ -22,13 +22,13 @@ from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Finding, printable
 from dynalyze.rules.rule import reaches
-from dynalyze.sweep.drive import Job, Progress, drive
-from dynalyze.sweep.expand import Configurations, Expanded, Request, expand
+from dynalyze.sweep.drive import Progress, drive
+from dynalyze.sweep.expand import Expanded, Request, expand
 from dynalyze.sweep.folder import INDEX, ROWS, About, SweepFolder
 from dynalyze.sweep.memory import LEAST_BYTES, available_bytes
 from dynalyze.sweep.pool import LocalPool, Pool
 from dynalyze.sweep.records import STATUSES, Sweep
-from dynalyze.sweep.settings import configurations, matrix
+from dynalyze.sweep.settings import MATRIX, configurations
 from dynalyze.sweep.work import RunSettings
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import json_text
@@ -63,8 +63,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
                 progress = Progress(
                     len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
                 )
-                job = Job(expanded.items, pool, folder, settings, about)
-                result = drive(job, progress, lambda: interrupts.count == 0)
+                result = drive(expanded.items, pool, folder, settings, about, progress, lambda: interrupts.count == 0)
             _publish(result, folder.path, options)
             if (interrupted := first_signal()) is not None:
                 return 128 + interrupted
@@ -91,14 +90,12 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
-    configured: Configurations | None = matrix() if options["matrix"] else None
-    if options["configs"] is not None:
-        configured = configurations(options["configs"])
+    names = MATRIX if options["matrix"] else options["configs"]
     return Request(
         tuple(options["targets"]),
         options=CompileOptions(**{name: options[name] for name in COMPILE_OPTIONS}),
         asked=lambda target: target if target.asked is None else with_model_options(context, target),
-        configurations=configured,
+        configurations=None if names is None else configurations(names),
         arguments=context.meta["arguments"],
         inputs=options["inputs"],
         python=options["python"],

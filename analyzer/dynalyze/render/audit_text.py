@@ -11,7 +11,7 @@ from rich.text import Text
 from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, Warmup
-from dynalyze.text.amounts import count_of, milliseconds
+from dynalyze.text.amounts import milliseconds
 from dynalyze.words import attention as words_attention
 from dynalyze.words import policy as words_policy
 from dynalyze.words import warmup as words_warmup
@@ -64,9 +64,7 @@ def add_warmup(summary: Summary, warmup: Warmup | None) -> None:
             style = "yellow" if run.error or run.in_eager else ""
             table.add_row(shape, took, words_warmup.later(run), Text(compiled, style))
         summary.table(table)
-    left = len(warmup.calls) - _MOST_ROWS
-    if left > 0:
-        summary.indented(f"{count_of(left, 'more shape')}: see the page or --json.", "dim")
+    summary.left_out(len(warmup.calls) - _MOST_ROWS, "shape", by=3)
     summary.line()
 
 
@@ -91,9 +89,7 @@ def add_attention(summary: Summary, matrix: AttentionMatrix | None) -> None:
     remarks = words_attention.remarks(matrix)
     for remark in remarks[:_MOST_REMARKS]:
         summary.indented(f"{remark.word}: {remark.names}. {remark.reason} {remark.place}".rstrip(), "dim")
-    left = len(remarks) - _MOST_REMARKS
-    if left > 0:
-        summary.indented(f"{left:,} more: see the page or --json.", "dim")
+    summary.left_out(len(remarks) - _MOST_REMARKS, by=3)
     for note in words_attention.notes(matrix)[:_MOST_REMARKS]:
         summary.indented(note, "dim")
     summary.line()

@@ -50,16 +50,14 @@ def opening(summary: Summary, sentence: str, notes: Iterable[str], found: Sequen
     for item in found[:MOST]:
         values = f"{item.before or 'none'} {words.ARROW} {item.after or 'none'}"
         summary.indented(Text.assemble((f"{one_line(item.name)}  ", "dim"), one_line(values)))
-    left_out(summary, len(found) - MOST)
+    summary.left_out(len(found) - MOST, where="--html")
     summary.line()
 
 
-def left_out(summary: Summary, left: int, below: str | None = None) -> None:
-    """How many entries of a list are not shown, and a line below that; nothing where all are."""
-    if left > 0:
-        summary.line(f"{left:,} more: see --html or --json.", style="dim")
-        if below is not None:
-            summary.line(below)
+def _left_out(summary: Summary, number: int) -> None:
+    if number > 0:
+        summary.left_out(number, where="--html")
+        summary.line()
 
 
 def direction_mark(direction: Direction) -> Text:
@@ -89,7 +87,7 @@ def _breaks(summary: Summary, comparison: Comparison) -> None:
             if change.advice:
                 summary.action(change.advice)
             summary.line()
-        left_out(summary, len(items) - MOST, "")
+        _left_out(summary, len(items) - MOST)
 
 
 def _recompiles(summary: Summary, comparison: Comparison) -> None:
@@ -106,7 +104,7 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
         summary.indented(Text(words.times_words(change), style="dim"))
         summary.place(words.latest(change.before, change.after).location)
         summary.line()
-    left_out(summary, len(rows) - MOST, "")
+    _left_out(summary, len(rows) - MOST)
 
 
 def _functions(summary: Summary, comparison: Comparison) -> None:
@@ -129,4 +127,4 @@ def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: i
     for name, text in rows[:most]:
         summary.indented(Text.assemble(one_line(name), (f"  {text}", "dim")))
     summary.line()
-    left_out(summary, len(rows) - most, "")
+    _left_out(summary, len(rows) - most)

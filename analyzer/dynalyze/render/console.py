@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.report import Location
+from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import one_line as one_line
 from dynalyze.words.report import short_path
 
@@ -74,6 +75,12 @@ class Summary:
     def action(self, text: str, by: int = 3) -> None:
         """What to do about the lines above."""
         self.beside(Text("→", style="green"), text, by)
+
+    def left_out(self, number: int, what: str = "", by: int = 0, where: str = "the page") -> None:
+        """How many entries of a list are not shown; nothing where all are."""
+        if number > 0:
+            counted = count_of(number, f"more {what}") if what else f"{number:,} more"
+            self.indented(f"{counted}: see {where} or --json.", "dim", by)
 
     def table(self, table: Table, by: int = 3) -> None:
         """Rows in columns; what does not fit wraps within its own."""

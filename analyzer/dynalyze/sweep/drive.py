@@ -8,10 +8,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import TextIO
 
-import msgspec
+from msgspec.structs import replace
 
 from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
 from dynalyze.sweep.items import Item
@@ -106,38 +106,29 @@ class Progress:
             return
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a sweep is: its items, where they run, and how much of it may be shown."""
-
-    items: Sequence[Item]
-    pool: Pool
-    folder: SweepFolder
-    settings: RunSettings
-    about: About
-
-
-def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
+def drive(
+    items: Sequence[Item], pool: Pool, folder: SweepFolder, settings: RunSettings, about: About, progress: Progress,
+    keep_on: Callable[[], bool],
+) -> Sweep:  # fmt: skip
     """Run what is not done yet; returns the document of all that is, when everything is or `keep_on` says no.
 
     Each row is on the disk before the next one is looked at.
     """
     began = time.monotonic()
-    folder, about = job.folder, job.about
+    clean = partial(shown, no_source=settings.no_source, redact=settings.redact)
 
     def describe() -> None:
-        clean = _shown(sweep_of(about, []), job.settings)
-        cleaned = {"command": clean.command, "notes": clean.notes, "environment": clean.environment}
-        folder.describe(msgspec.structs.replace(about, **cleaned))
+        sweep = clean(sweep_of(about, []))
+        folder.describe(replace(about, command=sweep.command, notes=sweep.notes, environment=sweep.environment))
 
     describe()
-    waiting = [item for item in job.items if item.key not in folder.rows]
+    waiting = [item for item in items if item.key not in folder.rows]
 
     def done(item: Item, finished: Finished) -> None:
-        store(folder.path, item, finished, hide_names=job.settings.redact)
-        # Its report is clean already.
-        alone = sweep_of(msgspec.structs.replace(about, order=[finished.row.key]), [finished.row])
-        finished = replace(finished, row=_shown(alone, job.settings).items[0])
+        store(folder.path, item, finished, hide_names=settings.redact)
+        # Its report is clean already. Secrets of the command are masked wherever a row has them.
+        alone = sweep_of(replace(about, order=[finished.row.key]), [finished.row])
+        finished.row = clean(alone).items[0]
         folder.append(finished.row)
         progress.done(finished)
 
@@ -147,14 +138,10 @@ def drive(job: Job, progress: Progress, keep_on: Callable[[], bool]) -> Sweep:
 
     if waiting:
         try:
-            job.pool.run(iter(waiting), done, ask)
+            pool.run(iter(waiting), done, ask)
         finally:
             progress.close()
     about.seconds = round(time.monotonic() - began, 3)
-    about.notes = [*about.notes, *job.pool.notes]
+    about.notes = [*about.notes, *pool.notes]
     describe()
-    return _shown(sweep_of(about, folder.rows.values()), job.settings)
-
-
-def _shown(sweep: Sweep, settings: RunSettings) -> Sweep:
-    return shown(sweep, no_source=settings.no_source, redact=settings.redact)
+    return clean(sweep_of(about, folder.rows.values()))

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch import question
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep.items import Item, with_key
-from dynalyze.sweep.settings import applied, read_toml
+from dynalyze.sweep.settings import Configurations, Entry, Settings, applied, read_toml
 from dynalyze.text.errors import UsageError
 
 _INQUIRY_SECONDS = 300.0
@@ -25,7 +25,7 @@ _HF = "hf:"
 _ALL = "hf:all"
 _WILD = re.compile(r"[*?[]")
 _CLASS_NAME = re.compile(r"[A-Za-z_]\w*")
-Configurations = Mapping[str, Mapping[str, Any]]
+
 _PLAIN: Configurations = {"default": {}}
 
 
@@ -102,16 +102,11 @@ class Expanded:
 
 @dataclass(frozen=True)
 class _Line:
-    """One target as it was named, with its own settings and the configurations that it is run in.
+    """One target of an entry. Without a `spec` it is a pattern of architectures, which the interpreter lists."""
 
-    Without a `spec` it is a pattern of architectures, which the interpreter lists.
-    """
-
+    entry: Entry
     target: str
     spec: TargetSpec | None
-    settings: Mapping[str, Any]
-    configurations: Configurations
-    name: str = ""
 
     @property
     def pattern(self) -> str:
@@ -122,6 +117,10 @@ class _Line:
         """The class that the interpreter must have; "" for folders, hub ids and targets of other kinds."""
         name = (self.spec.name or "") if self.spec is not None and self.spec.mode == "transformers" else ""
         return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
+
+    def applied(self, spec: TargetSpec, options: CompileOptions, chosen: Settings) -> tuple[TargetSpec, CompileOptions]:
+        """Target and options with the settings of the entry, and over these those of a configuration."""
+        return applied(spec, options, {**self.entry.settings, **chosen})
 
 
 class Interpreter(msgspec.Struct):
@@ -166,9 +165,9 @@ def expand(request: Request) -> Expanded:
     lines = [line for text in request.targets for line in _lines(text, request)]
     # Every distinct way of compiling, for the interpreter to check before anything runs.
     choices = dict.fromkeys(
-        applied(line.spec or TargetSpec("transformers", ""), request.options, {**line.settings, **settings})[1]
+        line.applied(line.spec or TargetSpec("transformers", ""), request.options, settings)[1]
         for line in lines
-        for settings in line.configurations.values()
+        for settings in line.entry.configurations.values()
     )
     patterns = {line.pattern for line in lines} - {""}
     names = {line.class_name for line in lines} - {""}
@@ -189,17 +188,14 @@ def expand(request: Request) -> Expanded:
 
 
 def _lines(text: str, request: Request) -> Iterator[_Line]:
-    if text.endswith(".toml"):
-        for entry in read_toml(Path(text)):
-            chosen = request.configurations or entry.configurations or _PLAIN
-            try:
-                for target, spec in named_targets(entry.target, entry.arguments, entry.inputs):
-                    yield _Line(target, spec, entry.settings, chosen, entry.name)
-            except UsageError as error:
-                raise UsageError(f"{entry.where}: {error}") from error
-        return
-    for target, spec in named_targets(text, request.arguments, request.inputs):
-        yield _Line(target, spec, {}, request.configurations or _PLAIN)
+    plain = Entry(text, arguments=request.arguments, inputs=request.inputs)
+    for entry in read_toml(Path(text)) if text.endswith(".toml") else [plain]:
+        entry = replace(entry, configurations=request.configurations or entry.configurations or _PLAIN)
+        try:
+            named = named_targets(entry.target, entry.arguments, entry.inputs)
+        except UsageError as error:
+            raise UsageError(f"{entry.where}: {error}" if entry.where else str(error)) from error
+        yield from (_Line(entry, target, spec) for target, spec in named)
 
 
 def _items(line: _Line, request: Request, interpreter: Interpreter) -> Iterator[Item]:
@@ -207,10 +203,10 @@ def _items(line: _Line, request: Request, interpreter: Interpreter) -> Iterator[
     if not (line.spec or listed):
         raise UsageError(f"{line.target}: no architecture of the installed transformers is called like that")
     for spec in [line.spec] if line.spec else [_spec(_HF + name, (), ()) for name in listed]:
-        for name, settings in line.configurations.items():
-            made, options = applied(request.asked(spec), request.options, {**line.settings, **settings})
+        for name, settings in line.entry.configurations.items():
+            made, options = line.applied(request.asked(spec), request.options, settings)
             if made.path is not None:
                 made = replace(made, path=os.path.abspath(made.path))  # noqa: PTH100  no link is followed
             # The name of its entry, that of the configuration, or both.
-            named = [each for each in (line.name, name) if each and each != "default"]
+            named = [each for each in (line.entry.name, name) if each and each != "default"]
             yield Item(made.spec, made, options, "+".join(named) or "default")

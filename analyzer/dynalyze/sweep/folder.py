@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dynalyze.files.read_write import read_document, read_input
+from dynalyze.files.read_write import read_document, read_input, write_whole_file
 from dynalyze.privacy.redaction import redaction
 from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
 from dynalyze.text.errors import UsageError
@@ -149,7 +149,7 @@ class SweepFolder:
 
     def describe(self, about: About) -> None:
         """Write down what the rows belong to."""
-        write(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
+        write_whole_file(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
 
     def _read_rows(self) -> None:
         path = self.path / ROWS
@@ -166,13 +166,6 @@ class SweepFolder:
                 "another --out begins anew"
             )
         self.rows = {row.key: row for row in found}
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_bytes(data)
-    partial.replace(path)
 
 
 def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
@@ -197,5 +190,5 @@ def store(folder: Path, item: Item, finished: Finished, *, hide_names: bool = Fa
         if content is not None:
             name = f"{_REPORTS}/{stem}{suffix}"
             (folder / name).parent.mkdir(exist_ok=True)
-            write(folder / name, content)
+            write_whole_file(folder / name, content)
             setattr(finished.row, field, name)

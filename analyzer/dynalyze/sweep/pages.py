@@ -10,9 +10,8 @@ from dynalyze.render.html import page
 from dynalyze.sweep import words
 from dynalyze.sweep.compare import SCHEMA_VERSION, SweepComparison
 from dynalyze.sweep.diff_view import SweepDiffPage
-from dynalyze.sweep.item_view import mark_of
 from dynalyze.sweep.records import Sweep
-from dynalyze.sweep.view import SweepPage
+from dynalyze.sweep.view import SweepPage, mark_of
 
 _FILTERS: dict[str, Callable[..., Any]] = {
     "breaks_words": words.breaks_words,

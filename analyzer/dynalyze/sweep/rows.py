@@ -95,7 +95,6 @@ class Verdict:
     file: str = ""
     line: int = 0
     unsure: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
@@ -193,15 +192,14 @@ def row_of(item: Item, report: Report, verdict: Verdict, seconds: float, peak_me
         error_at=error_at,
         speeds=[_speed(each) for each in report.measurements if each.configuration != "eager"],
         peak_memory=peak_memory,
-        notes=list(verdict.notes),
     )
 
 
-def bare_row(item: Item, status: Status, error: str, seconds: float = 0.0, attempts: int = 1) -> Row:
+def bare_row(item: Item, status: Status, error: str, attempts: int = 1) -> Row:
     """The row of an item that left nothing to read."""
     return Row(
-        item.target, status, 0, 0, round(seconds, 3), None, one_line(error), item.key, item.configuration,
-        item.settings, family=family(item), attempts=attempts,
+        item.target, status, 0, 0, 0.0, None, one_line(error), item.key, item.configuration, item.settings,
+        family=family(item), attempts=attempts,
     )  # fmt: skip
 
 

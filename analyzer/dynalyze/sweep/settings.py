@@ -38,8 +38,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _TEXTS = ("backend", "mode", "device", "dtype", "attn_implementation")
 _NUMBERS = ("batch", "sequence", "new_tokens")
 Settings = dict[str, Any]
+Configurations = Mapping[str, Settings]
 
-MATRIX = ("default", "fullgraph", "dynamic=on", "dynamic=mark", "train")
+MATRIX = "default,fullgraph,dynamic=on,dynamic=mark,train"
 """The set that makes sense where the question is what breaks, and not how fast it is."""
 
 _PARTS: dict[str, Settings] = {
@@ -96,11 +97,6 @@ def configurations(text: str) -> dict[str, Settings]:
     return dict(configuration(name) for name in names)
 
 
-def matrix() -> dict[str, Settings]:
-    """The configurations of `--matrix`."""
-    return dict(configuration(name) for name in MATRIX)
-
-
 def configuration(name: str) -> tuple[str, Settings]:
     """One configuration: its full name, and what it sets."""
     parts = [_ALIASES.get(part.strip(), part.strip()) for part in name.split("+")]
@@ -126,12 +122,14 @@ def _part_settings(part: str, name: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One `[[item]]`, with what each of its configurations sets."""
+    """A word of the command line, or an `[[item]]` of a file (then `where` says which), with what each of its
+    configurations sets.
+    """
 
     target: str
-    where: str
+    where: str = ""
     name: str = ""
-    configurations: dict[str, Settings] = field(default_factory=dict)
+    configurations: Configurations = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()

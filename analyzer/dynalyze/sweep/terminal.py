@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from dynalyze.comparison.types import Direction
-from dynalyze.render.comparison_text import MOST, direction_mark, left_out, opening
+from dynalyze.render.comparison_text import MOST, direction_mark, opening
 from dynalyze.render.console import Summary, one_line
 from dynalyze.sweep import words
 from dynalyze.sweep.clusters import summarise
@@ -78,7 +78,7 @@ def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
     shared = [line for line in found.lines if len(line.targets) > 1] or found.lines
     for line in shared[:_MOST_LINES]:
         broken_line(summary, Text("!", style="bold yellow"), line, words.breaks_words(line, what))
-    _more(summary, len(found.lines) - len(shared[:_MOST_LINES]), "more line")
+    summary.left_out(len(found.lines) - len(shared[:_MOST_LINES]), "line")
     if found.following:
         number = len(found.following)
         verb = "follows" if number == 1 else "follow"
@@ -112,7 +112,7 @@ def _errors(summary: Summary, found: SweepSummary) -> None:
         if group.message:
             summary.code(group.message, by=3)
         _names(summary, group.targets)
-    _more(summary, len(found.errors) - _MOST_ERRORS, "more kind")
+    summary.left_out(len(found.errors) - _MOST_ERRORS, "kind")
     summary.line()
 
 
@@ -120,11 +120,6 @@ def _names(summary: Summary, targets: Sequence[str]) -> None:
     left = len(targets) - _MOST_NAMES
     more = f" and {left:,} more" if left > 0 else ""
     summary.indented(", ".join(targets[:_MOST_NAMES]) + more, "dim")
-
-
-def _more(summary: Summary, left: int, what: str) -> None:
-    if left > 0:
-        summary.line(f"{count_of(left, what)}: see the page or --json.", style="dim")
 
 
 def render_diff(
@@ -144,7 +139,7 @@ def render_diff(
             for line in lines[:MOST]:
                 mark = direction_mark("same" if line.follows else direction)
                 broken_line(summary, mark, line, words.reach_words(line), "follows from others" if line.follows else "")
-            left_out(summary, len(lines) - MOST)
+            summary.left_out(len(lines) - MOST, where="--html")
             summary.line()
     for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
         some = [change for change in comparison.changes if change.direction == direction]
@@ -157,7 +152,7 @@ def render_diff(
                 )
                 if change.error:
                     summary.code(change.error, by=3)
-            left_out(summary, len(some) - MOST)
+            summary.left_out(len(some) - MOST, where="--html")
             summary.line()
     summary.files(files)
     return summary.text()

@@ -13,7 +13,7 @@ from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep import expand as expanding
 from dynalyze.sweep.expand import Expanded, Interpreter, Request, expand
 from dynalyze.sweep.items import Item, with_key
-from dynalyze.sweep.settings import configurations, matrix, read_toml
+from dynalyze.sweep.settings import MATRIX, configurations, read_toml
 from dynalyze.text.errors import UsageError
 
 NAMES = {"all": ["BertModel", "LlamaForCausalLM", "LlamaModel"], "Llama*": ["LlamaForCausalLM", "LlamaModel"]}
@@ -96,7 +96,7 @@ def test_each_target_in_each_configuration(folder: Path) -> None:
 
 
 def test_the_matrix_asks_what_breaks() -> None:
-    assert list(matrix()) == ["default", "fullgraph", "dynamic=on", "dynamic=mark", "train"]
+    assert list(configurations(MATRIX)) == ["default", "fullgraph", "dynamic=on", "dynamic=mark", "train"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
-from dynalyze.sweep.drive import Job, Progress, drive
+from dynalyze.sweep.drive import Progress, drive
 from dynalyze.sweep.folder import About, SweepFolder
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Done
@@ -45,7 +45,7 @@ class FakePool:
                 return
             self._left -= 1
             self.ran.append(each.target)
-            row = bare_row(each, "eager_error", f"ValueError: {each.target}", 1.5)
+            row = bare_row(each, "eager_error", f"ValueError: {each.target}")
             done(each, Finished(row, b'{"report": 1}', b"<html>", "printed\n"))
 
     def __enter__(self) -> FakePool:
@@ -67,8 +67,8 @@ def sweep(path: Path, pool: FakePool, *, resume: bool = False, settings: RunSett
             len(ITEMS),
             pool.workers,
         )
-        job = Job(ITEMS, pool, folder, settings or RunSettings(), describing)
-        return drive(job, Progress(len(ITEMS), len(folder.rows), quiet=True), lambda: True)
+        progress = Progress(len(ITEMS), len(folder.rows), quiet=True)
+        return drive(ITEMS, pool, folder, settings or RunSettings(), describing, progress, lambda: True)
 
 
 def table(found: Sweep) -> list[tuple[str, str]]:

@@ -9,10 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.sweep.item_view import MAX_LINES, page_link
 from dynalyze.sweep.pages import render_sweep as render
 from dynalyze.sweep.records import Sweep
-from dynalyze.sweep.view import MAX_FAMILIES
+from dynalyze.sweep.view import MAX_FAMILIES, MAX_LINES, page_link
 from html_tree import Tree
 from sample_sweeps import (
     broken,
