@@ -87,8 +87,8 @@ class MapView:
         self.height = _ROW * len(rows)
         self.nodes = [NodeView(fact, own[name], at[name], reach[name], links) for name, fact in drawn.items()]
         self.edges = [
-            _curve(relation, at[a], at[b], reach[a], reach[b])
-            for a, b, relation in graph.edges(data="relation")
+            _curve(edge["relation"], at[a], at[b], reach[a], reach[b])
+            for a, b, edge in graph.edges(data=True)
             if a in at and b in at
         ]
         self.omitted = len(facts) - len(drawn)
@@ -178,8 +178,8 @@ def _collapsed(report: Report) -> tuple[nx.DiGraph[str], dict[str, _Fact]]:
     holder = {node_of(item.key): node_of(versions[0].key) for versions in frames.values() for item in versions}
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(holder.values())
-    for source, end, relation in compile_map(report).edges(data="relation"):
-        pair = holder.get(source, source), holder.get(end, end)
+    for source, end, edge in compile_map(report).edges(data=True):
+        pair, relation = (holder.get(source, source), holder.get(end, end)), edge["relation"]
         if relation in _RELATION_WORDS and pair[0] != pair[1] and not graph.has_edge(*pair):
             graph.add_edge(*pair, relation=relation)
     # A break reaches the callers of its function too: the drawing shows it at the function that holds the line.
