@@ -10,6 +10,10 @@ import pytest
 import torch
 from accuracy_runs import TwoHeads, calls, judged, replacing, training, verdicts
 
+from dynalyze.capture.bench.accuracy import accuracy
+from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.torch_private import numerics
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
@@ -369,3 +373,37 @@ def test_what_eager_does_otherwise_each_time_is_no_contract() -> None:
     drawn = time.perf_counter_ns  # What can be put back, as an iterator, is the same each time.
     found = judged(calls(otherwise(lambda x: (x + 1, drawn()), lambda x: (x + 1, -1)), SQUARE))
     assert found.verdict == "equal" and not found.contracts
+
+
+class NumberKeeper(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1.0
+        return x * 2
+
+
+@pytest.mark.filterwarnings("ignore")  # Inductor's own imports.
+@pytest.mark.parametrize(
+    ("model", "backend", "verdict"),
+    [
+        (TwoHeads(), "aot_eager", "equal"),
+        (TwoHeads(), replacing(torch.sigmoid, lambda x: torch.sigmoid(x) * 1.01), ""),
+        (NumberKeeper(), "aot_eager", ""),
+        (torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5)), "inductor", ""),
+    ],
+    ids=["right", "wrong", "keeps a number", "draws other numbers"],
+)
+def test_code_that_is_there_is_compared_at_once_and_only_equal_is_an_answer(
+    model: torch.nn.Module, backend: Any, verdict: str
+) -> None:
+    workload, compiled = calls(model, torch.randn(6, 16)), torch.compile(model, backend=backend)
+    for step in workload.steps(compiled):
+        step.prepare()
+        step.run()
+    frames = numerics.compiled_frames()
+    answer = accuracy(workload, lambda: compiled, Configuration("tested"), at_once=True)
+    assert answer["verdict"] == verdict
+    assert numerics.compiled_frames() == frames or isinstance(model, NumberKeeper)

@@ -275,7 +275,8 @@ class WorkBench:
                 break
             if todo and self._pairs_with_control:
                 self._pair_with_control(todo[0])
-                if len(todo[0].pairs) == MIN_PAIRS and todo[0].usable:  # Further pairs are worth less than the answers.
+                # Further pairs are worth less than the answers, where these are not known by now.
+                if len(todo[0].pairs) == MIN_PAIRS and todo[0].usable and todo[0].accuracy is None:
                     self._answers(todo[0])
                 continue
             for row in self._random.sample([self.eager, *todo], len(todo) + 1):
@@ -313,14 +314,16 @@ class WorkBench:
         try:
             with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
                 pair, control, first, thinned = schedule.take_turns_with_control(
-                    self._pool, *arms, seconds, self._random, self._budget
-                )
+                    self._pool, *arms, seconds, self._random, self._budget,
+                    answers=self._plan.accuracy and row.accuracy is None,
+                )  # fmt: skip
         except WorkerFailed as error:
             self._pair_failed(row, error)
             return
         self._longest_pair = max(self._longest_pair, time.monotonic() - began)
         row.pairs.append(pair)
         self.eager.pairs.append(control)
+        row.accuracy = row.accuracy or first.accuracy
         if row.first is None:
             row.first = first
         else:
@@ -352,7 +355,7 @@ class WorkBench:
 
     def _answers(self, row: ConfigRun) -> None:
         if self._plan.accuracy and row.configuration.compile and not row.compared:
-            row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+            row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"}) or row.accuracy
             row.compared = True
             self._vary_inputs(row)
 

@@ -37,6 +37,9 @@ PAIR_WARMING: dict[str, float] = {"seconds": 3.0, "most": 300}
 _BUDGET_WARMING = 0.01
 """Of a budget: how long the calls of one process may take to become steady."""
 
+_BUDGET_ANSWERS = 0.1
+"""Of a budget: how long answers may take to compare in a process that was timed."""
+
 
 @dataclass(frozen=True)
 class Arm:
@@ -58,6 +61,7 @@ class FirstCalls:
     check: dict[str, Any]
     memory: dict[str, Any] | None = None
     step_memory: dict[str, Any] | None = None
+    accuracy: dict[str, Any] | None = None
 
 
 def first_calls(
@@ -146,17 +150,31 @@ def take_turns(
 
 
 def take_turns_with_control(
-    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None
-) -> tuple[Pair, Pair, FirstCalls, bool]:
-    """As `take_turns`, with a second eager process beside the two.
+    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None, *,
+    answers: bool = False,
+) -> tuple[Pair, Pair, FirstCalls, bool]:  # fmt: skip
+    """As `take_turns`, with a second eager process beside the two. With `answers` those of the code that was timed are
+    held against eager's in the end: `accuracy` of the first calls, None where that takes the whole test.
 
     Returns the pair, the control, the first calls of the other arm, and whether samples were left out.
     """
     with loaded([eager, eager, other], pool, generator) as workers:
         warmed = _warmed(workers, budget)
         (one, again, compiled), thinned = timed_turns(workers, warmed, seconds, generator)
-        first = FirstCalls(workers[2].load, warmed[2], workers[2].ask("check"))
+        check = workers[2].ask("check")
+        equal = _answers_at_once(workers[2], budget) if answers else None
+        first = FirstCalls(workers[2].load, warmed[2], check, accuracy=equal)
         return Pair(one, compiled), Pair(one, again), first, thinned
+
+
+def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:
+    """The accuracy of the code that a process has compiled; None where the whole test has to be made."""
+    worker.end_after(math.inf if budget is None else budget * _BUDGET_ANSWERS)
+    try:
+        answer = worker.ask("accuracy", at_once=True)
+    except WorkerFailed:  # What was timed stands all the same.
+        return None
+    return answer if answer["verdict"] == "equal" else None
 
 
 def _warmed(workers: Sequence[Worker], budget: float | None) -> list[dict[str, Any]]:

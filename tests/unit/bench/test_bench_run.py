@@ -316,6 +316,22 @@ def test_when_its_whole_time_is_up_it_keeps_what_it_has(tmp_path: Path) -> None:
     assert (row(found, "default").latency_ms or pytest.fail()).p50 == 1.0
 
 
+def test_with_a_budget_answers_come_from_the_process_that_was_timed(tmp_path: Path) -> None:
+    found = bench(tmp_path, pairs=3, total=60.0, more_time="more", memory=False)
+    asked = [number for name, number, order in orders(tmp_path) if order == "accuracy"]
+    first_timed = next(number for name, number, order in orders(tmp_path) if (name, order) == ("default", "block"))
+    assert asked[0] == first_timed
+    assert [each.verdict for each in found.accuracy] == ["equal"]
+
+
+@pytest.mark.parametrize("act", ["die", "hang", {"verdict": ""}])
+def test_answers_that_cannot_be_compared_there_have_a_process_of_their_own(tmp_path: Path, act: Any) -> None:
+    acts = {"default": {"accuracy": act, "accuracy@2": {"verdict": "benign"}}}
+    found = bench(tmp_path, pairs=3, total=20.0, more_time="more", memory=False, acts=acts)
+    assert [each.verdict for each in found.accuracy] == ["benign"]
+    assert row(found, "default").speedup is not None
+
+
 def test_ctrl_c_keeps_what_is_there_and_leaves_no_process(tmp_path: Path) -> None:
     before = set(running())
 

@@ -49,12 +49,13 @@ _UNNAMED_WIDTH = 100
 
 def accuracy(
     workload: Workload, make_target: Callable[[], Target], configuration: Configuration, device: str = "cpu", *,
-    save: str = "", against: str = "",
+    save: str = "", against: str = "", at_once: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Compare what `make_target()` gives with eager and with fp64, in the fields of `measurements.Accuracy`.
 
-    The values go into the file `save`, for another
-    interpreter; with those of another one, in the file `against`, they are compared too: `across` (across.py).
+    The values go into the file `save`, for another interpreter; with those of another one, in the file `against`, they
+    are compared too: `across` (across.py). With `at_once` the code is compared that this process has compiled by now,
+    with eager alone: where that does not say "equal" the verdict is "", and takes the whole test.
 
     Everything is left as it was found, except that Dynamo forgets all that it has compiled in this process. Nothing
     that goes wrong in the target is raised: the answer is "not comparable" then, with the reason. `device` is the type
@@ -73,7 +74,7 @@ def accuracy(
             with numerics.full_float32():
                 capture = OutputCapture(workload, state)
                 test = _Test(workload, make_target, configuration, device, capture, save, against)
-                return answer | test.compare()
+                return answer | (test.at_once() if at_once else test.compare())
         finally:
             state.leave()
             dynamo.forget_compiled()
@@ -107,8 +108,7 @@ class _Test:
         exact = self._exact(eager)
         self._draws = eager.draws or again.draws
         compiled = self._compiled()
-        tolerance = _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
-        runs = Runs(eager, again, compiled, exact, tolerance, tokens=self.workload.phase == "generate")
+        runs = Runs(eager, again, compiled, exact, self._tolerance, tokens=self.workload.phase == "generate")
         if not runs.repeatable or runs.drew_other_numbers:
             seeds = (_SEED * number if runs.drew_other_numbers else None for number in range(1, _MORE_RUNS + 1))
             runs.more = [self._eager(seeds=seed) for seed in seeds]
@@ -123,6 +123,21 @@ class _Test:
         if self.against:
             answer["across"] = across.judged(Path(self.against), runs, self.workload.model)
         return answer
+
+    def at_once(self) -> dict[str, Any]:
+        """The answer where compiled code that is there gives what eager gives, each value within the tolerance."""
+        eager = self._eager(reference=True)
+        if eager.moves:  # What calls keep shows in later ones, and is for the whole test.
+            return {"verdict": ""}
+        again, compiled = self._eager(), self.capture.run(self.make_target())
+        runs = Runs(eager, again, compiled, None, self._tolerance, tokens=self.workload.phase == "generate")
+        tensors, faults = judge(runs), broken(eager.promises, again.promises, compiled.promises)
+        alike = tensors and not faults and all(each.verdict == "equal" for each in tensors)
+        return self._answer(runs, tensors, faults) if alike else {"verdict": ""}
+
+    @property
+    def _tolerance(self) -> float:
+        return _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
 
     def _refused(self, refused: Failed) -> dict[str, Any]:
         """The answer where eager fails: a broken contract if compiled does not.

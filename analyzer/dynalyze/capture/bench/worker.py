@@ -243,7 +243,8 @@ class Session:
                 return {"verdict": "left out", "reason": refusal}
             if refusal is None:
                 return {"verdict": ""}
-        return dict(accuracy(workload, self._target, self._configuration, self._device, **files))
+        at_once = command.get("at_once", False)
+        return dict(accuracy(workload, self._target, self._configuration, self._device, **files, at_once=at_once))
 
     def _attention(self, command: Command) -> Answer:
         return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])
