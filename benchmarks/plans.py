@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/plans.py --models convolutions --calls 1 1000 --budget 120
 
 Three models: a transformer, a perceptron whose forward breaks the graph, and residual convolutions. The exhaustive
-measurement is a plan without a question and without an end: every way, each with all pairs. Then a plan is made for
+measurement is a plan without an end. Then a plan is made for
 each number of calls, within its budget. "behind" is how much longer the chosen way takes than the best one, both by the
 exhaustive measurement; "took" are the seconds of the plan. Others on the machine make it noisy: run it when it is idle.
 """
@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dynalyze.bench.choice import Point, Question, best, points_of
+from dynalyze.bench.choice import Point, points_of
 from dynalyze.report import Report
 from dynalyze.report.document import from_json
 
@@ -139,10 +139,11 @@ def measure(name: str, calls: list[int], budget: float, folder: Path) -> None:
         planned(folder, name, everything.name, "--budget", "7200")
     report = from_json(everything.read_bytes())
     points = points_of(report.measurements)
+    warm = {point.name: point for point in points_of(report.measurements, warm=True)}
     print(f"\n{name}, exhaustive in {report.outcome.seconds:.0f} s:")
     for point in points:
-        warm = f"{point.start_up(warm=True):.2f} s warm" if point.again else ""
-        print(f"  {point.name:12} {point.start_up():6.2f} s, {warm:12} {point.steady * 1000:7.3f} ms a call")
+        again = f"{warm[point.name].start_up:.2f} s warm" if point.name in warm else ""
+        print(f"  {point.name:12} {point.start_up:6.2f} s, {again:12} {point.steady * 1000:7.3f} ms a call")
     print("\n| model | calls | chosen | best | behind | budget | took |\n|---|---|---|---|---|---|---|")
     for number in calls:
         report, seconds = planned(
@@ -157,8 +158,7 @@ def measure(name: str, calls: list[int], budget: float, folder: Path) -> None:
 
 def against(points: list[Point], chosen: str, number: int) -> tuple[str, float]:
     """The best way, and how much longer the chosen one takes."""
-    question = Question(passes=number)
-    first = best(points, question)
+    first = min(points, key=lambda point: point.total(number), default=None)
     own = next((point for point in points if point.name == chosen), None)
     if first is None or own is None:
         return "unknown", float("nan")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, in_process
 
-from dynalyze.bench.histogram import automatic_compiles, dynamic_compiles
+from dynalyze.bench.histogram import automatic_compiles, marked_compiles
 from dynalyze.cli.plan import why_nothing_was_measured
 from dynalyze.report.document import to_json
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
@@ -109,7 +109,7 @@ def test_a_saved_benchmark_is_planned_without_running_anything(measured: Path) -
     asked = ("bench.json", "--calls", "1000", "--shapes", "shapes.csv", "--html", "plan.html")
     ended, report = plan(measured, *asked, run=in_process)
     found = report["plan"]
-    assert (found["choice"], found["warm_choice"]) == ("eager", "eager")  # Four versions of 2 s each save nothing yet.
+    assert (found["choice"], found["warm_choice"]) == ("eager", "default")  # 10 s, and 25 or 7 s.
     assert found["shapes"]["sources"] == "L['ids']"
     assert "mark_dynamic(ids, 1, min=100, max=120)" in ended.stdout
     page = (measured / "plan.html").read_text()
@@ -139,34 +139,32 @@ def test_a_mistake_is_one_line(measured: Path, arguments: tuple[str, ...], told:
     assert told in ended.stderr and len(ended.stderr.strip().splitlines()) == 1
 
 
+SIZED = """
+import torch
+
+def make(rows=4):
+    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU()), (torch.randn(rows, 16),)
+"""
+
+
 @pytest.mark.slow
-def test_a_model_that_breaks_is_planned_with_its_parts(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
+def test_every_way_and_every_size_to_pad_to_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(SIZED)
+    (tmp_path / "shapes.csv").write_text("rows,count\n8,1000\n64,100\n60,10\n")
     _, report = plan(
-        tmp_path, "net.py:make", "--backend", "aot_eager", "--budget", "240", "--threads", "1", "--start-up", "100",
+        tmp_path, "net.py:make", "--backend", "aot_eager", "--budget", "500", "--threads", "1", "--start-up", "100",
+        "--shapes", "shapes.csv",
     )  # fmt: skip
     found = report["plan"]
     points = {each["configuration"]: each for each in found["points"]}
-    assert {"eager", "layers", "default"} <= set(points)
-    assert [each["configuration"] for each in found["not_measured"]][:1] == ["regional"]  # There is no ModuleList.
+    assert {"eager", "default", "dynamic=on"} == set(points)
+    assert [each["configuration"] for each in found["not_measured"]] == ["regional"]  # There is no ModuleList.
     assert found["choice"] == min(points, key=lambda name: points[name]["ms"])
     compiled = [each for name, each in points.items() if name != "eager"]
     assert all(each["start_up"] > 0 and each["warm_start_up"] > 0 and each["lines"] for each in compiled)
-    assert "block.compile(backend='aot_eager')" in points["layers"]["lines"]
-
-
-@pytest.mark.slow
-def test_for_one_call_nothing_is_measured_to_its_end(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    (tmp_path / "sleepy.py").write_text(
-        "import time\n\ndef backend(graph, inputs):\n    time.sleep(600)\n    return graph.forward\n"
-    )
-    _, report = plan(
-        tmp_path, "net.py:make", "--backend", "sleepy:backend", "--calls", "1", "--configs", "default", "--threads", "1"
-    )
-    assert report["plan"]["choice"] == "eager"
-    assert [each["configuration"] for each in report["plan"]["not_measured"]] == ["default"]
-    assert "cannot win" in report["plan"]["not_measured"][0]["reason"]
+    buckets = found["shapes"]["buckets"]
+    assert [(each["padded_to"], each["calls"]) for each in buckets] == [({"rows": 8}, 1000), ({"rows": 64}, 110)]
+    assert all(each["ms"] > 0 and each["eager_ms"] > 0 for each in buckets) and found["shapes"]["total"] > 0
 
 
 WRITES = """
@@ -217,5 +215,5 @@ def test_torch_compiles_as_many_versions_as_a_histogram_says() -> None:
         env=variables, timeout=WALL_SECONDS,
     )  # fmt: skip
     shapes = [[tuple((str(axis), size) for axis, size in enumerate(each)) for each in every] for every in sent]
-    told = [[automatic_compiles(each), dynamic_compiles(each, marked=True)] for each in shapes]
+    told = [[automatic_compiles(each), marked_compiles(each)] for each in shapes]
     assert json.loads(ended.stdout) == told

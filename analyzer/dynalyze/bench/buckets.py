@@ -50,16 +50,18 @@ class Bucketed:
         return [Bucket(dict(key), counts[key]) for key in every if counts[key]]
 
 
-def choose(sizes: Mapping[str, Sequence[int]], most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
-    """The fewest buckets within both bounds; within the first alone where the second cannot be kept."""
+def choose(sizes: Mapping[str, Mapping[int, int]], most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
+    """The fewest buckets within both bounds; within the first alone where the second cannot be kept. `sizes` says how
+    often each comes.
+    """
     most = max(1, min(most_versions, _MOST_BUCKETS))
-    ladders = [ladder(dict.fromkeys(values, 1), most) for values in sizes.values()]
-    exact = math.prod(map(sum, sizes.values()))
-    # Shapes are all combinations, so the elements of all of them are the product of the sums of the names.
+    ladders = [ladder(counts, most) for counts in sizes.values()]
+    exact = math.prod(sum(size * count for size, count in counts.items()) for counts in sizes.values())
+    # Of shapes that are all combinations the elements of all of them are the product of the sums of the names.
     choices = [
         Bucketed(
             dict(zip(sizes, (buckets for _, buckets in rungs), strict=True)),
-            math.prod(total for total, _ in rungs) / exact - 1,
+            math.prod(total for total, _ in rungs) / exact - 1 if exact else 0.0,
         )
         for rungs in product(*ladders)
     ]
@@ -74,7 +76,7 @@ def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[in
     eager. None where no name does.
     """
     costly = [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
-    sizes = {name: tuple(dict.fromkeys(shape[name] for shape in shapes)) for name in costly}
+    sizes = {name: dict.fromkeys((shape[name] for shape in shapes), 1) for name in costly}
     return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None
 
 

@@ -1,21 +1,15 @@
-"""What to compile within a budget: `dynalyze plan`. Everything here is worked out from `measurements`."""
+"""What to compile: `dynalyze plan`. Everything here is worked out from `measurements`."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import msgspec
 
 from dynalyze.report.held import Message, Name, Quote
 
-Way = Literal["automatic", "dynamic", "static", "buckets"]
-"""How shapes are served: as torch does it by itself, marked dynamic, a version for each shape, padded to buckets."""
-
 
 class PlanPoint(msgspec.Struct):
     """One way of running the calls. `start_up` are the seconds of the calls until they are steady, from empty caches,
-    `warm_start_up` in a new process with the caches that the first one left; `ms` is a call from then on. With
-    `compiles`, versions that the shapes of production need, a start-up counts as often.
+    `warm_start_up` in a new process with the caches that the first one left; `ms` is a call from then on.
 
     Of what was asked for: `total` seconds of so many calls, or the `calls` that fit into so many seconds. `frontier`:
     nothing else starts as soon and is as fast. `lines` compile the model this way.
@@ -25,7 +19,6 @@ class PlanPoint(msgspec.Struct):
     start_up: float
     ms: float
     warm_start_up: float | None = None
-    compiles: int = 1
     frontier: bool = False
     total: float | None = None
     warm_total: float | None = None
@@ -41,31 +34,11 @@ class PlanRange(msgspec.Struct):
     configuration: Name
 
 
-class PlanOvertakes(msgspec.Struct):
-    """After so many calls `later` has taken less time in all than `sooner`."""
-
-    sooner: Name
-    later: Name
-    calls: float
-
-
 class NotMeasured(msgspec.Struct):
     """A way that has no point, and why."""
 
     configuration: Name
     reason: Message
-
-
-class ShapeWay(msgspec.Struct):
-    """A way of serving all shapes: versions to compile, what padding adds to the elements of all calls, and the buckets
-    by name. `total` seconds are of all calls of the histogram, by the measured points.
-    """
-
-    way: Way
-    compiles: int
-    padding: float = 0.0
-    total: float | None = None
-    buckets: dict[Name, list[int]] = {}
 
 
 class SizeRange(msgspec.Struct):
@@ -75,19 +48,36 @@ class SizeRange(msgspec.Struct):
     largest: int
 
 
+class PlanBucket(msgspec.Struct):
+    """Calls that are padded to one shape, what that adds to their elements, and a call with it as it was measured:
+    compiled with fixed sizes, and in eager. None: not measured.
+    """
+
+    padded_to: dict[Name, int]
+    calls: int
+    padding: float
+    ms: float | None = None
+    eager_ms: float | None = None
+
+
 class ShapePlan(msgspec.Struct):
-    """A histogram of shapes: so many `calls` of so many `shapes`, along the sizes that vary with their range. `lines`
-    mark these dynamic, `sources` is for TORCH_COMPILE_DYNAMIC_SOURCES. `best` is one of the ways, "" where that is not
-    known.
+    """A histogram of shapes: so many `calls` of so many `shapes`, along the sizes that vary with their range.
+
+    Versions that are compiled: `automatic` by torch itself, `dynamic` with the varying sizes marked; padded, one for
+    each of the `buckets`. `total` seconds are of all calls padded, as measured. `lines` mark the sizes dynamic,
+    `sources` is for TORCH_COMPILE_DYNAMIC_SOURCES. `problem` is why buckets were not measured.
     """
 
     calls: int
     shapes: int
     varying: dict[Name, SizeRange] = {}
-    ways: list[ShapeWay] = []
-    best: Way | Literal[""] = ""
+    automatic: int = 1
+    dynamic: int = 1
+    buckets: list[PlanBucket] = []
+    total: float | None = None
     lines: Quote = ""
     sources: Quote = ""
+    problem: Message = ""
 
 
 class CompilePlan(msgspec.Struct):
@@ -106,7 +96,6 @@ class CompilePlan(msgspec.Struct):
     points: list[PlanPoint] = []
     ranges: list[PlanRange] = []
     warm_ranges: list[PlanRange] = []
-    overtakes: list[PlanOvertakes] = []
     not_measured: list[NotMeasured] = []
     shapes: ShapePlan | None = None
     budget: float | None = None

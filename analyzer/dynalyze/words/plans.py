@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan, ShapeWay, Way
+from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan
 from dynalyze.text.amounts import count_of, duration, listed, milliseconds, percent
 from dynalyze.words.bench import EAGER, capital, short_count
 
-_WAYS: dict[Way, str] = {
-    "automatic": "as torch does it by itself",
-    "dynamic": "marked dynamic",
-    "static": "a version for each shape",
-    "buckets": "padded to buckets",
-}
 _WHAT = {
     EAGER: "compile nothing",
     "default": "compile the whole model",
-    "layers": "compile its layers, and nothing else",
     "regional": "compile its repeated blocks and what stands beside them, each by itself",
-    "parts": "compile its largest parts without graph breaks",
     "as written": "compile as the program does",
 }
 _LIMIT = 8
@@ -60,16 +52,13 @@ def what(configuration: str) -> str:
 def table(plan: CompilePlan) -> tuple[list[str], list[list[str]]]:
     """A row for each way: the heads and the rows, the frontier marked."""
     asked = plan.calls is not None or plan.seconds is not None
-    versions = any(point.compiles > 1 for point in plan.points)
     heads = ["Way", "Starts in", "warm", "A call"]
-    heads += ["Compiles"] if versions else []
     if asked:
         heads += [f"{short_count(plan.calls)} calls" if plan.calls else f"In {duration(plan.seconds or 0)}", "warm"]
     rows = []
     for point in plan.points:
         warm = "" if point.configuration == EAGER or point.warm_start_up is None else duration(point.warm_start_up)
         row = [point.configuration, duration(point.start_up), warm, milliseconds(point.ms)]
-        row += [f"{point.compiles:,}"] if versions else []
         if plan.calls is not None:
             row += ["" if each is None else duration(each) for each in (point.total, point.warm_total)]
         elif plan.seconds is not None:
@@ -119,24 +108,30 @@ def shape_sentences(shapes: ShapePlan) -> list[str]:
     found = [
         f"{count_of(shapes.calls, 'call')} of {count_of(shapes.shapes, 'shape')}{': ' if ends else ''}{listed(ends)}."
     ]
-    best = next((way for way in shapes.ways if way.way == shapes.best), None)
-    if best is not None and shapes.varying:
-        found.append(f"Least in all, by the points measured: {_WAYS[best.way]}.")
-    for way in shapes.ways:
-        if way.way == "static" and way.compiles > _LIMIT:
-            found.append(
-                f"A version for each shape needs {way.compiles:,}, and torch stops at recompile_limit, {_LIMIT} unless "
-                "set: from there on the function runs in eager."
-            )
-        found += [
-            f"Buckets of {name}: {', '.join(f'{size:,}' for size in sizes)}." for name, sizes in way.buckets.items()
-        ]
+    if shapes.varying:
+        static = f" A version for each shape would need {shapes.shapes:,}; torch stops at recompile_limit ({_LIMIT})."
+        found.append(
+            f"Torch compiles {count_of(shapes.automatic, 'version')} by itself, {shapes.dynamic:,} with these sizes "
+            f"marked dynamic, and {len(shapes.buckets):,} if calls are padded to the sizes below."
+            f"{static if shapes.shapes > _LIMIT else ''}"
+        )
+    if shapes.total is not None:
+        found.append(f"All calls padded take {duration(shapes.total)}, compiling included, as measured.")
+    if shapes.problem:
+        found.append(f"Padded calls were not measured: {shapes.problem}.")
+    elif any(bucket.ms is None for bucket in shapes.buckets):
+        found.append("Sizes without a time were not measured.")
     return found
 
 
 def shape_table(shapes: ShapePlan) -> tuple[list[str], list[list[str]]]:
-    """A row for each way of serving all shapes."""
-    return ["Shapes", "Compiles", "Padding", "All calls"], [_shape_row(way) for way in shapes.ways]
+    """A row for each size to pad to."""
+    rows = []
+    for bucket in shapes.buckets:
+        times = ("" if ms is None else milliseconds(ms) for ms in (bucket.ms, bucket.eager_ms))
+        padded = ", ".join(f"{name} {size:,}" for name, size in bucket.padded_to.items())
+        rows.append([padded, f"{bucket.calls:,}", percent(bucket.padding), *times])
+    return ["Pad to", "Calls", "Padding adds", "A call", "Eager"], rows
 
 
 def shape_lines(shapes: ShapePlan) -> str:
@@ -144,11 +139,6 @@ def shape_lines(shapes: ShapePlan) -> str:
     if not shapes.sources:
         return shapes.lines
     return f'{shapes.lines}\n# or without a change of the code:\n# TORCH_COMPILE_DYNAMIC_SOURCES="{shapes.sources}"'
-
-
-def _shape_row(way: ShapeWay) -> list[str]:
-    padding = percent(way.padding) if way.buckets else ""
-    return [_WAYS[way.way], f"{way.compiles:,}", padding, "" if way.total is None else duration(way.total)]
 
 
 def _asked(plan: CompilePlan) -> str:

@@ -54,8 +54,12 @@ def facts_of(workload: Workload) -> dict[str, Any]:
     """What the records of a measurement say of a workload."""
     import torch
 
+    from dynalyze.capture.bench.configure import CallableGroup, holds_repeated
+
     model = workload.model
+    members = model.callables if isinstance(model, CallableGroup) else [model]
     return {
+        "repeated": any(isinstance(each, torch.nn.Module) and holds_repeated(each) for each in members),
         "calls": len(workload.steps(model)),
         **{name: getattr(workload, name) for name in ("items", "tokens", "batch", "sequence", "phase", "notes")},
         "threads": torch.get_num_threads(),

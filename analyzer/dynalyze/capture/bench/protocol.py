@@ -7,6 +7,7 @@ what the answer holds beside `ok`:
 
     load      import torch, make the model and its calls. import_seconds, load_seconds, calls, items, tokens, batch,
               sequence, dtype, device, threads, name (of the model's class), notes,
+              repeated (whether it has a list of repeated blocks, which `regional` compiles),
               environment (environment.torch_facts)
     warm      {seconds, most}: pass after pass until steady, or one of the limits. calls_ms (every pass, the first one
               first), steady_after (None: not reached), counts (as `measurements.Counts`), phases, cache
@@ -33,8 +34,6 @@ what the answer holds beside `ok`:
               `CheckResult`
     regions   {the same}: with this change, what can be compiled in the place of a model that breaks;
               capture/regions.py `RegionalCompile`
-    parts     what can be compiled in parts, from the structure of the modules alone. parts: {name: {regions, lines}},
-              names "regional" and "layers"
     step_memory  what each training step keeps for its backward, and its peak. steps: those of
               capture/bench/step_memory.py `MeasuredStep`
     operators {seconds}: custom operators that the calls reach, held to torch.library.opcheck. operators, each with the

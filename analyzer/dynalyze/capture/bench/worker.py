@@ -116,7 +116,7 @@ class Session:
             "bisect": self._bisect, "record": self._record, "prices": self._prices,
             "step_memory": self._step_memory, "operators": self._operators,
             "baseline": self._baseline, "values": self._values, "change": self._check_change,
-            "regions": self._regions, "parts": self._parts,
+            "regions": self._regions,
         }  # fmt: skip
 
     def handle(self, command: Command) -> Answer:
@@ -310,11 +310,6 @@ class Session:
         from dynalyze.capture.fixing.records import CheckRequest
 
         return asdict(self._changes.regions(CheckRequest.of(command)))
-
-    def _parts(self, _: Command) -> Answer:
-        from dynalyze.capture.fixing.regions import parts_to_compile
-
-        return {"parts": parts_to_compile(self._workload().model)}
 
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.configure import CallableGroup, holds_repeated
+from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.regions import RegionalCompile, Regions, parts_of
 from dynalyze.capture.torch_private import dynamo, numerics
 
@@ -27,8 +27,6 @@ _MOST_PASSES = 8
 _TIMED_PASSES = 3
 _ITEMS = ("block", "part", "piece")
 """What the variable of a loop is called, and that of one inside of it."""
-
-_LISTS = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
 
 Make = Callable[[Callable[..., Any]], object]
 """Makes a pass of the calls, of what it is given in the place of the model."""
@@ -103,47 +101,6 @@ def _called_through(
     finally:
         for each in modules:
             each._compiled_call_impl = None
-
-
-def parts_to_compile(model: Any) -> dict[str, dict[str, Any]]:
-    """What can be compiled in parts, by the structure of the modules alone, with the lines for it.
-
-    "regional": as `compile_regions` does it, each repeated block and whatever stands beside them. "layers": the layers
-    of a class that comes more than once, else all that are no single operation; the rest stays in eager.
-    """
-    members = list(members_of(model))
-    found: dict[str, dict[str, Any]] = {}
-    for name, paths_of in (("regional", _regional_paths), ("layers", _layer_paths)):
-        regions = {type(each).__qualname__: paths for each in members if (paths := paths_of(each))}
-        if regions and all(regions != other["regions"] for other in found.values()):
-            found[name] = {"regions": regions, "lines": "\n".join(lines_of(members, regions))}
-    return found
-
-
-def _regional_paths(module: torch.nn.Module) -> list[str]:
-    if not holds_repeated(module):
-        return []
-    paths: list[str] = []
-    for name, child in module.named_children():
-        below = [f"{name}.{path}" for path in _regional_paths(child)]
-        paths += below if holds_repeated(child) else [name]
-    return paths
-
-
-def _layer_paths(module: torch.nn.Module) -> list[str]:
-    layers = dict(_layers(module))
-    counted = Counter(type(layer) for layer in layers.values())
-    repeated = [path for path, layer in layers.items() if counted[type(layer)] > 1]
-    return repeated or list(layers)
-
-
-def _layers(module: torch.nn.Module, path: str = "") -> Iterator[tuple[str, torch.nn.Module]]:
-    """The outermost modules with parameters that are neither lists of others nor a single operation of torch's."""
-    for name, child in module.named_children():
-        if isinstance(child, _LISTS) or holds_repeated(child):
-            yield from _layers(child, f"{path}{name}.")
-        elif _can_be_region(child) or (next(child.children(), None) and next(child.parameters(), None) is not None):
-            yield path + name, child
 
 
 class _Trials:

@@ -27,7 +27,7 @@ class PlanView:
         self.caches = words.CACHES
         self.plot = frontier_plot(anchors.claim("plot-frontier"), plan.points, plan.choice)
         shapes = plan.shapes
-        self.shapes = None if shapes is None else Table("Ways of serving all shapes", *words.shape_table(shapes))
+        self.shapes = None if shapes is None else Table("Sizes to pad to", *words.shape_table(shapes))
         self.shape_sentences = [] if shapes is None else words.shape_sentences(shapes)
         self.shape_lines = "" if shapes is None else words.shape_lines(shapes)
 
