@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from dynalyze.comparison.types import BreakChange, Comparison, Difference, Direction, RecompileChange
+from dynalyze.comparison.types import Comparison, Difference, Direction, RecompileChange
 from dynalyze.render.console import Summary, one_line
 from dynalyze.words import comparison as words
 from dynalyze.words.bench import capital, workload_name
@@ -15,6 +15,13 @@ from dynalyze.words.report import CAUSE_WORDS
 MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
 _MOST_FUNCTIONS = 8
+_FATES: dict[str, tuple[str, Direction]] = {
+    "new": ("New break", "worse"),
+    "worse": ("Worse", "worse"),
+    "fixed": ("Fixed", "better"),
+    "better": ("Better", "better"),
+    "changed": ("Changed", "same"),
+}
 _MARKS = {"better": ("✓", "bold green"), "worse": ("✗", "bold red"), "same": ("·", "bold blue")}
 
 
@@ -66,18 +73,9 @@ def direction_mark(direction: Direction) -> Text:
 
 
 def _breaks(summary: Summary, comparison: Comparison) -> None:
-    breaks = comparison.breaks
-    changed = {"worse": "Worse", "better": "Better", "same": "Changed"}
-    worse = [change for change in breaks.changed if change.direction == "worse"]
-    better = [change for change in breaks.changed if change.direction != "worse"]
-    lists: list[list[tuple[BreakChange, str, Direction]]] = [
-        [(change, "New break", "worse") for change in breaks.new],
-        [(change, "Worse", "worse") for change in worse],
-        [(change, "Fixed", "better") for change in breaks.fixed],
-        [(change, changed[change.direction], change.direction) for change in better],
-    ]
-    for items in lists:
-        for change, word, direction in items[:MOST]:
+    fates = words.break_fates(comparison.breaks)
+    for fate, (word, direction) in _FATES.items():
+        for change in fates[fate][:MOST]:
             head = Text.assemble(f"{word}: ", (one_line(change.name), "bold"))
             if change.gb_id:
                 head.append(f"  {one_line(change.gb_id)}", style="dim")
@@ -87,7 +85,7 @@ def _breaks(summary: Summary, comparison: Comparison) -> None:
             if change.advice:
                 summary.action(change.advice)
             summary.line()
-        _left_out(summary, len(items) - MOST)
+        _left_out(summary, len(fates[fate]) - MOST)
 
 
 def _recompiles(summary: Summary, comparison: Comparison) -> None:

@@ -19,12 +19,12 @@ from dynalyze.render.highlight import code_at
 from dynalyze.render.view.accuracy import answer_tone, dtype_words
 from dynalyze.render.view.audit import check_tone
 from dynalyze.render.view.comparison import ComparisonPage
-from dynalyze.render.view.graphs import KERNEL_KINDS, bytes_words, code_title, input_shape
+from dynalyze.render.view.graphs import KERNEL_KINDS, code_title, input_shape
 from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.page import Page
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import STAGES
-from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent
 from dynalyze.text.visible import clipped, visible
 from dynalyze.words import policy, warmup
 from dynalyze.words.bench import verdict_short
@@ -118,8 +118,8 @@ def _seen(found: GraphBreak) -> str:
 
 
 _NAMED: tuple[Callable[..., Any], ...] = (
-    answer_tone, bytes_words, cache_words, check_tone, code_at, code_title, count_of, dtype_words,
-    effect_words, input_shape, milliseconds, safe_url, warmup.shape_words, short_path, verdict_short,
+    answer_tone, cache_words, check_tone, code_at, code_title, count_of, dtype_words,
+    effect_words, exact_size, input_shape, milliseconds, safe_url, warmup.shape_words, short_path, verdict_short,
 )  # fmt: skip
 _FILTERS: dict[str, Callable[..., Any]] = {
     **{each.__name__: each for each in _NAMED},

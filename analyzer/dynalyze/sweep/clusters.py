@@ -104,7 +104,6 @@ def summarise(sweep: Sweep) -> SweepSummary:
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
     return SweepSummary(
         total=_share(items, "", range(len(items))),
-        targets=len({row.target for row in items}),
         recompiling=sum(row.recompiles > 0 for row in items),
         lines=tuple(line for line in lines if not line.follows),
         following=tuple(line for line in lines if line.follows),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import TextIO
 
 from msgspec.structs import replace
 
+from dynalyze.launch.streams import Sink
 from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Pool
@@ -38,8 +38,8 @@ class Progress:
         self, planned: int, done_before: int, *, show_output: bool = False, quiet: bool = False,
         stream: TextIO | None = None,
     ) -> None:  # fmt: skip
-        self._stream = stream if stream is not None else sys.stderr
-        self._terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._sink = Sink(sys.stderr if stream is None else stream)
+        self._terminal = self._sink.is_terminal() and os.environ.get("TERM") != "dumb"
         self._planned = planned
         self._before = done_before
         self._show_output = show_output
@@ -70,7 +70,7 @@ class Progress:
         self._shown_at = now
         line = notice(self.line(now - self._began))
         if self._terminal:
-            self._write(_CLEAR + line[: shutil.get_terminal_size().columns - 1])
+            self._write(_CLEAR + line[: self._sink.width() - 1])
             self._shown = line
         elif line != self._shown:
             self._shown = line
@@ -99,11 +99,7 @@ class Progress:
         self._shown = "" if self._terminal else self._shown
 
     def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text.encode(errors="replace").decode())
-            self._stream.flush()
-        except (OSError, ValueError):  # Nobody reads it any more.
-            return
+        self._sink.write(text.encode(errors="replace"))
 
 
 def drive(

@@ -230,7 +230,6 @@ class SweepSummary(NamedTuple):
     """
 
     total: Share
-    targets: int
     recompiling: int
     lines: tuple[BrokenLine, ...]
     following: tuple[BrokenLine, ...]

@@ -72,15 +72,25 @@ def verdict(comparison: Comparison) -> str:
     return f"{ended}{'; '.join(parts)}."
 
 
+def break_fates(breaks: Breaks) -> dict[str, list[BreakChange]]:
+    """The breaks by what became of them, in the order in which a reader wants them; "changed" is seen more or less
+    often.
+    """
+    worse, better, same = (
+        [change for change in breaks.changed if change.direction == direction]
+        for direction in ("worse", "better", "same")
+    )
+    return {
+        "new": breaks.new, "worse": worse, "fixed": breaks.fixed, "better": better, "changed": same,
+        "unchanged": breaks.unchanged,
+    }  # fmt: skip
+
+
 def _breaks(breaks: Breaks) -> str:
-    worse = [change for change in breaks.changed if change.direction == "worse"]
-    better = [change for change in breaks.changed if change.direction == "better"]
+    numbers = {fate: len(changes) for fate, changes in break_fates(breaks).items()}
     # Seen more or less often is no change of the break itself.
-    same = len(breaks.unchanged) + len(breaks.changed) - len(worse) - len(better)
-    counts = [
-        (len(breaks.fixed), "fixed"), (len(breaks.new), "new"), (len(worse), "worse"), (len(better), "better"),
-        (same, "unchanged"),
-    ]  # fmt: skip
+    numbers["unchanged"] += numbers["changed"]
+    counts = [(numbers[fate], fate) for fate in ("fixed", "new", "worse", "better", "unchanged")]
     return counted("break", counts) or "no graph breaks before or after"
 
 

@@ -38,7 +38,8 @@ def test_inputs_sizes_and_symbols() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(0, "0 B"), (999, "999 B"), (1536, "1.54 KB"), (2_500_000, "2.5 MB"), (7_000_000_000, "7 GB")]
+    ("number", "shown"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1536, "1.54 kB"), (2_500_000, "2.50 MB"), (7_000_000_000, "7.00 GB")],
 )
 def test_sizes_as_people_write_them(number: int, shown: str) -> None:
     report = empty_report()

@@ -26,6 +26,14 @@ _SECTIONS = (
 )  # fmt: skip
 """The anchors that the template names itself; those of the groups end in "-breaks"."""
 
+_GROUPS = {
+    "new": ("New", "They were not there before."),
+    "worse": ("Worse", "They cost more of their function than before."),
+    "fixed": ("Fixed", "They were there before."),
+    "better": ("Better", "They cost less of their function than before."),
+    "changed": ("Seen more or less often", "The breaks themselves are as before."),
+    "unchanged": ("Unchanged", "As before, even if the line moved."),
+}
 _MARKS = {"worse": "failed", "better": "compiled", "same": "same"}
 
 
@@ -58,7 +66,8 @@ class ComparisonPage:
         before, after, worse = comparison.before, comparison.after, comparison.regressions
         both = f"{before.target} {words.ARROW} {after.target}"
         found = comparison.measurements
-        self.groups = _groups(comparison, index)
+        fates = words.break_fates(comparison.breaks)
+        self.groups = [BreakGroup(fate, changes, index) for fate, changes in fates.items() if changes]
         self.breaks = sum(group.shown.total for group in self.groups)
         self.recompiles = _recompiles(comparison, index)
         self.functions = _functions(comparison, index)
@@ -84,10 +93,9 @@ class ComparisonPage:
 class BreakGroup:
     """Breaks with one fate. What needs no attention is folded away."""
 
-    def __init__(self, kind: str, name: str, lead: str, changes: list[BreakChange], index: _Index) -> None:
+    def __init__(self, kind: str, changes: list[BreakChange], index: _Index) -> None:
         self.anchor = f"{kind}-breaks"
-        self.name = name
-        self.lead = lead
+        self.name, self.lead = _GROUPS[kind]
         self.folded = kind == "unchanged"
         self.shown = first(changes, MAX_BREAKS).map(lambda change: BreakView(kind, change, index))
 
@@ -144,23 +152,6 @@ def _metrics(comparison: Comparison) -> list[Metric]:
         Metric("recompiles after", f"{recompiles.after:,}", "#recompiles"),
         *(Metric(f"compile time {when}", duration(each), "#compilations") for when, each in timed if each is not None),
     ]
-
-
-def _groups(comparison: Comparison, index: _Index) -> list[BreakGroup]:
-    breaks = comparison.breaks
-    worse, better, same = (
-        [change for change in breaks.changed if change.direction == direction]
-        for direction in ("worse", "better", "same")
-    )
-    told = [
-        ("new", "New", "They were not there before.", breaks.new),
-        ("worse", "Worse", "They cost more of their function than before.", worse),
-        ("fixed", "Fixed", "They were there before.", breaks.fixed),
-        ("better", "Better", "They cost less of their function than before.", better),
-        ("changed", "Seen more or less often", "The breaks themselves are as before.", same),
-        ("unchanged", "Unchanged", "As before, even if the line moved.", breaks.unchanged),
-    ]
-    return [BreakGroup(kind, name, lead, changes, index) for kind, name, lead, changes in told if changes]
 
 
 def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:

@@ -19,6 +19,7 @@ from dynalyze.report import (
     Stage,
     StageName,
 )
+from dynalyze.text.amounts import exact_size
 from dynalyze.text.visible import clipped
 from dynalyze.words.report import count_of
 
@@ -53,7 +54,6 @@ KERNEL_KINDS: dict[KernelKind, str] = {
     "fallback": "eager kernel",
     "other": "generated",
 }
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 _Line = tuple[Location, list[tuple[Kernel, str, int]]]
@@ -179,12 +179,4 @@ def _total_size(inputs: list[GraphInput]) -> str:
     """What all inputs take together, where every tensor among them has a fixed shape."""
     sizes = [item.bytes for item in inputs if item.kind != "symbol"]
     known = [size for size in sizes if size is not None]
-    return bytes_words(sum(known)) if known and len(known) == len(sizes) else ""
-
-
-def bytes_words(number: int) -> str:
-    """`1.54 KB`."""
-    value, power = float(number), 0
-    while value >= 1000 and power < len(_UNITS) - 1:
-        value, power = value / 1000, power + 1
-    return f"{value:.3g} {_UNITS[power]}" if power else f"{value:.0f} B"
+    return exact_size(sum(known)) if known and len(known) == len(sizes) else ""
