@@ -21,7 +21,6 @@ ENDED = {
     "autograd-grad": "setting", "backward-hook": "setting", "break-in-context": "eager-only",
     "break-in-generator": "eager-only", "clock": "eager-only",
     "context-manager": "eager-only-context", "data-dependent-size": "setting", "debugger": "eager-only",
-    "disabled-function": "not-disabled", "disabling-call": "not-disabled-here",
     "explicit-break": "no-asked-break", "logger": "eager-only",
     "logger-once": "eager-only", "print": "eager-only",
     "progress-bar": "no-progress-bar", "reconstruction": "eager-only-context", "recurrent-layer": "setting",
@@ -71,7 +70,6 @@ import warnings
 import torch
 
 
-@torch.compiler.disable
 def part(x):
     start = time.time()
     y = torch.relu(x)

@@ -339,16 +339,11 @@ class FixSession:
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "verified" for name in each.breaks}
-        # A list in place of a tensor is what is tried last: that it fits nowhere says little about the break.
-        telling = [each for each in report.fixes if each.reason and each.rewrite != "numbers-of-python"]
-        reasons = {name: each.reason for each in telling for name in each.breaks}
+        reasons = {name: each.reason for each in report.fixes if each.reason for name in each.breaks}
         for broken in report.graph_breaks:
             if broken.id not in ended and (not self._options.only or broken.id in self._options.only):
-                missed = (
-                    _NOTHING_FITS
-                    if broken.id in wanted
-                    else (_OF_A_BACKEND if broken.gb_type.startswith(_BACKEND) else _NOT_REPLAYED)
-                )
+                not_met = _OF_A_BACKEND if broken.gb_type.startswith(_BACKEND) else _NOT_REPLAYED
+                missed = _NOTHING_FITS if broken.id in wanted else not_met
                 if search.stopped_early and broken.id in wanted:
                     missed = f"the search ended after {self._options.search_seconds:g} s (--search-seconds)"
                 if report.outcome.status == "interrupted" and broken.id in wanted:
