@@ -60,9 +60,13 @@ def cache(context: click.Context, /, **options: Any) -> int:
 
     Your own cache folder is neither read nor written. TARGET is one of `dynalyze explain`.
     """
+    import msgspec
+
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
     from dynalyze.privacy import cleaned
+    from dynalyze.report.caches import SCHEMA_VERSION
+    from dynalyze.text.json_text import json_text
 
     first = options["target"]
     if options["json_file"] not in (None, "-"):
@@ -73,7 +77,8 @@ def cache(context: click.Context, /, **options: Any) -> int:
     found = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    if not write_json(options["json_file"], _document(found) if options["json_file"] else ""):
+    document = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)} if options["json_file"] else {}
+    if not write_json(options["json_file"], json_text(document)):
         from dynalyze.render.cache_text import render_caches
 
         files = [("JSON", options["json_file"])] if options["json_file"] else []
@@ -158,12 +163,3 @@ def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
 
     differences = factor_differences(before, after)
     return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)
-
-
-def _document(found: CacheComparison) -> str:
-    import msgspec
-
-    from dynalyze.report.caches import SCHEMA_VERSION
-    from dynalyze.text.json_text import json_text
-
-    return json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)})

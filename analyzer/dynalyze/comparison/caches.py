@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import NamedTuple
 
 from dynalyze.facts.graph_text import Assignment, Comment, statements
 from dynalyze.report import Compilation, Location, Report
@@ -289,8 +290,8 @@ def _of_graph(
     printed = one.graph_texts(keys[0]), other.graph_texts(keys[1])
     changed = None
     if keys[1].cache == "autograd" and all(len(texts) == 1 for texts in printed):  # These know lines of the program.
-        changed = _first_change(*(_lines(texts[0]) for texts in printed))
-    changed = changed or _first_change(_key_lines(before), _key_lines(after))
+        changed = _first_change(*(_lines(_printed(texts[0])) for texts in printed))
+    changed = changed or _first_change(_lines(_in_key(before)), _lines(_in_key(after)))
     if changed is None:
         return "names", "what the program calls inputs and variables of the graph", None
     was, now, place = changed
@@ -299,58 +300,55 @@ def _of_graph(
     return kind, f"{what}: {was or 'nothing'} -> {now or 'nothing'}", place
 
 
-@dataclass
-class _Lines:
-    """The operations of a printed graph, each with its line of the program; `plain` are the same with names as numbers,
-    so that what the program calls its inputs and variables makes no difference.
-    """
+class _Line(NamedTuple):
+    """An operation of a printed graph; `plain` has numbers for names."""
 
-    told: list[str] = field(default_factory=list)
-    places: list[Location | None] = field(default_factory=list)
-    plain: list[str] = field(default_factory=list)
-    _numbers: dict[str, str] = field(default_factory=dict)
-
-    def add(self, name: str, expression: str, place: Location | None) -> None:
-        """One line: what is computed, and the name that it is given."""
-        self.told.append(expression)
-        self.places.append(place)
-        self.plain.append(_VARIABLE.sub(self._number, expression))
-        self._numbers[name] = f"v{len(self.told)}"
-
-    def _number(self, found: re.Match[str]) -> str:
-        name = found[0]
-        if name.startswith(_OF_INPUTS):
-            self._numbers.setdefault(name, f"input{len(self._numbers)}")
-        return self._numbers.get(name, name)
+    told: str
+    place: Location | None
+    plain: str
 
 
-def _lines(text: str) -> _Lines:
-    """Of a graph that Dynamo printed."""
-    found, origin = _Lines(), None
+def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
+    """Of names, their expressions and places: what the program calls its inputs and variables makes no difference."""
+    numbers: dict[str, str] = {}
+    lines: list[_Line] = []
+
+    def number(found: re.Match[str]) -> str:
+        if found[0].startswith(_OF_INPUTS):
+            numbers.setdefault(found[0], f"input{len(numbers)}")
+        return numbers.get(found[0], found[0])
+
+    for name, expression, place in assigned:
+        lines.append(_Line(expression, place, _VARIABLE.sub(number, expression)))
+        numbers[name] = f"v{len(lines)}"
+    return lines
+
+
+def _printed(text: str) -> Iterator[tuple[str, str, Location | None]]:
+    """What a graph that Dynamo printed assigns."""
+    origin = None
     for each in statements(text):
         if isinstance(each, Comment):
             origin = each.origin
         elif isinstance(each, Assignment):
-            found.add(each.name, each.expression, origin)
-    return found
+            yield each.name, each.expression, origin
 
 
-def _key_lines(text: str) -> _Lines:
-    """Of a graph as a key has it."""
-    found = _Lines()
+def _in_key(text: str) -> Iterator[tuple[str, str, Location | None]]:
+    """What a graph assigns, as a key has it."""
     for line in text.splitlines():
         name, is_one, expression = line.strip().partition(";  ")[0].partition(" = ")
         if is_one:
-            found.add(name, expression, None)
-    return found
+            yield name, expression, None
 
 
-def _first_change(left: _Lines, right: _Lines) -> tuple[str, str, Location | None] | None:
-    matcher = difflib.SequenceMatcher(None, left.plain, right.plain, autojunk=False)
-    for tag, a, b, c, d in matcher.get_opcodes():
+def _first_change(left: list[_Line], right: list[_Line]) -> tuple[str, str, Location | None] | None:
+    one, other = ([each.plain for each in lines] for lines in (left, right))
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if tag != "equal":
-            was, now = left.told[a] if a < b else "", right.told[c] if c < d else ""
-            return was, now, right.places[c] if c < d else left.places[a]
+            was, now = left[a] if a < b else None, right[c] if c < d else None
+            place = now.place if now else was.place if was else None
+            return was.told if was else "", now.told if now else "", place
     return None
 
 

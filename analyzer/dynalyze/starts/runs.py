@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dynalyze.comparison.caches import differences, missed
@@ -86,32 +86,23 @@ def run_elsewhere(observation: Observation, say: Progress) -> CacheComparison:
         place.cache.rename(place.kept)
         second: Report | None = None
         moves = []
-        for moved in _moves(observation, place):
+        for way, there, cache in _moves(observation, place):
             if first_signal() is not None:
                 break
-            if isinstance(moved.observation, str):
-                moves.append(Move(moved.way, None, reason=moved.observation))
+            if isinstance(there, str):
+                moves.append(Move(way, None, reason=there))
                 continue
-            say(f"a start with {words.WAYS[moved.way]}")
-            place.restore(moved.cache)
-            report = _run(moved.observation, moved.cache)
+            say(f"a start with {words.WAYS[way]}")
+            place.restore(cache)
+            report = _run(there, cache)
             second = second or report
-            moves.append(_move(moved.way, cold, report, second))
-            shutil.rmtree(moved.cache, ignore_errors=True)
+            moves.append(_move(way, cold, report, second))
+            shutil.rmtree(cache, ignore_errors=True)
         if second is None:
             return CacheComparison(_start(cold), None, words.ended("Interrupted."))
         found = _compared(cold, second, shared=True)
         found.portability = moves
         return found
-
-
-@dataclass(frozen=True)
-class _Moved:
-    """A start elsewhere, or why there is none."""
-
-    way: Way
-    observation: Observation | str
-    cache: Path
 
 
 class _Place:
@@ -128,21 +119,22 @@ class _Place:
             shutil.copytree(self.kept, cache, dirs_exist_ok=True)
 
 
-def _moves(observation: Observation, place: _Place) -> Iterator[_Moved]:
-    yield _Moved("again", observation, place.cache)
+def _moves(observation: Observation, place: _Place) -> Iterator[tuple[Way, Observation | str, Path]]:
+    """Starts elsewhere with their cache folder; a text says why there is none."""
+    yield "again", observation, place.cache
     home = place.folder / "home"
     home.mkdir()
-    yield _Moved("home", replace(observation, switches={**observation.switches, **_moved_home(home)}), place.cache)
+    yield "home", replace(observation, switches={**observation.switches, **_moved_home(home)}), place.cache
     work = place.folder / "elsewhere"
     work.mkdir()
-    yield _Moved("working_folder", _in_folder(observation, work), place.cache)
-    yield _Moved("program", _copied(observation, place.folder / "copy"), place.cache)
-    yield _Moved("cache_folder", observation, place.folder / "moved" / "cache")
-    yield _Moved("container", _in_container(observation, place.folder / "root"), place.folder / "root" / "cache")
+    yield "working_folder", _in_folder(observation, work), place.cache
+    yield "program", _copied(observation, place.folder / "copy"), place.cache
+    yield "cache_folder", observation, place.folder / "moved" / "cache"
+    yield "container", _in_container(observation, place.folder / "root"), place.folder / "root" / "cache"
     load: Observation | str = "the program left without Python's knowledge, or this torch has no artifacts"
     if place.artifacts.is_file():
         load = replace(observation, settings=_LOAD.format(file=str(place.artifacts)))
-    yield _Moved("artifacts", load, place.folder / "empty")
+    yield "artifacts", load, place.folder / "empty"
 
 
 def _moved_home(home: Path) -> dict[str, str]:
