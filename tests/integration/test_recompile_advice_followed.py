@@ -326,3 +326,31 @@ def test_a_table_that_follows_the_input_is_made_once(tmp_path: Path) -> None:
     sliced = TABLE.replace("self.mask\n\nhead", "self.mask[:n, :n]\n\nhead")
     once = re.sub(r"\n        if n != .+\n.+", "", sliced)
     assert [graphs(each, tmp_path) for each in (TABLE, once)] == [3, 2]
+
+
+PARTS = """
+import torch
+SETTING
+def shown(boxes, kept, size):
+    height, width = size
+    found = boxes[kept]
+    return torch.stack((found[:, 0].clamp(max=width), found[:, 1].clamp(max=height)))
+
+model = torch.compile(shown, backend="eager")
+for size in ((64, 64), (64, 80), (70, 64)):
+    boxes = torch.arange(12.0).view(6, 2) * 20
+    print(model(boxes, boxes[:, 0] > 100, size).sum().item())
+"""
+
+
+def test_sizes_in_a_tuple_and_rows_of_a_mask_keep_their_answers(tmp_path: Path) -> None:
+    """A graph for each part around the break and for each size; the first advice of both leaves one."""
+    report = explained(PARTS.replace("SETTING", ""), tmp_path)
+    told = {each["rule"]: each for each in report["findings"] if each["rule"] in ("graph-break", "recompile")}
+    setting = told["graph-break"]["detail"]["config"]
+    assert told["graph-break"]["detail"]["recipe"] == "dynamic-shape"
+    assert told["graph-break"]["advice"].startswith("Allow")
+    assert "dynamic=True" in told["recompile"]["advice"]
+    changed = PARTS.replace("SETTING", setting).replace('"eager")', '"eager", dynamic=True)')
+    assert graphs(PARTS.replace("SETTING", ""), tmp_path) > 2
+    assert graphs(changed, tmp_path) == 1

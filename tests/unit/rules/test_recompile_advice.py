@@ -356,6 +356,14 @@ def test_advice_on_a_value_depends_on_its_kind(expected: str, actual: str, told:
     assert told in advice("value", "n", expected, actual).action
 
 
+def test_an_integer_is_made_dynamic_and_a_part_of_an_argument_never_a_tensor() -> None:
+    for source, tensor in (("n", True), ("size[1]", False), ("images.image_sizes[0][1]", False)):
+        told = advice("value", source, "64", "80")
+        assert "dynamic=True" in told.action
+        assert ("torch.tensor" in told.action) == tensor
+        assert told.example is not None and "dynamic=True" in told.example.after
+
+
 def modules_compiled(*instances: int | None, names: str = "abcdefghijkl") -> Report:
     """One code compiled again and again, each time for the module of that number."""
     report = empty_report()

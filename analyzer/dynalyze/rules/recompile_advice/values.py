@@ -268,12 +268,18 @@ def _needed(source: Source, line: Location) -> Advice:
 
 def _integer(source: Source) -> Advice:
     name = source.argument
+    # A part of an argument is a size as a rule, which operators take as a number alone.
+    tensor = (
+        f" Where it only takes part in arithmetic, a tensor does as well: `torch.tensor({name})`."
+        if name.isidentifier()
+        else ""
+    )
     return Advice(
-        f"Pass `{name}` as a tensor, `torch.tensor({name})`, where it only takes part in arithmetic. Where it "
-        "is a size, compile with `torch.compile(..., dynamic=True)`.",
+        f"Compile with `torch.compile(..., dynamic=True)`: `{name}` may vary then from the first call on, "
+        f"between values from 2 up.{tensor}",
         f"{_CONSTANT} An integer becomes dynamic when it changes, unless dynamic=False forbids it or the code needs "
         "its value: as the length of a loop, an index into a list, or in a comparison. 0 and 1 are always constants.",
-        source.passed_as(f"torch.tensor({name})"),
+        Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
         *dynamic_sources(source.dynamo_name),
     )
 
