@@ -19,6 +19,9 @@ from dynalyze.bench.pair_counts import MIN_PAIRS
 from dynalyze.facts.why_not_compiled import costly
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words
+from dynalyze.render.words import bench as words_bench
+from dynalyze.render.words.policy import title
+from dynalyze.render.words.report import line_words, totals
 from dynalyze.report import Finding, Location, Report, Severity, Status
 from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
 from dynalyze.report.measurements import AccuracyVerdict, Measurement
@@ -26,9 +29,6 @@ from dynalyze.rules.report_queries import dearest_break
 from dynalyze.rules.rule import judge, reaches
 from dynalyze.text import amounts
 from dynalyze.text.amounts import count_of, duration, milliseconds
-from dynalyze.words import bench as words_bench
-from dynalyze.words.policy import title
-from dynalyze.words.report import line_words, totals
 
 _ENDED: dict[Status, str] = {
     "failed": "the program failed",

@@ -14,9 +14,9 @@ from itertools import permutations
 
 from dynalyze.bench.stats import percentile, usable
 from dynalyze.capture.bench.protocol import AS_WRITTEN
+from dynalyze.render.words.bench import EAGER, first_calls
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import CompilePlan, NotMeasured, PlanPoint, PlanRange
-from dynalyze.words.bench import EAGER, first_calls
 
 _UNDISTURBED = 0.25
 """Of all passes: so many were hardly disturbed by others."""

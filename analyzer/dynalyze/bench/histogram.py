@@ -17,13 +17,13 @@ from itertools import chain
 from dynalyze.bench.buckets import choose
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.shape_options import Shape
+from dynalyze.render.words.bench import EAGER
 from dynalyze.report import Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import PlanBucket, ShapePlan, SizeRange
 from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import one_line
-from dynalyze.words.bench import EAGER
 
 Histogram = dict[Shape, int]
 """How often each shape comes, in the order in which they first came."""

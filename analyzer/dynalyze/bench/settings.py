@@ -14,8 +14,8 @@ from dynalyze.bench.prices import Record
 from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, loaded, timed_turns
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.events.reading import read_run
+from dynalyze.render.words.report import STAYS
 from dynalyze.report.measurements import BreakPrice, Interval, Pair, Prices, SettingPrice
-from dynalyze.words.report import STAYS
 
 _WIDEST = math.log(2)
 _RIGHT = ("equal", "benign", "rounding only")

@@ -158,8 +158,8 @@ def _report(path: Path) -> Report:
 
 def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
     from dynalyze.comparison.vllm_factors import factor_differences
+    from dynalyze.render.words.caches import vllm_verdict
     from dynalyze.report.caches import CacheComparison
-    from dynalyze.words.caches import vllm_verdict
 
     differences = factor_differences(before, after)
     return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)

@@ -16,6 +16,7 @@ from dynalyze.cli.options import FORMATS
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
+from dynalyze.render.words.report import line_words
 from dynalyze.report import Report
 from dynalyze.report.document import to_json
 from dynalyze.rules.report_queries import dearest_break
@@ -23,7 +24,6 @@ from dynalyze.rules.rule import break_limit, reaches
 from dynalyze.text.amounts import milliseconds
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
-from dynalyze.words.report import line_words
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 _DOCUMENTS = ("json_file", "markdown", "bug_report")

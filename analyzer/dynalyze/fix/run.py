@@ -30,12 +30,12 @@ from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
+from dynalyze.render.words.report import line_words
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Instead, Side, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
-from dynalyze.words.report import line_words
 
 _MOST_ROUNDS = 4
 """How often changes are looked for anew, in the place of some that did not come through the gates."""

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.words import attention as words_attention
+from dynalyze.render.words import policy as words_policy
+from dynalyze.render.words import warmup as words_warmup
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, Warmup
 from dynalyze.text.amounts import milliseconds
-from dynalyze.words import attention as words_attention
-from dynalyze.words import policy as words_policy
-from dynalyze.words import warmup as words_warmup
 
 _CHECK_STYLES: dict[CheckStatus, str] = {"passed": "green", "failed": "bold red", "unknown": "yellow", "waived": "dim"}
 

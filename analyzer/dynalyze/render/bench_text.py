@@ -11,9 +11,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.words import bench as words
 from dynalyze.report.measurements import Accuracy, Measurement, SpeedVerdict
 from dynalyze.text.amounts import milliseconds, three_digits
-from dynalyze.words import bench as words
 
 _NARROWEST = 80
 _LONGEST_NAME, _SHORTEST_NAME, _BAR = 13, 7, 8

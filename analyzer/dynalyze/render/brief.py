@@ -15,12 +15,12 @@ from dynalyze.facts.registry import registry
 from dynalyze.files.paths import below
 from dynalyze.render.fencing import Fence, is_ours
 from dynalyze.render.findings import as_cards
+from dynalyze.render.words import fixes as words_fixes
+from dynalyze.render.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 from dynalyze.report import Finding, Location, Report
 from dynalyze.report.fixes import Counts, Fix, Unfixed
 from dynalyze.text.json_text import json_text
 from dynalyze.text.visible import clipped
-from dynalyze.words import fixes as words_fixes
-from dynalyze.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 
 SCHEMA_VERSION = 1
 READING = (

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.words import caches as words
 from dynalyze.report.caches import CacheComparison, CacheDifference, Move
-from dynalyze.words import caches as words
 
 _MOST = 12
 _LONGEST = 70

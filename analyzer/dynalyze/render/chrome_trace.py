@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dynalyze.render.words.report import COMPILATION_WORDS, phase_words
 from dynalyze.report import PHASES, Compilation, CompileMemory, Report, printable
-from dynalyze.words.report import COMPILATION_WORDS, phase_words
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from dynalyze.comparison.types import SCHEMA_VERSION, Comparison
+from dynalyze.render.words.comparison import verdict
 from dynalyze.text.json_text import json_text
-from dynalyze.words.comparison import verdict
 
 
 def render_comparison(comparison: Comparison) -> str:

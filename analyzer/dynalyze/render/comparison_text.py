@@ -8,9 +8,9 @@ from rich.text import Text
 
 from dynalyze.comparison.types import Comparison, Difference, Direction, RecompileChange
 from dynalyze.render.console import Summary, one_line
-from dynalyze.words import comparison as words
-from dynalyze.words.bench import capital, workload_name
-from dynalyze.words.report import CAUSE_WORDS
+from dynalyze.render.words import comparison as words
+from dynalyze.render.words.bench import capital, workload_name
+from dynalyze.render.words.report import CAUSE_WORDS
 
 MOST = 10
 """Entries of a list on the terminal; the rest is counted."""

@@ -7,9 +7,9 @@ import re
 import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
+from dynalyze.render.words.report import only_measured
 from dynalyze.report import Finding, GraphBreak, Impact, Location, Report, seconds_later
 from dynalyze.report.costs import costliest_first
-from dynalyze.words.report import only_measured
 
 
 def as_cards(report: Report) -> Report:

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.words import fixes as words
+from dynalyze.render.words.report import command_line
 from dynalyze.report import Report
 from dynalyze.report.fixes import Fix, Fixed
-from dynalyze.words import fixes as words
-from dynalyze.words.report import command_line
 
 _MARKS = {"verified": ("✓", "bold green"), "suggested": ("?", "bold yellow"), "rejected": ("✗", "dim")}
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import networkx as nx
 
+from dynalyze.render.words.report import compilation_name
 from dynalyze.report import Compilation, CompilationKey, GraphBreak, Location, Report
-from dynalyze.words.report import compilation_name
 
 
 def compile_map(report: Report) -> nx.DiGraph[str]:

@@ -22,13 +22,9 @@ from dynalyze.render.view.comparison import ComparisonPage
 from dynalyze.render.view.graphs import KERNEL_KINDS, code_title, input_shape
 from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.page import Page
-from dynalyze.report import GraphBreak, Report
-from dynalyze.report.audit import STAGES
-from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent
-from dynalyze.text.visible import clipped, visible
-from dynalyze.words import policy, warmup
-from dynalyze.words.bench import verdict_short
-from dynalyze.words.report import (
+from dynalyze.render.words import policy, warmup
+from dynalyze.render.words.bench import verdict_short
+from dynalyze.render.words.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
     SEVERITY_WORDS,
@@ -37,6 +33,10 @@ from dynalyze.words.report import (
     impact_words,
     short_path,
 )
+from dynalyze.report import GraphBreak, Report
+from dynalyze.report.audit import STAGES
+from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent
+from dynalyze.text.visible import clipped, visible
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

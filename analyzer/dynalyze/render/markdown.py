@@ -10,13 +10,10 @@ from collections.abc import Iterator
 
 from dynalyze.files.paths import portable_path
 from dynalyze.render.findings import counting, waived
-from dynalyze.report import Finding, Report, Severity
-from dynalyze.report.audit import CheckStatus
-from dynalyze.text.visible import clipped, visible
-from dynalyze.words import bench as words_bench
-from dynalyze.words import policy as words_policy
-from dynalyze.words.fixes import HOW_TO_GO_ON, fix_command
-from dynalyze.words.report import (
+from dynalyze.render.words import bench as words_bench
+from dynalyze.render.words import policy as words_policy
+from dynalyze.render.words.fixes import HOW_TO_GO_ON, fix_command
+from dynalyze.render.words.report import (
     SEVERITY_WORDS,
     command_line,
     count_of,
@@ -27,6 +24,9 @@ from dynalyze.words.report import (
     trust_notes,
     verdict,
 )  # fmt: skip
+from dynalyze.report import Finding, Report, Severity
+from dynalyze.report.audit import CheckStatus
+from dynalyze.text.visible import clipped, visible
 
 _LONGEST_TEXT = 500
 _SPAN = re.compile(r"`([^`]+)`")

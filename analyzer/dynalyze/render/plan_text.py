@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
+from dynalyze.render.words import plans as words
 from dynalyze.report.plans import CompilePlan
-from dynalyze.words import plans as words
 
 
 def add(summary: Summary, plan: CompilePlan | None) -> None:

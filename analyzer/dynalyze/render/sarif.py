@@ -16,12 +16,12 @@ import msgspec
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.files.paths import below
 from dynalyze.render.findings import ENDED_WELL, is_known, waived
+from dynalyze.render.words.policy import against_limit
+from dynalyze.render.words.report import CAUSE_WORDS, command_line, verdict
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Severity, Target
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
 from dynalyze.text.visible import clipped, visible
-from dynalyze.words.policy import against_limit
-from dynalyze.words.report import CAUSE_WORDS, command_line, verdict
 
 Object = dict[str, Any]
 

@@ -9,12 +9,12 @@ from rich.text import Text
 from dynalyze.render import audit_text, bench_text, fix_text, plan_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
+from dynalyze.render.words import report as words
+from dynalyze.render.words.bench import capital
+from dynalyze.render.words.fixes import HOW_TO_GO_ON, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.visible import clipped
-from dynalyze.words import report as words
-from dynalyze.words.bench import capital
-from dynalyze.words.fixes import HOW_TO_GO_ON, fix_command
 
 _MOST_FINDINGS = 10
 _WHOLE = 3  # The costliest ones; of the others a line says what and where.

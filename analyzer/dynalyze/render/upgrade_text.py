@@ -9,10 +9,10 @@ import msgspec
 from dynalyze.comparison.upgrades import SCHEMA_VERSION, Upgrade
 from dynalyze.render.comparison_text import render_comparison
 from dynalyze.render.console import Summary
+from dynalyze.render.words.bench import no_difference, ratio_words
+from dynalyze.render.words.comparison import ARROW
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.json_text import json_text
-from dynalyze.words.bench import no_difference, ratio_words
-from dynalyze.words.comparison import ARROW
 
 
 def render_json(found: Upgrade) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dynalyze.render.view.comparison import difference_rows
 from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric
+from dynalyze.render.words.bench import capital
+from dynalyze.render.words.comparison import drawn
+from dynalyze.render.words.report import command_line
 from dynalyze.sweep import words
 from dynalyze.sweep.compare import ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import RowBreak
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import clipped
-from dynalyze.words.bench import capital
-from dynalyze.words.comparison import drawn
-from dynalyze.words.report import command_line
 
 MAX_LINES = 300
 MAX_ITEMS = 1000

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from dynalyze.render.highlight import code_at
 from dynalyze.render.view.links import Anchors, Link, Place, first
 from dynalyze.render.view.run import Metric, Tone, value_words
+from dynalyze.render.words.report import EFFECTS, command_line
 from dynalyze.report import Location
 from dynalyze.sweep import words
 from dynalyze.sweep.clusters import Place as BreakPlace
@@ -16,7 +17,6 @@ from dynalyze.sweep.clusters import place_of, summarise
 from dynalyze.sweep.records import BrokenLine, Cause, Reason, Row, RowBreak, Share, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped
-from dynalyze.words.report import EFFECTS, command_line
 
 MAX_CARDS, MAX_LINES, MAX_FOLLOWING = 12, 400, 200
 MAX_BREAKS = 25

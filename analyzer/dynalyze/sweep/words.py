@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dynalyze.render.words.comparison import ARROW, counted
 from dynalyze.sweep.compare import ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import BrokenLine, Row, Speed, SpeedTotal, Status, Sweep, SweepSummary
 from dynalyze.text.amounts import count_of, listed, percent
-from dynalyze.words.comparison import ARROW, counted
 
 # In a word or two, and as the verb of a sentence, for one and for several.
 _STATUSES: dict[Status, tuple[str, str, str]] = {

@@ -22,6 +22,7 @@ from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable
 from dynalyze.render import html, terminal
 from dynalyze.render.view.audit import AttentionMatrixView
+from dynalyze.render.words import attention as words_attention
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.document import from_json, to_json
@@ -30,7 +31,6 @@ from dynalyze.report.models import AttentionCall
 from dynalyze.rules.rule import judge
 from dynalyze.sweep.rows import Verdict
 from dynalyze.text.errors import UsageError
-from dynalyze.words import attention as words_attention
 from sample_attention import FP32, MASKS, cell, matrix, timed
 from sample_reports import clean_report
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynalyze.bench.choice import Point, Wish, compile_plan, frontier, lines_for, points_of, ranges
+from dynalyze.render.words import plans as words
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
 from dynalyze.report.plans import PlanRange
-from dynalyze.words import plans as words
 
 EAGER = Point("eager", (0.02,), 0.010)
 BLOCKS = Point("regional", (5.0, 0.01), 0.008)

@@ -20,10 +20,10 @@ from dynalyze.bench.histogram import (
 )
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.shape_options import Shape
+from dynalyze.render.words import plans as words
 from dynalyze.report.measurements import Latency, Measurement, StartUp
 from dynalyze.report.plans import SizeRange
 from dynalyze.text.errors import UsageError
-from dynalyze.words import plans as words
 from sample_reports import empty_report, recompile
 
 

@@ -19,9 +19,9 @@ from dynalyze.doctor.records import Diagnosis, Line
 from dynalyze.facts.registry import registry
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.render.console import Summary
+from dynalyze.render.words.comparison import function_words
 from dynalyze.report import Location
 from dynalyze.rules import catalogue
-from dynalyze.words.comparison import function_words
 
 CODE = "`torch._dynamo.mark_dynamic(x, 0)`"
 

@@ -8,6 +8,7 @@ from dynalyze.comparison.caches import differences
 from dynalyze.comparison.vllm_factors import factor_differences, is_factors
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.cache_text import render_caches
+from dynalyze.render.words import caches as words
 from dynalyze.report import BackwardCompile, Compilation, Graph, GraphCode, GraphInput, Location, Report
 from dynalyze.report.caches import (
     CacheComparison,
@@ -20,7 +21,6 @@ from dynalyze.report.caches import (
     SettingBlock,
     Start,
 )
-from dynalyze.words import caches as words
 from sample_reports import MODEL, empty_report
 
 GRAPH = (

@@ -30,6 +30,7 @@ from dynalyze.comparison.pairing import _assignment, match_files
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import BreakChange
 from dynalyze.privacy import redact, without_source
+from dynalyze.render.words import comparison as words
 from dynalyze.report import (
     CompilationStatus,
     Effect,
@@ -40,7 +41,6 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
-from dynalyze.words import comparison as words
 
 # ---- graph breaks: what is the same -----------------------------------------------------------------------
 

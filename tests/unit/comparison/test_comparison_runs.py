@@ -17,6 +17,8 @@ from comparison_reports import (
 )
 from dynalyze.comparison.reports import compare
 from dynalyze.facts.compilations import NOTHING_TRACED
+from dynalyze.render.words import comparison as words
+from dynalyze.render.words.bench import workload_name
 from dynalyze.report import (
     BackwardCompile,
     CompilationStatus,
@@ -26,8 +28,6 @@ from dynalyze.report import (
     Target,
 )
 from dynalyze.report.measurements import Interval, Latency, Measurement, Speedup
-from dynalyze.words import comparison as words
-from dynalyze.words.bench import workload_name
 
 # ---- recompiles -------------------------------------------------------------------------------------------
 

@@ -15,9 +15,9 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
 from dynalyze.render import html
+from dynalyze.render.words.report import cache_words
 from dynalyze.report import Compilation, Finding, Report
 from dynalyze.rules.rule import judge
-from dynalyze.words.report import cache_words
 from records import TORCH, end, frame, run_of, start, write_source
 from sample_reports import empty_report
 

@@ -9,10 +9,10 @@ import pytest
 from dynalyze.facts.graph_text import GraphText, Node
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.unrolled import top_line
+from dynalyze.render.words.report import compile_time
 from dynalyze.report import Graph, Location
 from dynalyze.report.graphs import TopLine
 from dynalyze.rules.rule import judge
-from dynalyze.words.report import compile_time
 from records import write_source
 from sample_reports import clean_report, empty_report
 

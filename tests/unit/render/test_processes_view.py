@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dynalyze.render.view.compiles import ProcessesView
 from dynalyze.render.view.links import Anchors
+from dynalyze.render.words.report import totals
 from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process, Recompile, Report, Target
-from dynalyze.words.report import totals
 
 PLACE = Location("/job/model.py", 3, function="step")
 

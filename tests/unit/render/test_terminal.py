@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
+from dynalyze.render.words import report as words
+from dynalyze.render.words.fixes import patch_head
 from dynalyze.report import Finding, Location, Outcome, Report, Status
 from dynalyze.report.fixes import Counts, Evidence, Instead, Unfixed, WholeProgram
 from dynalyze.rules.rule import judge
-from dynalyze.words import report as words
-from dynalyze.words.fixes import patch_head
 from html_tree import Tree
 from sample_reports import (
     HOSTILE,

@@ -11,12 +11,12 @@ import pytest
 from dynalyze.cli.options import check_fail_on
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.prices import PricesView
+from dynalyze.render.words.report import order_words
 from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
 from dynalyze.report.costs import costliest_first
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
 from dynalyze.text.errors import UsageError
-from dynalyze.words.report import order_words
 from sample_reports import (
     clean_report,
     compilation,

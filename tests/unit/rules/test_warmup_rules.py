@@ -6,6 +6,7 @@ import pytest
 
 from dynalyze.privacy import redact, without_source
 from dynalyze.render import html, terminal
+from dynalyze.render.words import warmup as words_warmup
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import (
     Bucket,
@@ -18,7 +19,6 @@ from dynalyze.report.audit import (
 )
 from dynalyze.report.document import from_json, to_json
 from dynalyze.rules.rule import judge
-from dynalyze.words import warmup as words_warmup
 from sample_reports import empty_report
 
 MODEL = "/home/ada/ranker/model.py"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dynalyze.facts.wrong_numbers import reduced_to, search_of, wrong_answers, wrong_part
 from dynalyze.render.view.links import Anchors, Listed, first
+from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.text.amounts import count_of, percent
 from dynalyze.text.visible import clipped
-from dynalyze.words import bench as words
 
 MAX_ROWS = 100
 MAX_TENSORS = 50

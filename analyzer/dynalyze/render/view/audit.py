@@ -6,6 +6,10 @@ from typing import Literal
 
 from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
 from dynalyze.render.view.links import first
+from dynalyze.render.words import attention as words_attention
+from dynalyze.render.words import policy as words_policy
+from dynalyze.render.words import warmup as words_warmup
+from dynalyze.render.words.bench import capital
 from dynalyze.report.audit import (
     AttentionCell,
     AttentionMatrix,
@@ -16,10 +20,6 @@ from dynalyze.report.audit import (
     Warmup,
 )
 from dynalyze.text.visible import clipped
-from dynalyze.words import attention as words_attention
-from dynalyze.words import policy as words_policy
-from dynalyze.words import warmup as words_warmup
-from dynalyze.words.bench import capital
 
 MAX_WAIVERS = 100
 MAX_SHAPES = 200

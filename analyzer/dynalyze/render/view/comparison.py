@@ -9,11 +9,11 @@ from dynalyze.comparison.types import BreakChange, Comparison, Difference, Funct
 from dynalyze.render.highlight import code_at
 from dynalyze.render.view.links import Anchors, Listed, Place, first, place
 from dynalyze.render.view.run import Metric, Tone
+from dynalyze.render.words import comparison as words
+from dynalyze.render.words.bench import capital, workload_name
+from dynalyze.render.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 from dynalyze.report import Location
 from dynalyze.text.visible import clipped
-from dynalyze.words import comparison as words
-from dynalyze.words.bench import capital, workload_name
-from dynalyze.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 
 MAX_BREAKS = 300
 MAX_ROWS = 300

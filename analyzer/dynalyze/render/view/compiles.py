@@ -18,8 +18,8 @@ from dynalyze.render.view.links import (
     Listed,
     first,
 )
+from dynalyze.render.words.report import count_of, duration, short_path
 from dynalyze.report import Compilation, ForcedSize, GraphBreak, Process, Report, SkippedFrame, TracedFile
-from dynalyze.words.report import count_of, duration, short_path
 
 MAX_FILES = 300
 MAX_SEE = 12

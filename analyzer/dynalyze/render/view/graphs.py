@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
+from dynalyze.render.words.report import count_of
 from dynalyze.report import (
     Direction,
     Graph,
@@ -21,7 +22,6 @@ from dynalyze.report import (
 )
 from dynalyze.text.amounts import exact_size
 from dynalyze.text.visible import clipped
-from dynalyze.words.report import count_of
 
 MAX_LINES = 100
 MAX_KERNELS = 20

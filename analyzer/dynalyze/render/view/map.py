@@ -12,8 +12,8 @@ import networkx as nx
 from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
 from dynalyze.render.view.links import Anchors, Index, Link, first
 from dynalyze.render.view.plots.drawing import shortened
+from dynalyze.render.words.report import COMPILATION_WORDS, count_of, effect_words, line_words
 from dynalyze.report import Compilation, CompilationKey, Effect, GraphBreak, Report
-from dynalyze.words.report import COMPILATION_WORDS, count_of, effect_words, line_words
 
 MAX_NODES = 60
 MAX_LISTED = 300

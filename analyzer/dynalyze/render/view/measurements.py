@@ -12,11 +12,11 @@ from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
+from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.text.amounts import duration, milliseconds, size, three_digits
 from dynalyze.text.visible import clipped
-from dynalyze.words import bench as words
 
 MAX_ROWS = 100
 """Measurements on the page."""

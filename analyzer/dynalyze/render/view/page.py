@@ -26,8 +26,8 @@ from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
 from dynalyze.render.view.verified import FixesView
+from dynalyze.render.words.report import only_measured
 from dynalyze.report import Report
-from dynalyze.words.report import only_measured
 
 ANCHORS = (
     "policy", "verdict", "plan", "verified", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",

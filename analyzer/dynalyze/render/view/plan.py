@@ -8,9 +8,9 @@ from dynalyze.render.view.links import Anchors
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
+from dynalyze.render.words import plans as words
 from dynalyze.report.plans import CompilePlan, PlanPoint
 from dynalyze.text.amounts import duration, milliseconds
-from dynalyze.words import plans as words
 
 _WIDTH, _HEIGHT = 760, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 14, 40

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots.prices import price_plot
+from dynalyze.render.words.report import line_words, setting_name
 from dynalyze.report import LATER_CALLS, Report, seconds_later
 from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices, SettingPrice
 from dynalyze.text.amounts import count_of, duration, milliseconds, percent
 from dynalyze.text.visible import clipped
-from dynalyze.words.report import line_words, setting_name
 
 _MOST_ROWS = 50
 _MOST_GUARDS = 12

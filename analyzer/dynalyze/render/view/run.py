@@ -10,12 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from dynalyze.render.highlight import code_at, code_block
 from dynalyze.render.view.links import MAX_FINDINGS, Index, first
-from dynalyze.report import Advice, Finding, Location, Report, Snippet
-from dynalyze.report.document import to_json
-from dynalyze.text.visible import clipped
-from dynalyze.words import bench as words_bench
-from dynalyze.words.fixes import fix_command
-from dynalyze.words.report import (
+from dynalyze.render.words import bench as words_bench
+from dynalyze.render.words.fixes import fix_command
+from dynalyze.render.words.report import (
     STATUS_WORDS,
     command_words,
     compile_time,
@@ -27,6 +24,9 @@ from dynalyze.words.report import (
     trust_notes,
     verdict_sentences,
 )
+from dynalyze.report import Advice, Finding, Location, Report, Snippet
+from dynalyze.report.document import to_json
+from dynalyze.text.visible import clipped
 
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50

@@ -11,10 +11,10 @@ from dynalyze.render.highlight import Caret, highlighted_lines
 from dynalyze.render.view.graphs import GraphView
 from dynalyze.render.view.links import Anchors, Index, Link, first
 from dynalyze.render.view.run import Card
+from dynalyze.render.words.report import short_path
 from dynalyze.report import LineKey, Report
 from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceLine
 from dynalyze.text.amounts import count_of
-from dynalyze.words.report import short_path
 
 _MAX_OPEN = 300
 _MAX_LINKS = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from dynalyze.render.view.links import Index, Place
+from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.measurements import KeptLine, KeptTensor, Measurement, StepMemory
 from dynalyze.text.amounts import exact_size, listed
-from dynalyze.words import bench as words
 
 _MOST_ROWS = 30
 _MOST = 6

@@ -7,9 +7,9 @@ import math
 from dynalyze.render.chrome_trace import Span, spans
 from dynalyze.render.view.links import Anchors, Index, first
 from dynalyze.render.view.plots.drawing import Scale, round_step, shortened
+from dynalyze.render.words.report import count_of, duration, phase_words
 from dynalyze.report import OWN_PHASES, Report
 from dynalyze.text.amounts import size
-from dynalyze.words.report import count_of, duration, phase_words
 
 MAX_ROWS = 100
 

@@ -8,9 +8,9 @@ from functools import partial
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
+from dynalyze.render.words.bench import EAGER, first_calls, more_memory
 from dynalyze.report.measurements import Measurement, Memory
 from dynalyze.text.amounts import duration, size
-from dynalyze.words.bench import EAGER, first_calls, more_memory
 
 _WIDTH, _LABELS, _VALUES = 760, 200, 150
 _TOP, _ROW, _BAR = 4, 24, 14

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
+from dynalyze.render.words.bench import passes_words, short_count
 from dynalyze.report.measurements import BreakEven, Measurement
 from dynalyze.text.amounts import duration
-from dynalyze.words.bench import passes_words, short_count
 
 _WIDTH, _HEIGHT = 384, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 18, 36

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Rect, Scale, Shape
+from dynalyze.render.words.report import line_words
 from dynalyze.report.measurements import CallPart, PartKind, Prices
 from dynalyze.text.amounts import milliseconds, percent
-from dynalyze.words.report import line_words
 
 _WIDTH, _TOP, _BAR = 760, 4, 34
 _MOST_SHAPES = 600

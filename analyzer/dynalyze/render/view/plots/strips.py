@@ -9,9 +9,9 @@ from functools import cached_property
 
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
+from dynalyze.render.words.bench import EAGER
 from dynalyze.report.measurements import Measurement
 from dynalyze.text.amounts import milliseconds
-from dynalyze.words.bench import EAGER
 
 MAX_POINTS = 400
 """Dots of one strip."""

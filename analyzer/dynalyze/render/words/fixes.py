@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection
 
 from dynalyze.facts.stacks import Places, is_file
+from dynalyze.render.words.bench import no_difference, ratio_words
+from dynalyze.render.words.report import command_line
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus, WholeProgram
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.visible import visible
-from dynalyze.words.bench import no_difference, ratio_words
-from dynalyze.words.report import command_line
 
 STATUSES: dict[FixStatus, str] = {
     "verified": "verified", "suggested": "suggested, not verified", "rejected": "tried and rejected",

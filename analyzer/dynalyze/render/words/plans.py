@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dynalyze.render.words.bench import EAGER, capital, short_count
 from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan
 from dynalyze.text.amounts import count_of, duration, listed, milliseconds, percent
-from dynalyze.words.bench import EAGER, capital, short_count
 
 _WHAT = {
     EAGER: "compile nothing",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dynalyze.render.words.fixes import before_and_after, caveats, of_calls, of_whole, unsafe_command, write_command
 from dynalyze.report import Location
 from dynalyze.report.fixes import CompiledOperators, Counts, Evidence, Fix, Fixed, Side, WholeProgram
-from dynalyze.words.fixes import before_and_after, caveats, of_calls, of_whole, unsafe_command, write_command
 from sample_reports import fixed_report
 
 

@@ -19,9 +19,9 @@ from dynalyze.comparison.types import (
     RegressionKind,
     Run,
 )
+from dynalyze.render.words import bench as bench
+from dynalyze.render.words.report import STATUS_WORDS, effect_words
 from dynalyze.text.amounts import count_of, duration
-from dynalyze.words import bench as bench
-from dynalyze.words.report import STATUS_WORDS, effect_words
 
 ARROW = "->"
 

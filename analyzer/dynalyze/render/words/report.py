@@ -6,6 +6,8 @@ import shlex
 from collections import Counter
 from typing import NamedTuple
 
+from dynalyze.render.words import bench as words_bench
+from dynalyze.render.words import plans
 from dynalyze.report import (
     CandidateReason,
     Cause,
@@ -26,8 +28,6 @@ from dynalyze.report.measurements import SettingPrice
 from dynalyze.text.amounts import count_of as count_of
 from dynalyze.text.amounts import duration as duration
 from dynalyze.text.amounts import listed, milliseconds, percent
-from dynalyze.words import bench as words_bench
-from dynalyze.words import plans
 
 _MOST_NAMED = 4
 _MUCH = 0.05

@@ -8,6 +8,8 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
+from dynalyze.render.words import bench as words_bench
+from dynalyze.render.words import report as words
 from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
@@ -22,8 +24,6 @@ from dynalyze.report.measurements import (
     TensorAccuracy,
 )
 from dynalyze.text.amounts import milliseconds, percent, size
-from dynalyze.words import bench as words_bench
-from dynalyze.words import report as words
 from sample_measurements import eager_row, measured, measurements, speedup
 from sample_reports import benched_report, clean_report, empty_report, measured_report
 

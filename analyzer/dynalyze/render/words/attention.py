@@ -6,11 +6,11 @@ from collections import Counter
 from typing import NamedTuple, get_args
 
 from dynalyze.facts.attention_matrix import RAN, CellOutcome, fastest, outcome, right
+from dynalyze.render.words import bench as words_bench
+from dynalyze.render.words.report import CAUSE_WORDS, short_path
 from dynalyze.report import Cause
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.amounts import count_of, listed, milliseconds
-from dynalyze.words import bench as words_bench
-from dynalyze.words.report import CAUSE_WORDS, short_path
 
 # In a cell, and for a count of one and of several: "6 run whole and are right".
 _WORDS: dict[CellOutcome, tuple[str, str, str]] = {

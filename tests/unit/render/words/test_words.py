@@ -7,9 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Impact, Severity, Status
-from dynalyze.report.measurements import Interval, SettingPrice
-from dynalyze.words.report import (
+from dynalyze.render.words.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
     EFFECTS,
@@ -26,6 +24,8 @@ from dynalyze.words.report import (
     trust_notes,
     verdict,
 )
+from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Impact, Severity, Status
+from dynalyze.report.measurements import Interval, SettingPrice
 from sample_reports import (
     clean_report,
     compilation,
