@@ -30,8 +30,8 @@ class Plan(CommonSettings):
     `timeout` is the life of each process, `total` bounds the whole benchmark: what is not done by then is left out.
     With `answers_first` memory and accuracy are measured before speed: what `total` cuts is speed.
     Where `more_time`, a command that measures without `total`, is given, `total` is a budget: within it the verdict on
-    speed comes first. Processes begin with the caches of the user, which the run before has filled; a start with empty
-    ones comes last, where `cold_seconds`, what compiling took then, are left. What did not fit is told with it.
+    speed comes first. Processes begin with the caches of the user, which the run before has filled: what compiling
+    costs from empty ones are its `cold_seconds`, None where it found some of it there. What did not fit is said.
     With `as_called` the calls of a program that went backward through them are training steps, as it made them.
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`

@@ -40,6 +40,7 @@ class ConfigRun:
     work: Work
     first: FirstCalls | None = None
     cold: FirstCalls | None = None
+    compile_seconds: float | None = None
     problem: str = ""
     failure: FailureKind | None = None
     timed: bool = False
@@ -186,6 +187,7 @@ def _startup(row: ConfigRun, eager: ConfigRun) -> StartUp | None:
         warm_calls_ms=list(again.get("calls_ms") or ()) if row.configuration.compile else [],
         eager_calls_ms=list(eager.first.warm.get("calls_ms") or ()) if eager.first is not None else [],
         steady_after=cold.get("steady_after"),
+        compile_seconds=row.compile_seconds if row.configuration.compile else None,
         phases=cold.get("phases") or {},
         cache=cold.get("cache") or {},
         warm_cache=again.get("cache") or {},

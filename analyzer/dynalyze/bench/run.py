@@ -29,9 +29,6 @@ from dynalyze.text.amounts import listed, percent
 from dynalyze.text.errors import UsageError
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
-_COLD_MARGIN = 2.0
-"""Times what compiling took: a start with empty caches is not begun with less time left."""
-
 _MOST_PRICING = 2.0
 """Seconds of timed passes for the prices of one configuration."""
 
@@ -201,19 +198,23 @@ class WorkBench:
         return all(row.timed or row.problem or not row.usable or len(row.pairs) >= MIN_PAIRS for row in self.rows)
 
     def unmeasured(self) -> str:
-        """A note on what the budget was too short for and how to measure it; empty where nothing is missing."""
+        """A note on what is missing, for want of time or because the run found compiled code in its caches, and how to
+        measure it; empty where nothing is.
+        """
         if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
         missing = ["answers"] if self._plan.accuracy and any(row.accuracy is None for row in rows) else []
-        missing += ["what compiling costs from empty caches"] if any(row.cold is None for row in rows) else []
         unpriced = self._plan.prices_first and any(row.prices is None for row in rows)  # Else nothing broke.
         if not self._has_speed:
             missing = ["speed"]
         what = listed([*missing, *(["what graph breaks take of a call"] if unpriced else [])])
-        if not what:
-            return ""
-        return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: `{self._plan.more_time}`"
+        more = f"`{self._plan.more_time}`"
+        if what:
+            return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: {more}"
+        if any(row.cold is None and row.compile_seconds is None for row in rows):
+            return f"What compiling costs from empty caches: not known, for this run found them filled: {more}"
+        return ""
 
     def unchecked(self) -> str:
         """Why the answers of a row were not compared; empty where all were, or none should be."""
@@ -231,7 +232,6 @@ class WorkBench:
             {
                 "first calls": sum(row.first is None for row in rows),
                 "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
-                "cold start": sum(self._begins_cold(row) for row in rows),
                 "memory": sum(plan.memory and row.memory is None for row in rows),
                 "setting": sum(self._settings_ahead(row) for row in rows),
                 "prices": sum(plan.prices and row.prices is None for row in rows if row.configuration.compile),
@@ -244,7 +244,9 @@ class WorkBench:
         return min(known, 1 - len(row.prices.settings)) if row.prices is not None and self._budget else known
 
     def _rows(self, device: str) -> list[ConfigRun]:
-        return [ConfigRun(each, self._work) for each in self._plan.configurations_on(device)]
+        # The run that is explained was the first to compile it; without a budget a process of its own is.
+        took = self._plan.cold_seconds if self._budget is not None else None
+        return [ConfigRun(each, self._work, compile_seconds=took) for each in self._plan.configurations_on(device)]
 
     def _first_calls(self, row: ConfigRun) -> None:
         compiles, budget = row.configuration.compile, self._budget
@@ -344,14 +346,6 @@ class WorkBench:
         self._answers(row)
         if self._plan.prices and row.configuration.compile and row.prices is None:
             self._prices(row)
-        if not self._begins_cold(row):
-            return
-        try:  # The first calls from empty caches, once the verdict on speed is there.
-            with self._progress.doing("cold start", self._named(row, "first calls from empty caches")):
-                arm = replace(self._arm(row), caches=self._pool.empty_caches())
-                row.cold = schedule.first_calls(self._pool, arm, memory=False, new=True, budget=self._budget)
-        except WorkerFailed as error:
-            row.notes.append(f"what compiling costs is not known: {error.message}")
 
     def _answers(self, row: ConfigRun) -> None:
         if self._plan.accuracy and row.configuration.compile and not row.compared:
@@ -410,13 +404,6 @@ class WorkBench:
                 return
             with self._progress.doing("setting", self._named(row, "a setting that may remove graph breaks")):
                 row.prices.settings.append(trial.of(setting, breaks, row.load.get("calls") or 1))
-
-    def _begins_cold(self, row: ConfigRun) -> bool:
-        """Whether there is still to be a start from empty caches, and time enough for it."""
-        cost = self._plan.cold_seconds
-        if row.cold is not None or self._budget is None or not row.configuration.compile:
-            return False
-        return cost is not None and self._pool.seconds_left >= _COLD_MARGIN * cost
 
     def _extra(
         self, row: ConfigRun, kind: Literal["memory", "accuracy", "operators"], without: dict[str, Any], **details: Any

@@ -253,7 +253,8 @@ def enough(
 def break_even(startup: StartUp | None, pairs: Sequence[Pair], speed: Speedup | None) -> BreakEven:
     """After how many passes compiling has paid for itself: its cost divided by what each pass saves.
 
-    The cost is what the cold calls took beyond steady ones. It was seen once, in the cold process, and has no interval.
+    The cost is what the cold calls took beyond steady ones, else the compile time of the run that was explained. It was
+    seen once, and has no interval.
     The saving is that of the paired ratio r, eager * (1 - 1 / r), so it excludes 0 exactly where the ratio excludes 1;
     its interval makes the interval of the passes.
     """
@@ -264,15 +265,18 @@ def break_even(startup: StartUp | None, pairs: Sequence[Pair], speed: Speedup | 
         return BreakEven(reason="never: compiled is slower than eager")
     if speed.verdict != "faster":
         return BreakEven(reason="never, as far as is known: no saving was shown")
-    if startup is None or not startup.cold_calls_ms:
+    if startup is None or not (startup.cold_calls_ms or startup.compile_seconds):
         return BreakEven(reason="not known: the first calls with empty caches were not measured")
-    if startup.steady_after is None:
-        return BreakEven(reason="not known: the first calls did not become steady")
-    calls = startup.cold_calls_ms[: max(startup.steady_after, 1)]
-    if len(usable(calls)) < len(calls):
-        return BreakEven(reason="not known: a first call has no usable time")
     ratio = speed.ratio
-    cost = max(sum(calls) - len(calls) * own.eager / ratio.value, 0.0)
+    if startup.cold_calls_ms:
+        if startup.steady_after is None:
+            return BreakEven(reason="not known: the first calls did not become steady")
+        calls = startup.cold_calls_ms[: max(startup.steady_after, 1)]
+        if len(usable(calls)) < len(calls):
+            return BreakEven(reason="not known: a first call has no usable time")
+        cost = max(sum(calls) - len(calls) * own.eager / ratio.value, 0.0)
+    else:
+        cost = 1000 * (startup.compile_seconds or 0.0)
     # The larger the ratio, the sooner it is paid.
     passes, low, high = (cost / (own.eager * (1 - 1 / value)) for value in (ratio.value, ratio.high, ratio.low))
     return BreakEven(passes, low, high)

@@ -66,7 +66,8 @@ class StartUp(msgspec.Struct):
 
     `cold_calls_ms` were made with empty caches, `warm_calls_ms` in a new process with the caches that the first one
     left, `eager_calls_ms` without compiling. `steady_after` counts the cold calls before the steady state; None where
-    it was not reached. `phases` are torch's own times in seconds for the cold process, `cache` its counts.
+    it was not reached. Without such a process `compile_seconds` is what compiling took in the run that was explained,
+    if that had empty caches. `phases` are torch's own times in seconds for the cold process, `cache` its counts.
     """
 
     import_seconds: float | None = None
@@ -75,6 +76,7 @@ class StartUp(msgspec.Struct):
     warm_calls_ms: list[float] = []
     eager_calls_ms: list[float] = []
     steady_after: int | None = None
+    compile_seconds: float | None = None
     phases: dict[Word, float] = {}
     cache: dict[Word, int] = {}
     warm_cache: dict[Word, int] = {}

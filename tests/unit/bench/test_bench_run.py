@@ -324,6 +324,17 @@ def test_with_a_budget_answers_come_from_the_process_that_was_timed(tmp_path: Pa
     assert [each.verdict for each in found.accuracy] == ["equal"]
 
 
+@pytest.mark.parametrize(("seconds", "missing"), [(7.5, False), (None, True)])
+def test_with_a_budget_the_cost_of_compiling_is_that_of_the_run(
+    tmp_path: Path, seconds: float | None, missing: bool
+) -> None:
+    found = bench(tmp_path, pairs=3, total=60.0, more_time="more", memory=False, cold_seconds=seconds)
+    measured = row(found, "default")
+    assert (measured.startup or pytest.fail()).compile_seconds == seconds
+    assert ((measured.break_even or pytest.fail()).passes is None) == missing
+    assert any("empty caches" in note for note in found.notes) == missing
+
+
 @pytest.mark.parametrize("act", ["die", "hang", {"verdict": ""}])
 def test_answers_that_cannot_be_compared_there_have_a_process_of_their_own(tmp_path: Path, act: Any) -> None:
     acts = {"default": {"accuracy": act, "accuracy@2": {"verdict": "benign"}}}

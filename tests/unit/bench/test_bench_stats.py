@@ -308,6 +308,12 @@ def test_what_the_cold_calls_cost_is_paid_by_what_a_pass_saves():
     assert found.reason == ""
 
 
+def test_the_compile_time_of_the_run_is_the_cost_where_no_process_began_cold():
+    # GIVEN eager 20 ms, compiled 10 ms THEN 1050 ms are paid at 10 ms a pass
+    pairs, speed = clear(2.0)
+    assert break_even(StartUp(compile_seconds=1.05), pairs, speed).passes == pytest.approx(105.0)
+
+
 def test_a_first_call_that_costs_nothing_is_paid_at_once():
     pairs, speed = clear(2.0)
     found = break_even(StartUp(cold_calls_ms=[9.0, 10.0], steady_after=0), pairs, speed)

@@ -286,6 +286,8 @@ def compile_cost(item: Measurement, warm: bool = False) -> CompileCost | None:
     startup, steady = item.startup, item.latency_ms
     if item.status != "valid" or startup is None or steady is None:
         return None
+    if not warm and not startup.cold_calls_ms and startup.compile_seconds is not None:
+        return CompileCost(startup.compile_seconds, settled=True)
     first = (startup.warm_calls_ms if warm else startup.cold_calls_ms)[: first_calls(startup)]
     if not first:
         return None
