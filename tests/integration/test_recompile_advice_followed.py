@@ -354,3 +354,68 @@ def test_sizes_in_a_tuple_and_rows_of_a_mask_keep_their_answers(tmp_path: Path) 
     changed = PARTS.replace("SETTING", setting).replace('"eager")', '"eager", dynamic=True)')
     assert graphs(PARTS.replace("SETTING", ""), tmp_path) > 2
     assert graphs(changed, tmp_path) == 1
+
+
+MADE_BY_OTHERS = """
+import random
+import torch
+from torch import nn
+
+def checked(function):
+    code = "def forward(self, x):\\n    at = random.getrandbits(32)\\n    return function(self, x + at % 1)"
+    made = {"function": function, "random": random}
+    exec(compile(code, "<@checked(serve.Net.forward) at 0x7f>", "exec"), made)
+    made["forward"].__wrapped__ = function
+    return made["forward"]
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    @checked
+    def forward(self, x):
+        return x * self.weight
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x * self.weight
+
+plain = Plain()
+# CHECK
+net = torch.compile(Net(), backend="eager")
+for _ in range(3):
+    net(torch.ones(2, 4))
+
+@torch.compile(backend="eager")
+def loss(model, x):
+    return model(x).sum()
+
+for number in range(3):
+    patched = type("Patched", (Plain,), {})()
+    loss(patched, torch.ones(2, 4))  # LOSS
+"""
+
+
+def test_what_a_decorator_and_a_patched_class_do_is_told_and_can_be_followed(tmp_path: Path) -> None:
+    report = explained(MADE_BY_OTHERS, tmp_path)
+    by_place = {(each["rule"], each["evidence"][0]): each["advice"] for each in report["findings"]}
+    (found,) = report["graph_breaks"]
+    of_stack = [each for each in report["recompiles"] if each["location"]["file"].startswith("<@checked")]
+    of_class = [each for each in report["recompiles"] if each["source"] == "model"]
+    assert (len(of_stack), len(of_class)) == (1, 2)  # The number drawn is dynamic from the second on.
+    assert all(each["result_of"] == found["location"] for each in of_stack)
+    assert "`Net.forward = Net.forward.__wrapped__`" in by_place["graph-break", found["id"]]
+    assert "torch.func.functional_call" in by_place["recompile", of_class[0]["id"]]
+    assert not any("___" in advice for advice in by_place.values())
+
+    followed = MADE_BY_OTHERS.replace("# CHECK", "Net.forward = Net.forward.__wrapped__")
+    followed = followed.replace("def loss(model, x):", "def loss(weights, x):").replace(
+        "model(x).sum()", "torch.func.functional_call(plain, weights, (x,)).sum()"
+    )
+    followed = followed.replace("loss(patched, torch", "loss(dict(patched.named_parameters()), torch")
+    assert graphs(followed, tmp_path) == 2  # One of the checked module, one of the loss.

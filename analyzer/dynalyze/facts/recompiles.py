@@ -45,7 +45,7 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
     for each in compiled:
         by_id.setdefault(each.compile_id, each)
     entries = [_entry(f"r{number}", raw, by_key, by_id) for number, raw in enumerate(found, 1)]
-    _name_results(entries, breaks)
+    _name_results(entries, breaks, compiled)
     _mark_changes(list(zip(found, entries, strict=True)))
     return entries
 
@@ -197,7 +197,7 @@ def _mark_changes(found: list[tuple[_Raw, Recompile]]) -> None:
         entry.change = f"c{changes}"
 
 
-def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
+def _name_results(entries: list[Recompile], breaks: list[GraphBreak], compiled: list[Compilation]) -> None:
     """A function that goes on after a break gets the break's result as `___stack0`: name the expression itself.
 
     Of several on one line it is the one inside of the others, `x.item()` in `print(x.item())`.
@@ -211,6 +211,11 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
             results[place] = found
         for caller, called in itertools.pairwise(found.stack):
             callers.setdefault((caller.file, caller.line), (found, _call_of(called.function, caller.code)))
+    # Code without a file, as a decorator generates it: the break is told at the line that calls it.
+    generated: dict[str, GraphBreak] = {}
+    for found in breaks:
+        attempts = {(found.process, found.epoch, each) for each in found.compile_ids}
+        generated |= {each.location.file: found for each in compiled if each.key in attempts}
     for entry in entries:
         if not entry.source or not _STACK.search(entry.source):
             continue
@@ -219,6 +224,8 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak]) -> None:
         origin, expression = (here, here.expression) if here is not None else callers.get(place, (None, ""))
         if expression:
             entry.source = _STACK.sub(lambda _, text=expression: text, entry.source)  # type: ignore[misc]
+        if origin is None and entry.location.file.startswith("<"):
+            origin = generated.get(entry.location.file)
         if origin is not None:
             entry.result_of = origin.location
 

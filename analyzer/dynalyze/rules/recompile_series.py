@@ -68,8 +68,8 @@ class Limited:
 
     @property
     def main(self) -> Series:
-        """The series that recompiled most."""
-        return max(self.series, key=lambda one: len(one.recompiles))
+        """The series with most recompiles and refused calls; of as many, that of the call that was refused."""
+        return max(self.series, key=lambda one: (len(one.members), len(one.members) - len(one.recompiles)))
 
 
 def gather(report: Report) -> tuple[list[Series], list[Limited]]:

@@ -411,6 +411,11 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "sorts_without_key": lambda written: all(
         len(each.args) == 1 and not each.keywords for each in written.calls if called(each) == "sorted"
     ),
+    # `F.one_hot(labels, max(labels.max() + 1, 3))`: a number of classes that is computed.
+    "counts_classes": lambda written: any(
+        called(each) == "one_hot" and len(each.args) == 2 and isinstance(each.args[1], ast.Call)
+        for each in written.calls
+    ),
     # `torch.bincount(x)` of one tensor; weights would be a second one.
     "bins_without_weights": lambda written: all(
         len(each.args) == 1 for each in written.calls if called(each) == "bincount"

@@ -248,7 +248,7 @@ def test_a_size_that_a_line_asks_about_is_not_marked() -> None:
 def test_all_that_share_a_size_of_one_are_named() -> None:
     also = [failed_too("y.size()[0]", "symbolic", "2 <= y.size()[0]", "1")]
     given = advice("symbolic", "x.size()[0]", "2 <= x.size()[0]", "1", also=also)
-    assert "mark_unbacked(x, 0)` and `torch._dynamo.decorators.mark_unbacked(y, 0)`" in given.action
+    assert "dimension 0 of `x` and dimension 0 of `y`" in given.action
 
 
 def test_a_table_that_follows_the_input_is_to_be_made_once() -> None:
@@ -334,11 +334,18 @@ def test_a_parameter_is_not_marked() -> None:
 def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
     (one,) = findings(recompile("r1", "0/1", cause="symbolic", source="rows.size()[0]", expected="2 <= x", actual=size))
     assert f"size {size}" in one.advice
-    assert "mark_unbacked(rows, 0)" in one.advice
+    assert "mark_" not in one.advice
     for source, actual in (("rows.size()[0]", "20"), ("rows.size()[0] % 2", size)):
         text = advice("symbolic", source, "0", actual).action
-        assert "mark_unbacked" not in text
+        assert f"size {size} away" not in text
         assert source in text
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_size_of_one_is_no_other_for_being_dynamic(parts: int) -> None:
+    values = {"source": "x.size()[0]", "expected": "1", "actual": "3", "change": "c1"}
+    (one,) = findings(*(recompile(f"r{n}", f"{n}/1", location=at(9 + n, "step"), **values) for n in range(parts)))
+    assert "size 1 away from dimension 0 of `x`" in one.advice and "dynamic=True" not in one.advice
 
 
 @pytest.mark.parametrize(
@@ -529,6 +536,39 @@ def test_a_number_that_a_graph_break_leaves_behind_is_not_to_be_passed(source: s
 
 
 @pytest.mark.parametrize(
+    ("cause", "source", "expected", "actual"),
+    [
+        ("value", "___stack0", "1", "2"),
+        ("stride", "___stack2.stride()[0]", "8", "9"),
+        ("symbolic", "___stack2", "1", "2"),
+    ],
+)
+def test_what_has_no_name_but_on_the_stack_ends_with_its_break(
+    cause: str, source: str, expected: str, actual: str
+) -> None:
+    (found,) = findings(recompile("r1", "0/1", cause=cause, source=source, expected=expected, actual=actual))
+    assert "End the graph break before" in found.advice
+    assert "___" not in found.title + found.advice
+
+
+def classes(*causes: str) -> list[Recompile]:
+    guard = "___check_type_id(net, 9453), type=<class 'lib.patch.Patched'>"
+    made = {"source": "net", "expected": "lib.patch.Patched", "actual": "Patched object", "guard": guard}
+    return [recompile(f"r{n}", f"0/{n}", cause=cause, change=f"c{n}", **made) for n, cause in enumerate(causes, 1)]
+
+
+def test_a_class_that_is_made_anew_for_each_call_is_told_as_one() -> None:
+    (found,) = findings(*classes("value", "value"))
+    assert "torch.func.functional_call" in found.advice and "`lib.patch.Patched`" in found.advice
+
+
+def test_the_limit_is_put_down_to_what_the_refused_call_had() -> None:
+    sizes = [recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in (4, 5, 6)]
+    (found,) = findings(*sizes, *classes("value", "value", "limit"))
+    assert found.rule == "recompile-limit" and "functional_call" in found.advice
+
+
+@pytest.mark.parametrize(
     ("source", "told"),
     [
         ("self.param_groups[0]['lr']", "lr=torch.tensor(lr)"),
@@ -568,7 +608,7 @@ def test_all_that_the_first_call_makes_belongs_in_the_constructor() -> None:
 def test_what_changed_beside_a_size_is_named() -> None:
     beside = recompile("r1", "0/1", source="x.size()[0]", also=[failed_too("flag", "value", "False", "True")])
     (found,) = findings(beside)
-    assert "In the same call `flag` changed too." in found.advice
+    assert "In the same call `flag` changed too, which compiles anew by itself." in found.advice
 
 
 @pytest.mark.parametrize(

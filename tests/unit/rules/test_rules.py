@@ -18,6 +18,7 @@ from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
 from dynalyze.text.errors import UsageError
 from sample_reports import (
+    MODEL,
     clean_report,
     compilation,
     empty_report,
@@ -515,3 +516,32 @@ def test_what_costs_most_comes_first_whatever_it_is() -> None:
     assert "compile time" in order_words(report) and "not measured" in order_words(report)
     report.findings = found[:2]
     assert order_words(report) == ""
+
+
+def test_a_break_in_code_that_a_decorator_generated_is_not_told_of_the_line_that_calls_it() -> None:
+    report = empty_report()
+    place = Location(MODEL, 9, None, "main", "loss = fast(x)")
+    drawn = {"context": "Random.getrandbits", "gb_type": "Attempted to call function marked as skipped"}
+    report.graph_breaks = [graph_break("b1", "split", place, stack=[place], compile_ids=["0/0"], **drawn)]
+    (as_before,) = found_by(report, "graph-break")
+    made = compilation("0/0")
+    made.location = Location("<@beartype(lib.nets.Net.forward) at 0x7f8d>", 1, None, "forward")
+    report.compilations = [made]
+    (found,) = found_by(report, "graph-break")
+    assert "__wrapped__" not in as_before.advice
+    assert "`Net.forward = Net.forward.__wrapped__`" in found.advice and "`@beartype`" in found.title
+
+
+def test_a_break_that_a_generator_brings_up_again_names_the_first_one() -> None:
+    report = empty_report()
+    inner, outer = Location(MODEL, 71, None, "__init__"), Location(MODEL, 128, None, "forward")
+    again = {
+        "gb_type": "Read uninitialized cell",
+        "context": "Skipping frame due to graph break in a generator's next() call.",
+    }
+    report.graph_breaks = [
+        graph_break("b1", "eager", inner, compile_ids=["0/0", "2/0"]),
+        graph_break("b2", "eager", outer, compile_ids=["2/0"], **again),
+    ]
+    _, found = found_by(report, "graph-break")
+    assert f"{MODEL.rpartition('/')[2]}:71 (b1)" in found.advice and "`None`" not in found.advice

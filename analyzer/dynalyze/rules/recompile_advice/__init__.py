@@ -73,7 +73,8 @@ def history(series: Series, most: int) -> str:
     # A size and what somebody decides on by hand: either one sets off a recompile by itself.
     also = [each.source for each in series.lead.also if each.cause in _DECIDED and not is_whole(each.expected)]
     names = [f"`{clipped(as_written(name))}`" for name in dict.fromkeys(also) if name]
-    beside = f"In the same call {listed(names, _MOST_VALUES)} changed too." if series.lead.cause == "shape" else ""
+    beside = f"In the same call {listed(names, _MOST_VALUES)} changed too, which compiles anew by itself."
+    beside = beside if series.lead.cause == "shape" else ""
     return f"{went} {beside if names else ''}".strip()
 
 
@@ -101,6 +102,8 @@ def _name(series: Series) -> str:
     if closed_over:
         return f"A value that `{closed_over}` closes over"
     text = as_written(as_called(series.lead.source or "", series.lead)).removesuffix(".__code__")
+    if "___stack" in text:
+        return "A value that a graph break leaves behind"
     if series.lead.cause == "aliasing":
         return " and ".join(f"`{part.strip()}`" for part in text.split(","))
     return f"`{clipped(text)}`"
@@ -135,6 +138,8 @@ def advise(series: Series) -> Advice:
         adviser = different_modules
     elif lead.threads:
         adviser = several_threads
+    elif values.is_left_over(series, source):
+        adviser = values.left_over
     elif lead.library and lead.cause in ("value", "module_attribute", "global_variable"):
         adviser = values.of_library
     if adviser is not None:

@@ -138,9 +138,12 @@ def shape(series: Series, source: Source) -> Advice:
     if series.replaced:
         return _made_anew(series.replaced)
     sizes = changed_together(series)
-    marks = sizes.marks("mark_dynamic")
+    marks = sizes.marks()
     if series.lead.last_batch_of and series.changes == 1 and dimension == 0:
         return _last_batch(series, source, marks)
+    small = {"0", "1"} & values
+    if small and len(values) == 2 and dimension is not None:  # No other size came: a dynamic one would not fit either.
+        return _zero_or_one(sizes, source, min(small))
     if source.is_numbered and not series.resumes:
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
@@ -160,9 +163,6 @@ def shape(series: Series, source: Source) -> Advice:
         )
     if series.parts > 1:
         return _several_parts(series, source, marks)
-    small = {"0", "1"} & values
-    if small and len(values) == 2:  # No other size came: a mark would have spared nothing.
-        return _zero_or_one(sizes, source, min(small))
     if sizes.numbers:
         return _with_numbers(sizes, source)
     call = f"{source.call}({', '.join(sizes.arguments)})"
@@ -213,13 +213,13 @@ class Sizes(NamedTuple):
         )
         return listed(list(each))
 
-    def marks(self, how: str) -> list[str]:
+    def marks(self) -> list[str]:
         """The statements that mark them, ready to paste; empty where not all can be written."""
         if not self.complete:
             return []
-        prefix = "torch._dynamo." if how == "mark_dynamic" else "torch._dynamo.decorators."
         return [
-            f"{prefix}{how}({name}, {at[0] if len(at) == 1 else tuple(at)})" for name, at in self.dimensions.items()
+            f"torch._dynamo.mark_dynamic({name}, {at[0] if len(at) == 1 else tuple(at)})"
+            for name, at in self.dimensions.items()
         ]
 
 
@@ -406,13 +406,11 @@ def _static_cache() -> Advice:
 
 
 def _zero_or_one(sizes: Sizes, source: Source, size: str) -> Advice:
-    marks, call = sizes.marks("mark_unbacked"), f"{source.call}({', '.join(sizes.arguments)})"
-    covers = f"{_quoted(marks)} {'covers' if len(marks) == 1 else 'cover'} every size"
+    """No mark is advised: one for every size, `mark_unbacked`, breaks a graph that asks anything about the size."""
+    where = sizes.named if source.is_name else f"`{source.shown}`"
     return Advice(
-        f"Keep size {size} away from {sizes.named}: pad to 2 or more, or accept one compile for it and do it in the "
-        f"warm-up.{f' Where the code allows it, {covers}.' if marks else ''}",
-        _ZERO_OR_ONE,
-        Example(call, "\n".join([*marks, call])) if marks else None,
+        f"Keep size {size} away from {where}: pad to 2 or more, or accept one compile for it and do it in the warm-up.",
+        f"{_ZERO_OR_ONE} `dynamic=True` changes nothing about that.",
         link=DYNAMIC_PAGE,
     )
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from dynalyze.report import Advice, Example, Location
+from dynalyze.report import Advice, Example, Location, Recompile
 from dynalyze.rules.recompile_advice.source import Source, as_written, dynamic_sources, named_place
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
@@ -28,8 +28,8 @@ def value(series: Series, source: Source) -> Advice:
     """A Python value, by what kind of value it is."""
     if source.text.endswith(".training"):
         return _training(source)
-    if series.lead.result_of is not None:
-        return _result(source, series.lead.result_of)
+    if is_made_anew(series.lead):
+        return _class_made_anew(series, source)
     if name := source.closed_over_by:
         return Advice(
             f"Make what `{name}` closes over an argument of it, as a tensor where it is a number.",
@@ -246,13 +246,46 @@ def _by_position(called: str, counts: tuple[str | None, str | None]) -> str:
     )
 
 
-def _result(source: Source, place: Location) -> Advice:
-    """A number that a graph break leaves behind: it ends with the break."""
-    made = f"`{source.shown}`" if "___" not in source.shown else "a number"
+def is_left_over(series: Series, source: Source) -> bool:
+    """Whether it is a value on Python's stack where a graph broke, which no caller can hand over in another way.
+
+    A size follows from one that the caller does hand over, unless a line made a constant of it.
+    """
+    lead = series.lead
+    known = lead.result_of is not None or "___stack" in source.text
+    return known and (
+        lead.cause in ("value", "stride", "symbolic") or (lead.cause == "shape" and lead.forced_by is not None)
+    )
+
+
+def left_over(series: Series, source: Source) -> Advice:
+    """What a graph break leaves behind: it ends with the break."""
+    place, at = series.lead.result_of, series.lead.location
+    made = f"`{source.shown}`" if "___" not in source.shown else "it"
+    where = f"at {named_place(place)}" if place is not None else f"before {named_place(at)}"
+    kept = " Kept in a tensor, the value may change." if series.lead.cause == "value" else ""
     return Advice(
-        f"End the graph break at {named_place(place)}, see its own finding: {made} is what it leaves behind, and the "
-        "code after it is compiled for that value. Kept in a tensor, the value may change.",
-        _CONSTANT,
+        f"End the graph break {where}, see its own finding: {made} is what the break leaves behind, and the code after "
+        f"it is compiled for that{' value' if series.lead.cause == 'value' else ''}.{kept}",
+        _CONSTANT if series.lead.cause == "value" else "What follows a graph break takes its results for arguments.",
+    )
+
+
+def is_made_anew(lead: Recompile) -> bool:
+    """Whether an object came whose class has the name of the one before it, and is another class."""
+    same_name = lead.actual == f"{(lead.expected or '').rpartition('.')[2]} object"
+    return same_name and lead.guard.startswith("___check_type_id(")
+
+
+def _class_made_anew(series: Series, source: Source) -> Advice:
+    name = source.argument
+    return Advice(
+        f"Hand over `{name}` as an object of one and the same class: every `{series.lead.expected}` that came here is "
+        "of a class of its own, made anew under that name. Where a library patches a module to put other weights into "
+        "it, make these an argument of the compiled function, and call the module as it was: "
+        "`torch.func.functional_call(module, weights, (x,))`.",
+        "Compiled code fits one class, by its identity and not by its name, so no call after it can use what was "
+        "compiled before.",
     )
 
 
