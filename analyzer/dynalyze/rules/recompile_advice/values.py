@@ -20,6 +20,7 @@ _DYNAMIC_INTEGERS_NOTE = (
 )
 # Of a group of an optimizer: `['betas'][0]`.
 _LAST_KEY = re.compile(r"\['(?P<key>\w+)'\](?:\[\d+\])?$")
+_BOUND = ".__self__."
 _VARIABLE = re.compile(r"(?<![\w*])(\*{1,2})(\w+)")
 _CONTAINER = re.compile(r"^(?:len\((?P<name>.+)\)|list\(dict\.keys\((?P<keys>.+)\)\)(?:\[\d+\])?)$")
 
@@ -46,6 +47,8 @@ def value(series: Series, source: Source) -> Advice:
             "warm up both cases: they are two programs, compiled once each.",
             "With `None` the code takes another way, which is compiled by itself.",
         )
+    if kinds <= {"int", "float"} and _BOUND in source.text:
+        return _of_bound_method(source, series.lead.expected or "1.0")
     if kinds <= {"int", "float"}:
         return _float(source)
     if kinds <= {"str", "bool"}:
@@ -324,6 +327,17 @@ def _float(source: Source) -> Advice:
         "`dynamic=False`: a float that changed becomes dynamic then.",
         _CONSTANT,
         source.passed_as(f"torch.tensor({name})"),
+    )
+
+
+def _of_bound_method(source: Source, first: str) -> Advice:
+    """A number of the object whose method stands in the place of a module's `forward`, as adapters put it there."""
+    held = source.text.partition(_BOUND)[2]
+    return Advice(
+        f"Keep `{held}` as a tensor: give the object that it belongs to one tensor before the first call, "
+        f"`{held} = torch.tensor({first})`, and write new values into it with `fill_`. The object is that whose method "
+        f"was put in the place of `{source.shown.partition(_BOUND)[0]}`.",
+        f"{_CONSTANT} Nobody hands it over: no argument can carry it.",
     )
 
 
