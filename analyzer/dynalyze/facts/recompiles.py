@@ -294,6 +294,31 @@ def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sourc
     return found
 
 
+_MOST_LINES = 500
+
+
+def _compared(found: Recompile, sources: Sources) -> Location | None:
+    """The line of the function that compares the size with one of its two values: that one gets code of its own."""
+    named = _DIMENSION.fullmatch(found.source or "")
+    if named is None or not (found.expected or "").isdecimal() or not (found.actual or "").isdecimal():
+        return None
+    size = rf"(?<![\w.]){re.escape(named['name'])}\.(?:shape\[{named['dimension']}\]|size\({named['dimension']}\))"
+    asks = re.compile(rf"{size} *[=!]= *(?:{found.expected}|{found.actual})\b")
+    file, first, outside = found.location.file, found.location.line, 0
+    for number in range(first, first + _MOST_LINES):
+        text = sources.line(file, number)
+        if text is None:
+            return None
+        indent = len(text) - len(text.lstrip())
+        if number == first:
+            outside = indent
+        elif indent <= outside and text.lstrip()[:1] not in ("", ")", "#"):
+            return None
+        if asks.search(text):
+            return sources.location(file, number, found.location.function)
+    return None
+
+
 def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, sources: Sources) -> None:
     """Tell each recompile over a size which line fixed that size, or asked about it."""
     # By compile: the line whose question about a size had another answer.
@@ -321,5 +346,7 @@ def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, source
         if size is not None:
             recompile.forced_by = size.location
             size.recompiles.append(recompile.id)
+        elif recompile.cause == "shape":
+            recompile.forced_by = _compared(recompile, sources)
         elif recompile.cause == "symbolic":
             recompile.forced_by = asked.get((*place, recompile.compile_id))

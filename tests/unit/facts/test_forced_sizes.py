@@ -121,6 +121,38 @@ def test_another_size_of_the_same_tensor_is_not_blamed() -> None:
     assert (size.recompiles, recompile.forced_by) == ([], None)
 
 
+COMPARES = """def forward(x, y):
+    n = y.shape[0] == 7
+    if {}:
+        return x * 2
+    return x + n
+
+
+def other(x):
+    return x.shape[0] == 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("asks", "line"),
+    [
+        ("x.shape[0] == 7", 3), ("x.size(0) != 5", 3), ("x.shape[0] == 70", None), ("x.shape[1] == 7", None),
+        ("ox.shape[0] == 7", None), ("x.shape[0] > 7", None),
+    ],
+)  # fmt: skip
+def test_a_comparison_with_one_of_the_two_sizes_is_named(asks: str, line: int | None) -> None:
+    run, places = (
+        run_of(start(), end(), start("0/1"), again(MISMATCH.format(before="0/0", old=7, new=5)), end("0/1")),
+        Places(TORCH),
+    )
+    sources = Sources(texts={MODEL: COMPARES.format(asks)})
+    compiled = compilations(run, places, sources)
+    found = recompiles(run, compiled, [])
+    found[0].location = Location(MODEL, 1, function="forward")
+    connect(run, found, forced_sizes(run, compiled, places, sources), sources)
+    assert (found[0].forced_by and found[0].forced_by.line) == line
+
+
 ASKED = (
     "0/0: 4 <= x.size()[0]  # if rows > 3:  # a comment  # {path}:14 in helper (_dynamo/variables/tensor.py:2606 in f)"
 )

@@ -415,6 +415,7 @@ def _zero_or_one(sizes: Sizes, source: Source, size: str) -> Advice:
     )
 
 
+_COMPARISON = re.compile(r"[=!]= *\d")
 _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
 
 
@@ -429,6 +430,15 @@ def _specialized(source: Source, line: Location) -> Advice:
             "A Python loop is unrolled, step by step, so its length is a constant of the compiled code, with "
             "`dynamic=True` too; marked dynamic, the size would raise an error. Views of one tensor begin further on "
             "in each step, and the compiler guards that.",
+            link=DYNAMIC_PAGE,
+        )
+    if source.dimension is not None and _COMPARISON.search(line.code or ""):
+        allowed = f"`torch._dynamo.maybe_mark_dynamic({source.argument}, {source.dimension})`"
+        return Advice(
+            f"{named_place(line)} compares {size} with a number, and that size gets code of its own: one compile, "
+            f"whatever is marked. Change that line, or let the other sizes vary: {allowed} before each call; "
+            "`mark_dynamic` raises an error at that size.",
+            "A comparison with a number that is true makes the size a constant of the compiled code.",
             link=DYNAMIC_PAGE,
         )
     return Advice(
