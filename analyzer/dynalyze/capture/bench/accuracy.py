@@ -241,6 +241,7 @@ class _Test:
         if worst.why:
             alike = sum(each.verdict == worst.verdict for each in tensors)
             what = f"The gradient of {worst.name}" if worst.kind == "gradient" else worst.name
+            what = f"Argument {what}" if what.endswith(" after the call") else what
             others = f" ({alike - 1} more are {worst.verdict})" if alike > 1 else ""
             notes.append(f"{what}: {worst.why}{others}.")
         if untold := [fault for fault in faults if not (worst.why and fault.contract in ("dtype", "shape"))]:

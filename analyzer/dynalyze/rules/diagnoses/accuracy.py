@@ -176,6 +176,7 @@ def compile_makes_nan(report: Report) -> Iterator[Ranked]:
     for test in filter(_has_nan, report.accuracy):
         worst = max(test.tensors, key=lambda tensor: tensor.nonfinite)
         what = f"{'the gradient of ' if worst.kind == 'gradient' else ''}{worst.name}"
+        what = f"argument {what}" if what.endswith(" after the call") else what
         yield _wrong(compile_makes_nan, test, report, f"{worst.nonfinite:,} values of {what} are NaN or infinite.")
 
 
