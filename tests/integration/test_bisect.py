@@ -114,7 +114,7 @@ def searched(
     monkeypatch.chdir(folder)
     target = read_target("program.py:make", None, ())
     chosen = (Configuration("default", backend=backend),)
-    plan = Plan(rebuilt_source(target), chosen, works=(Work(phase=phase),), timeout=200, total=200, quiet=True)
+    plan = Plan(rebuilt_source(target), chosen, works=(Work(phase=phase),), timeout=600, total=600, quiet=True)
     report = Report("0", "", [], {"device": "cpu"}, target.described(), Outcome("complete"))
     report.accuracy = [Accuracy("default", phase, verdict=verdict)]
     found = bisect_suspicious(report, target, plan, folder / "kept", progress=lambda line: None)
@@ -153,6 +153,7 @@ def test_nan_of_a_decomposition_and_a_script_that_shows_it(tmp_path: Path, monke
     assert [(run.stage, run.verdict) for run in found.stages][-1] == ("decompositions", "suspicious")
     assert (found.stage, found.module, found.op) == ("decompositions", "layers.0", "torch.nn.functional.gelu")
     assert found.nonfinite > 0 and (found.part, found.applied) == ("decomposition", "aten.gelu.default")
+    assert found.reduced is not None and found.reduced.operations == 1 < found.reduced.operations_before
     assert shows(found.repro, tmp_path)
 
 

@@ -127,17 +127,17 @@ class Bisector:
     def _script(self, command: dict[str, Any]) -> Answer:
         """Made within `seconds`; the scripts go to `folder`."""
         began = time.monotonic()
-        for whole, configuration in self._programs(command["stage"]):
+        for program, whole, configuration in self._programs(command["stage"]):
             if time.monotonic() - began > command["seconds"]:
                 break
-            wanted = faults_of(whole, configuration, self._device)
+            wanted = faults_of(program, configuration, self._device)
             if wanted is None:
                 continue
 
             def is_wrong(program: Program, like: Any = wanted, configuration: Configuration = configuration) -> bool:
                 return is_same_fault(faults_of(program, configuration, self._device), like)
 
-            small, tried = reduced(whole, is_wrong, began + command["seconds"])
+            small, tried = reduced(program, is_wrong, began + command["seconds"])
             facts = {
                 "operations_before": len(whole.operations), "operations": len(small.operations),
                 "elements_before": whole.elements, "elements": small.elements, "tried": tried,
@@ -153,19 +153,20 @@ class Bisector:
             }
         return {"reduced": None, "place": None, "scripts": []}
 
-    def _programs(self, stage: str) -> Iterator[tuple[Program, Configuration]]:
+    def _programs(self, stage: str) -> Iterator[tuple[Program, Program, Configuration]]:
         """Programs that may have the fault: the wrong operation by itself, the graph up to it, and the graphs as they
-        were captured; with how each is compiled.
+        were captured; with the graph that each stands in, and how it is compiled.
         """
         train = self._workload.phase == "train"
         configuration = replace(self._as_far_as(stage), region="", regions={})
         if (fault := self._faults.get(stage)) is not None:
             with suppress(KeyError):
-                alone, until = wrong_operation(fault, train=train)
-                yield alone, replace(configuration, autocast=fault.autocast)
-                yield until, configuration
+                alone, until, whole = wrong_operation(fault, train=train)
+                yield alone, whole, replace(configuration, autocast=fault.autocast)
+                yield until, whole, configuration
         for graph, inputs in self._captured(configuration):
-            yield program_of(graph, inputs, train=train), configuration
+            whole = program_of(graph, inputs, train=train)
+            yield whole, whole, configuration
 
     def _captured(self, configuration: Configuration) -> list[tuple[torch.fx.GraphModule, tuple[Any, ...]]]:
         """The graphs of a pass in eager, each with the inputs of its first call."""

@@ -70,8 +70,8 @@ def program_of(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, train: boo
     return Program(torch.fx.GraphModule(graph, made), values, train)
 
 
-def wrong_operation(fault: OperationFault, *, train: bool) -> list[Program]:
-    """The operation by itself with the inputs that it had, and all that the graph computes up to it."""
+def wrong_operation(fault: OperationFault, *, train: bool) -> tuple[Program, Program, Program]:
+    """The operation by itself with the inputs that it had, all that the graph computes up to it, and the graph."""
     whole = program_of(fault.graph, fault.arguments, train=train or fault.gradient)
     names = [node.name for node in whole.calls]
     until = names.index(fault.operation.name) + 1
@@ -82,7 +82,7 @@ def wrong_operation(fault: OperationFault, *, train: bool) -> list[Program]:
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 value.requires_grad_()
     alone = part_of(replace(whole, train=fault.gradient), {fault.operation.name, *results}, values)
-    return [alone, part_of(whole, {*names[:until], *results}, {})]
+    return alone, part_of(whole, {*names[:until], *results}, {}), whole
 
 
 def own_memory(value: Any) -> Any:
