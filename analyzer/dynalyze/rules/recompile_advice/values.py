@@ -48,7 +48,7 @@ def value(series: Series, source: Source) -> Advice:
             "With `None` the code takes another way, which is compiled by itself.",
         )
     if kinds <= {"int", "float"} and _BOUND in source.text:
-        return _of_bound_method(source, series.lead.expected or "1.0")
+        return _of_bound_method(source)
     if kinds <= {"int", "float"}:
         return _float(source)
     if kinds <= {"str", "bool"}:
@@ -330,14 +330,16 @@ def _float(source: Source) -> Advice:
     )
 
 
-def _of_bound_method(source: Source, first: str) -> Advice:
-    """A number of the object whose method stands in the place of a module's `forward`, as adapters put it there."""
-    held = source.text.partition(_BOUND)[2]
+def _of_bound_method(source: Source) -> Advice:
+    """A number of the object whose method stands in the place of a module's `forward`, as adapters put it there.
+
+    Nobody hands it over; and as a tensor it broke the graph of an adapter that asks whether it is 1.
+    """
     return Advice(
-        f"Keep `{held}` as a tensor: give the object that it belongs to one tensor before the first call, "
-        f"`{held} = torch.tensor({first})`, and write new values into it with `fill_`. The object is that whose method "
-        f"was put in the place of `{source.shown.partition(_BOUND)[0]}`.",
-        f"{_CONSTANT} Nobody hands it over: no argument can carry it.",
+        f"Leave `{source.text.partition(_BOUND)[2]}` a Python number, and compile without `dynamic=False`: one that "
+        "changed is dynamic from the second compile on, unless a line asks for its value. Take one call with another "
+        "value in the warm-up.",
+        _CONSTANT,
     )
 
 
