@@ -198,7 +198,8 @@ def _failed(error: BaseException) -> Ending:
         traceback.print_exception(type(failure), failure.with_traceback(own), own)
         print("\nOriginal exception was:", file=sys.stderr)
         sys.__excepthook__(type(error), error, shown)
-    last = traceback.extract_tb(shown)[-1:]
+    frames = traceback.extract_tb(shown)
+    last = [frame for frame in frames if not _is_torchs(frame.filename)][-1:] or frames[-1:]
     message = traceback.format_exception_only(type(error), error)[-1].strip()
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
@@ -214,6 +215,12 @@ def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackTyp
     for each, following in zip(kept, [*kept[1:], None], strict=False):
         each.tb_next = following
     return kept[0] if kept else None
+
+
+def _is_torchs(file: str) -> bool:
+    """Whether torch has the file, or made the code: what compiled code raises is told at the program's line."""
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    return file.startswith(("<eval_with_key>", *([str(Path(torch).parent) + os.sep] if torch else [])))
 
 
 def is_plumbing(file: str) -> bool:
