@@ -419,3 +419,26 @@ def test_what_a_decorator_and_a_patched_class_do_is_told_and_can_be_followed(tmp
     )
     followed = followed.replace("loss(patched, torch", "loss(dict(patched.named_parameters()), torch")
     assert graphs(followed, tmp_path) == 2  # One of the checked module, one of the loss.
+
+
+ALONE = """
+import torch
+
+@torch.compile(backend="eager"MORE)
+def model(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+
+for n in SIZES:
+    x = torch.ones(n, 3)
+    model(x)
+"""
+
+
+def test_a_batch_of_one_before_a_break_is_padded_away(tmp_path: Path) -> None:
+    plain = ALONE.replace("MORE", "").replace("SIZES", "(1, 2, 2)")
+    (finding,) = (each for each in explained(plain, tmp_path)["findings"] if each["rule"] == "recompile")
+    assert "size 1" in finding["advice"] and "dynamic=True" not in finding["advice"]
+    dynamic = plain.replace('"eager"', '"eager", dynamic=True')
+    assert [graphs(each, tmp_path) for each in (plain, dynamic, plain.replace("(1,", "(2,"))] == [4, 4, 2]

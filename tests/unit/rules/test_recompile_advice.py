@@ -371,6 +371,15 @@ def test_an_integer_is_made_dynamic_and_a_part_of_an_argument_never_a_tensor() -
         assert told.example is not None and "dynamic=True" in told.example.after
 
 
+@pytest.mark.parametrize("source", ["x.size()[0]", "___stack0.size()[0]"])
+def test_a_size_of_one_around_a_break_is_neither_marked_nor_made_dynamic(source: str) -> None:
+    """`dynamic=True` compiles 1 apart as well, and `mark_dynamic` of a size of 1 raises."""
+    parts = [recompile(f"r{n}", f"{n}/1", source=source, expected="1", actual="2", change="c1") for n in range(2)]
+    (one,) = findings(*parts)
+    assert "size 1" in one.advice
+    assert not any(word in one.advice for word in ("dynamic=True", "mark_", "___"))
+
+
 def modules_compiled(*instances: int | None, names: str = "abcdefghijkl") -> Report:
     """One code compiled again and again, each time for the module of that number."""
     report = empty_report()

@@ -408,6 +408,7 @@ def _static_cache() -> Advice:
 def _zero_or_one(sizes: Sizes, source: Source, size: str) -> Advice:
     """No mark is advised: one for every size, `mark_unbacked`, breaks a graph that asks anything about the size."""
     where = sizes.named if source.is_name else f"`{source.shown}`"
+    where = "the input that this size comes from" if "___" in where else where
     return Advice(
         f"Keep size {size} away from {where}: pad to 2 or more, or accept one compile for it and do it in the warm-up.",
         f"{_ZERO_OR_ONE} `dynamic=True` changes nothing about that.",
