@@ -265,7 +265,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
 
     from dynalyze.bench.bisect import Search
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
-    from dynalyze.capture.bench.worker import Session
+    from dynalyze.capture.bench.worker import MeasuringSession
     from dynalyze.facts.wrong_numbers import wrong_part
     from dynalyze.report.measurements import Accuracy
 
@@ -277,7 +277,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     configuration = Configuration("default", backend=backend, dynamic="on" if entry.get("dynamic") else "auto")
     request = WorkerRequest(source=source, configuration=configuration, phase=entry.get("phase", "forward"))
     with tempfile.TemporaryDirectory() as folder:
-        asked = _Asked(Session(request, Path(folder)))
+        asked = _Asked(MeasuringSession(request, Path(folder)))
         try:
             asked.ask("load")
             answer = asked.ask("accuracy")

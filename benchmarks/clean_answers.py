@@ -88,7 +88,7 @@ def judged(backend: str, name: str, dtype: str, phase: str) -> dict[str, Any]:
 
 def _asked(backend: str, name: str, dtype: str, phase: str) -> dict[str, Any]:
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
-    from dynalyze.capture.bench.worker import Session
+    from dynalyze.capture.bench.worker import MeasuringSession
 
     began = time.monotonic()
     source = {"kind": "transformers", "name": name, "full_size": False, "weights": False, "trust_remote_code": False,
@@ -98,7 +98,7 @@ def _asked(backend: str, name: str, dtype: str, phase: str) -> dict[str, Any]:
         train=phase == "train",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(request, Path(folder))
+        session = MeasuringSession(request, Path(folder))
         answer = session.handle({"do": "load"})
         if answer["ok"]:
             answer = session.handle({"do": "accuracy"})

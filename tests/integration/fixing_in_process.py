@@ -19,9 +19,9 @@ from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import proof
 from dynalyze.fix.attempts import Attempt
-from dynalyze.fix.search import Search
+from dynalyze.fix.search import FixSearch
 from dynalyze.report import GraphBreak
-from dynalyze.report.fixes import Counts
+from dynalyze.report.fixes import CompileCounts
 
 
 @dataclass
@@ -29,8 +29,8 @@ class Searched:
     """What came of the search over one program."""
 
     attempts: list[Attempt] = field(default_factory=list)
-    before: Counts = field(default_factory=Counts)
-    after: Counts = field(default_factory=Counts)
+    before: CompileCounts = field(default_factory=CompileCounts)
+    after: CompileCounts = field(default_factory=CompileCounts)
     text: str = ""
     settings: dict[str, object] = field(default_factory=dict)
     problem: str = ""
@@ -58,7 +58,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
     baseline = prover.baseline()
     if baseline.problem:
         return Searched(problem=baseline.problem)
-    looked = Search(prover, baseline, lambda _: None, calls=1)
+    looked = FixSearch(prover, baseline, lambda _: None, calls=1)
     attempts = list(looked.run(baseline.compiled.breaks))
     text = looked.state.texts.get(str(path), source)
     return Searched(

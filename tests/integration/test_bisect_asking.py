@@ -16,7 +16,7 @@ from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.torch_private import compile_questions
-from dynalyze.capture.torch_private.compile_questions import Place
+from dynalyze.capture.torch_private.compile_questions import AskingLine
 
 _asked = torch.compiler.is_compiling  # As `from torch.compiler import is_compiling` leaves it in a module.
 
@@ -167,7 +167,7 @@ def test_code_of_torch_is_never_told() -> None:
 
 @pytest.mark.parametrize("needed", [{0}, {9}, {3, 4}, {0, 5, 9}])
 def test_the_fewest_places_are_found_wherever_they_are(needed: set[int]) -> None:
-    places = [Place("net.py", number, "forward") for number in range(10)]
+    places = [AskingLine("net.py", number, "forward") for number in range(10)]
     tried = []
 
     def explains(some: Any) -> bool:

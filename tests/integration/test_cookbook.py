@@ -27,7 +27,7 @@ from cookbook_statements import FITTING, NEAR, Fitting, Near
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Location
-from dynalyze.rules.recipe import Broken, Recipe, find, find_by_id, recipes
+from dynalyze.rules.recipe import BrokenStatement, Recipe, find, find_by_id, recipes
 from dynalyze.rules.statement_shapes import read_statement
 
 torch = pytest.importorskip("torch")
@@ -58,7 +58,7 @@ class Break:
 
     gb_type: str
     raised_type: str
-    seen: Broken
+    seen: BrokenStatement
     whole_frame: bool
     line: int
 
@@ -216,7 +216,7 @@ def replaced(recipe_id: str, **fields: str) -> Recipe:
     return msgspec.structs.replace(found, **fields)
 
 
-def chosen_id(seen: Broken) -> str:
+def chosen_id(seen: BrokenStatement) -> str:
     found = find(seen)
     assert found is not None, f"no recipe for {seen}"
     return found.id
@@ -346,7 +346,7 @@ def parse_break(payload: str, error: BaseException | None) -> Break:
     return Break(
         gb_type=gb_type,
         raised_type=getattr(error, "gb_type", None) or gb_type,
-        seen=Broken(
+        seen=BrokenStatement(
             gb_type,
             found["why"],
             context[1] if context else "",

@@ -10,7 +10,7 @@ import pytest
 from bench_process import of_object
 
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.settings import Trial
+from dynalyze.bench.settings import SettingTrial
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Location
@@ -48,7 +48,7 @@ def tried(pool: WorkerPool, folder: Path, setting: str, *marks: str) -> SettingP
         if any(f"# {mark}" in text for mark in marks)
     ]
     arm = Arm(of_object(folder / "scaled.py", "Scaled", ["torch.ones(2, 2)"]), None)
-    return Trial(pool, arm, EQUALS, 1, 0.1, None, random.Random(0)).of(setting, breaks, 1)
+    return SettingTrial(pool, arm, EQUALS, 1, 0.1, None, random.Random(0)).of(setting, breaks, 1)
 
 
 def test_a_call_is_timed_with_a_setting_that_removes_the_break(pool: WorkerPool, tmp_path: Path) -> None:

@@ -37,7 +37,16 @@ from dynalyze.report import (
     TracedFunction,
 )
 from dynalyze.report.code import LineState, SourceFile, SourceFunction, SourceLine
-from dynalyze.report.fixes import CompiledOperators, Counts, Evidence, Fix, Fixed, Side, Unfixed, WholeProgram
+from dynalyze.report.fixes import (
+    BranchSide,
+    CompileCounts,
+    CompiledOperators,
+    Evidence,
+    Fix,
+    Fixed,
+    Unfixed,
+    WholeProgram,
+)
 from dynalyze.report.measurements import Measurement
 from sample_measurements import (
     accuracies,
@@ -404,8 +413,8 @@ def fixed_report() -> Report:
     """As `dynalyze fix` writes it: of six breaks two end, by a change and by a setting, and one change is rejected."""
     report = rich_report()
     report.command = ["fix", "model.py"]
-    before, after = Counts(6, 7, 3), Counts(4, 5, 3)
-    ways = [Side(line_of(44, 12, 33), taken=True), Side(line_of(45, 12, 33))]
+    before, after = CompileCounts(6, 7, 3), CompileCounts(4, 5, 3)
+    ways = [BranchSide(line_of(44, 12, 33), taken=True), BranchSide(line_of(45, 12, 33))]
     told = Evidence(
         calls=3, draws=20, raised=1, searched=["zeros", "nan"], outputs="bitwise", sides=ways, before=before,
         after=after, effects=["not printed any more: 'x'"], backend="inductor", accuracy="rounding only",

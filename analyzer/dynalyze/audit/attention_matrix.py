@@ -33,7 +33,7 @@ from dynalyze.report import Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CellStatus
 from dynalyze.report.measurements import Measurement
 from dynalyze.sweep.items import Item
-from dynalyze.sweep.rows import RunEnd, Verdict, after_eager, judge_run
+from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, judge_run
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
@@ -280,7 +280,7 @@ class Trials:
                 matrix.notes.append(f"For {name} transformers takes {each['used']} here.")
         return {name: each["refused"] for name, each in available.items() if each["refused"]}
 
-    def recorded(self, cell: AttentionCell) -> tuple[Report, Verdict]:
+    def recorded(self, cell: AttentionCell) -> tuple[Report, ItemVerdict]:
         """Run it once, recorded. A UsageError is of this combination: the target as such was tried before."""
         self._pool.attend()
         observation = self._observation(cell)
@@ -340,7 +340,7 @@ class Trials:
         isolation = "open" if target.asked is not None or plan.allow_effects else contained
         return Observation(target, options, timeout, python=plan.python, quiet=plan.quiet, isolation=isolation)
 
-    def _verdict(self, observation: Observation, seen: Observed) -> Verdict:
+    def _verdict(self, observation: Observation, seen: Observed) -> ItemVerdict:
         """The same judgement as that of an item of a sweep."""
         target, outcome = observation.target, seen.report.outcome
         item = Item(target.spec, target, observation.options)

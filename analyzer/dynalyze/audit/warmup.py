@@ -55,7 +55,7 @@ _LEAST_SECONDS = 5.0
 
 
 @dataclass
-class Call:
+class ShapeCall:
     """One call as the process wrote it; `ended` is missing where it did not come so far."""
 
     stage: str
@@ -65,12 +65,12 @@ class Call:
 
 
 @dataclass
-class Warmed:
+class WarmupProcess:
     """A process of the check that has ended: its calls in their order, with the name of the pass and the number of the
     shape of each, and what it compiled. `last` is what it wrote at its end, `ending` how the parent saw that.
     """
 
-    calls: list[tuple[Call, ShapeRun]]
+    calls: list[tuple[ShapeCall, ShapeRun]]
     functions: list[WarmupFunction]
     compiled: list[Compilation]
     last: WarmupEnded | None
@@ -148,7 +148,7 @@ class _Check:
             self._try_dynamic(found, versions)
         return found
 
-    def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> Warmed:
+    def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> WarmupProcess:
         """Run one process to its end, or to its limit: all works in the order of each pass."""
         cache_folder = self._folder / caches
         cache_folder.mkdir(mode=0o700, exist_ok=True)
@@ -214,7 +214,7 @@ class _Check:
         found.dynamic_trial, found.dynamic_advice = trial, _advice(trial, before)
 
 
-def _result(child: Warmed, configuration: Configuration) -> Warmup:
+def _result(child: WarmupProcess, configuration: Configuration) -> Warmup:
     calls, serving = child.of(WARM_UP), child.of(SERVING)
     found = Warmup(
         calls=calls,
@@ -255,7 +255,7 @@ def _add_buckets(found: Warmup) -> None:
         found.buckets, found.bucket_padding = chosen.records(shapes), round(chosen.padding, 4)
 
 
-def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> Warmed:
+def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> WarmupProcess:
     """The calls of a run, which its first process makes; `shapes` are those of its request."""
     folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
     places, sources = Places(folder), Sources(run)
@@ -272,7 +272,7 @@ def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> Wa
     last = next((event for event in events if isinstance(event, WarmupEnded)), None)
     keys = {key for call in calls if call.stage in (WARM_UP, SERVING) for key in call.keys}
     functions = _functions([each for each in own if each.key in keys], [each for each in again if each.key in keys])
-    return Warmed(runs, functions, compiled, last, ending)
+    return WarmupProcess(runs, functions, compiled, last, ending)
 
 
 def _compiled_anything(run: ShapeRun) -> bool:
@@ -286,14 +286,14 @@ def _warm_after(runs: Sequence[ShapeRun]) -> int | None:
     return None if runs and last == len(runs) else last
 
 
-def _calls(events: Iterable[Event]) -> list[Call]:
+def _calls(events: Iterable[Event]) -> list[ShapeCall]:
     """The calls in their order; what the compiler begins between two of them belongs to neither."""
-    calls: list[Call] = []
-    current: Call | None = None
+    calls: list[ShapeCall] = []
+    current: ShapeCall | None = None
     seen: set[CompilationKey] = set()
     for event in events:
         if isinstance(event, WarmupCall):
-            current = Call(event.stage, event.shape)
+            current = ShapeCall(event.stage, event.shape)
             calls.append(current)
         elif isinstance(event, WarmupCalled) and current is not None:
             current.ended, current = event, None
@@ -304,7 +304,7 @@ def _calls(events: Iterable[Event]) -> list[Call]:
 
 
 def _shape_run(
-    call: Call,
+    call: ShapeCall,
     shape: Mapping[str, int],
     compiled: Sequence[Compilation],
     breaks: Sequence[GraphBreak],
@@ -332,7 +332,7 @@ def _shape_run(
     )  # fmt: skip
 
 
-def _add_later(runs: Sequence[tuple[Call, ShapeRun]], log: RunLog, compiled: Iterable[Compilation]) -> None:
+def _add_later(runs: Sequence[tuple[ShapeCall, ShapeRun]], log: RunLog, compiled: Iterable[Compilation]) -> None:
     """Give each call of the warm-up what later calls with its shape showed."""
     functions = {each.key: each.location.function for each in compiled}
     names: dict[tuple[str, int, str], str] = {}

@@ -38,7 +38,7 @@ _Event = TypeVar("_Event", BundleWritten, TimedInTurns)
 
 
 @dataclass(frozen=True)
-class Source:
+class WorkerSource:
     """The source that the workers load (`WorkerRequest.source`), None with the reason where there is nothing.
 
     `written` is how the program itself compiles; `cannot_write` says why that cannot be done in another process.
@@ -111,7 +111,7 @@ def add_bench(
     return ready
 
 
-def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, Source]:
+def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, WorkerSource]:
     """The plan for what was just observed, and its source; no plan where that says why nothing can be measured.
 
     Where the plan has no `total`, the run and this share its `timeout`.
@@ -125,7 +125,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
         reason = {"failed": "the run failed", "timed_out": "the time was up"}.get(status, "the run was interrupted")
     elif plan.total is None and left < _LEAST_SECONDS:
         reason = f"of the time limit {max(0, left):.0f} s were left, and it needs {_LEAST_SECONDS:.0f}"
-    source = _source(target, seen) if not reason else Source(None, reason)
+    source = _source(target, seen) if not reason else WorkerSource(None, reason)
     if source.fields is None:
         return None, source
     # What compiling took is not known where caches spared it a part.
@@ -200,15 +200,15 @@ def _add(report: Report, found: Benchmarks) -> None:
     report.capture.notes += found.notes
 
 
-def _source(target: TargetSpec, seen: Observed) -> Source:
+def _source(target: TargetSpec, seen: Observed) -> WorkerSource:
     if target.rebuilt:
-        return Source(rebuilt_source(target))
+        return WorkerSource(rebuilt_source(target))
     written = _event(seen, BundleWritten)
     if written is None:
-        return Source(None, f"the program left before its calls could be written; {RERUN_HINT}")
+        return WorkerSource(None, f"the program left before its calls could be written; {RERUN_HINT}")
     if written.error:
         hint = f"; {RERUN_HINT}" if written.calls else ""
-        return Source(None, written.error + hint, written=program_config(written))
+        return WorkerSource(None, written.error + hint, written=program_config(written))
     fields = {
         "kind": "bundle",
         "file": str(seen.folder / Path(written.file).name),
@@ -218,14 +218,14 @@ def _source(target: TargetSpec, seen: Observed) -> Source:
         "folder": written.folder,
     }
     notes = tuple(dict.fromkeys([*written.cut, *written.notes]))
-    return Source(fields, notes=notes, written=program_config(written), cannot_write=written.cannot_write)
+    return WorkerSource(fields, notes=notes, written=program_config(written), cannot_write=written.cannot_write)
 
 
-def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Source:
+def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> WorkerSource:
     """The source for running the program again, with the calls that it made the first time."""
     event = _event(seen, BundleWritten)
     if event is not None and not event.calls:
-        return Source(None, event.error)
+        return WorkerSource(None, event.error)
     fields = {
         "kind": "program",
         "mode": target.mode,
@@ -240,7 +240,7 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Sourc
         compiles = any(isinstance(event, CompileCall) for _, event in seen.log.all())
         event = BundleWritten(written=compiles)
     notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *event.cut, *event.notes]))
-    return Source(fields, notes=notes, written=program_config(event))
+    return WorkerSource(fields, notes=notes, written=program_config(event))
 
 
 def _event(seen: Observed, kind: type[_Event]) -> _Event | None:

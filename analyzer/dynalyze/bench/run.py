@@ -17,7 +17,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.settings import Trial, to_try
+from dynalyze.bench.settings import SettingTrial, to_try
 from dynalyze.bench.stats import enough
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
@@ -395,7 +395,7 @@ class WorkBench:
         if row.prices is None or not row.usable:
             return
         few = self._budget is not None
-        trial = Trial(
+        trial = SettingTrial(
             self._pool, self._arm(row), self.eager.pairs, pairs=1 if few else _SETTING_PAIRS,
             seconds=min(_MOST_PRICING, self._plan.seconds / 2), budget=self._budget, generator=self._random,
         )  # fmt: skip

@@ -33,7 +33,7 @@ def to_try(prices: Prices) -> list[tuple[str, list[BreakPrice]]]:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SettingTrial:
     """How a setting is tried: so many pairs of processes, with and without it, so many timed seconds each.
 
     `control` are pairs of equal processes: how far two may differ that do the same.

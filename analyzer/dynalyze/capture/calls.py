@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
-from dynalyze.capture.clone import CannotClone, Frozen, OverBudget, freeze
+from dynalyze.capture.clone import CannotClone, CloneTooLarge, Frozen, freeze
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
-from dynalyze.capture.side_effects import HINT, SideEffect, Watch
+from dynalyze.capture.side_effects import HINT, EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import compiled_calls
 
 FEW = 50
@@ -94,7 +94,7 @@ class Recorder:
     The program's results stay as they are: nothing raises into it, no random state moves, its tensors are only read.
     """
 
-    def __init__(self, watch: Watch | None = None, *, byte_cap: int = 1 << 30, call_cap: int = 1000) -> None:
+    def __init__(self, watch: EffectsWatch | None = None, *, byte_cap: int = 1 << 30, call_cap: int = 1000) -> None:
         self.byte_cap = byte_cap
         self.call_cap = call_cap
         self.recording = True
@@ -249,7 +249,7 @@ class Recorder:
         try:
             state, spent = self._states.take(call.module, left, (args, kwargs))
             inputs = freeze((args, kwargs), left - spent)
-        except OverBudget:
+        except CloneTooLarge:
             cap = f"{self.byte_cap / 2**30:.1f} GiB" if self.byte_cap >= 2**30 else f"{self.byte_cap / 2**20:.1f} MiB"
             self._note(f"<n> call<s> of {name} were not kept: over the limit of {cap} for all copies.")
             return

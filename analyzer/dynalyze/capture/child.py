@@ -38,7 +38,7 @@ from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.capture.side_effects import SideEffect, Watch
+from dynalyze.capture.side_effects import EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.capture.writer import EventWriter, has_event
@@ -57,7 +57,7 @@ def main(run: Path) -> int:
     """Run what `run/request.json` asks for; returns the exit status of the target."""
     request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
     sys.argv = [request["spec"], *request["arguments"]]
-    session = Session(run, request)
+    session = TargetSession(run, request)
     overlay.put_over(request.get("changes", {}))
     if settings := request.get("settings"):
         after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
@@ -83,7 +83,7 @@ def main(run: Path) -> int:
     return ending.exit_status or 0
 
 
-class Session:
+class TargetSession:
     """One run of a target in this process."""
 
     def __init__(self, run: Path, request: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class Session:
         self._request = request
         self._options = CompileOptions(**request["compile"])
         self._bundles = bool(request.get("bundle")) and request["mode"] not in _REBUILT
-        self._effects: Watch | None = None
+        self._effects: EffectsWatch | None = None
         self._writer = EventWriter(run, main=True)
         self._listener = Listener(self._writer)
         self._compile_calls: CompileCalls | None = None
@@ -123,7 +123,7 @@ class Session:
             signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
 
     def _tell_effect(self, effect: SideEffect) -> None:
-        self.emit(events.OutsideEffect(**vars(effect)))
+        self.emit(events.OutsideEffectSeen(**vars(effect)))
 
     def run(self) -> Ending:
         """Run the target to its end, then whatever dynalyze compiles itself."""
@@ -373,7 +373,7 @@ class Session:
         return bool(asked and self._request["mode"] not in _REBUILT)
 
     @property
-    def _repeated_without(self) -> Watch | None:
+    def _repeated_without(self) -> EffectsWatch | None:
         """The effects whose calls are not made again; None where the user allows them."""
         return None if self._request.get("allow_effects") else self._effects
 

@@ -34,12 +34,12 @@ class CannotClone(Exception):
     """Some input cannot be copied; the text says which and why."""
 
 
-class OverBudget(CannotClone):
+class CloneTooLarge(CannotClone):
     """The copy would be larger than allowed."""
 
 
 @dataclass(slots=True, eq=False)
-class Region:
+class StorageRange:
     """The bytes of one storage that the tensors of one value reach, from the lowest to the highest."""
 
     source: torch.UntypedStorage | None
@@ -75,13 +75,13 @@ class Region:
 
 
 @dataclass(slots=True, eq=False)
-class KeptTensor:
+class TensorCopy:
     """What a tensor was: a view of a region, or, where it has no plain storage, a copy of the whole."""
 
     requires_grad: bool
     inference: bool
     attributes: dict[str, Any]
-    region: Region | None = None
+    region: StorageRange | None = None
     whole: torch.Tensor | None = None
     dtype: torch.dtype | None = None
     size: tuple[int, ...] = ()
@@ -125,7 +125,7 @@ class Frozen:
         storages: dict[int, torch.UntypedStorage] = {}
 
         def leaf(value: Any) -> Any:
-            return value.thaw(storages) if isinstance(value, KeptTensor) else _copy_leaf(value)
+            return value.thaw(storages) if isinstance(value, TensorCopy) else _copy_leaf(value)
 
         return Copier(leaf).copy(self.value)
 
@@ -149,7 +149,7 @@ def freeze(value: Any, budget: int) -> Frozen:
 class _Freezer:
     budget: int
     spent: int = 0
-    regions: dict[int, Region] = field(default_factory=dict)
+    regions: dict[int, StorageRange] = field(default_factory=dict)
 
     def leaf(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
@@ -172,14 +172,14 @@ class _Freezer:
     def _spend(self, nbytes: int) -> None:
         self.spent += nbytes
         if self.spent > self.budget:
-            raise OverBudget(f"{self.spent:,} bytes, {self.budget:,} are left")
+            raise CloneTooLarge(f"{self.spent:,} bytes, {self.budget:,} are left")
 
-    def _tensor(self, tensor: torch.Tensor) -> KeptTensor:
+    def _tensor(self, tensor: torch.Tensor) -> TensorCopy:
         if compiled_calls.is_stand_in(tensor):
             raise CannotClone(f"a {type(tensor).__name__} holds no values")
         plain = type(tensor) is torch.Tensor
         marks = {name: item for name, item in vars(tensor).items() if plain or name.startswith("_dynamo")}
-        kept = KeptTensor(tensor.requires_grad, tensor.is_inference(), _copied_marks(marks))
+        kept = TensorCopy(tensor.requires_grad, tensor.is_inference(), _copied_marks(marks))
         if plain and tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_neg()):
             self._place(tensor, kept)
         else:
@@ -187,7 +187,7 @@ class _Freezer:
             kept.whole = _copy_of(tensor)
         return kept
 
-    def _place(self, tensor: torch.Tensor, kept: KeptTensor) -> None:
+    def _place(self, tensor: torch.Tensor, kept: TensorCopy) -> None:
         width = tensor.element_size()
         kept.dtype, kept.size, kept.stride = tensor.dtype, tuple(tensor.shape), tensor.stride()
         kept.conjugate = tensor.is_conj()
@@ -200,7 +200,7 @@ class _Freezer:
             raise CannotClone("the storage of a tensor was freed")
         region = self.regions.get(storage._cdata)
         if region is None:
-            region = Region(storage, tensor.device, kept.start, end)
+            region = StorageRange(storage, tensor.device, kept.start, end)
             self.regions[storage._cdata] = region
         region.low, region.high = min(region.low, kept.start), max(region.high, end)
         kept.region = region

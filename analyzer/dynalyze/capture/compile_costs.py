@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynalyze.capture.events import CompileMemory
+from dynalyze.capture.events import CompileMemorySeen
 from dynalyze.capture.process_tree import descendants
 
 # The phase of a step by the first of these that its name begins with; another step belongs to the one around it.
@@ -87,7 +87,7 @@ class CompileCosts:
                 now.steps[-1].inside += length
         now.peak = max(now.peak, _resident())
 
-    def of_compile(self) -> tuple[dict[str, float], CompileMemory | None]:
+    def of_compile(self) -> tuple[dict[str, float], CompileMemorySeen | None]:
         """The seconds of each phase without those inside it, and the memory, of the compile that ends now."""
         now = self._of_thread()
         own, now.own = {phase: round(seconds, 6) for phase, seconds in now.own.items()}, {}
@@ -112,11 +112,11 @@ def _pop(now: _Compile) -> _Step:
     return step
 
 
-def _memory(now: _Compile) -> CompileMemory:
+def _memory(now: _Compile) -> CompileMemorySeen:
     """The kernel's own high-water mark is exact where this compile raised it."""
     resident, highest = _resident(), _highest()
     peak = highest if highest > now.highest else max(now.peak, resident)
-    return CompileMemory(max(0, peak - now.resident), resident - now.resident, now.others)
+    return CompileMemorySeen(max(0, peak - now.resident), resident - now.resident, now.others)
 
 
 class _Compilers:

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 
 from dynalyze.capture.calls import Recorder
-from dynalyze.capture.side_effects import Watch
+from dynalyze.capture.side_effects import EffectsWatch
 from dynalyze.capture.torch_private import compiled_calls
 
 _THROUGH_THE_MODULE = ("_call_impl", "_wrapped_call_impl", "__call__")
 
 
 @dataclass(frozen=True)
-class Written:
+class CompiledAs:
     """How a program compiled a callable: its arguments of torch.compile, and the method of the module that it gave
     where it gave one, as `module.compile()` does.
     """
@@ -40,17 +40,17 @@ class Written:
         return torch.compile(target, **given)
 
 
-class _Thread(threading.local):
+class _RecordingThread(threading.local):
     inside = False
 
 
 class CompiledRecording:
     """A recorder for compiled callables, and how the program compiled them, one entry for each of its compiles."""
 
-    def __init__(self, watch: Watch | None = None) -> None:
+    def __init__(self, watch: EffectsWatch | None = None) -> None:
         self.recorder = Recorder(watch)
-        self._thread = _Thread()
-        self.written: list[Written] = []
+        self._thread = _RecordingThread()
+        self.written: list[CompiledAs] = []
         self.unsupported: list[str] = []
 
     def watch(self, model: Any, compiled: Any, arguments: dict[str, Any]) -> Any:
@@ -63,7 +63,7 @@ class CompiledRecording:
         given = {key: value for key, value in arguments.items() if key != "model"}
         original = compiled_calls.original_of(model)  # A method of the module `target`, where that was given.
         method = "" if original is target else str(getattr(original, "__name__", ""))
-        self.written.append(Written(given, method))
+        self.written.append(CompiledAs(given, method))
         return compiled_calls.surround(compiled, lambda inner: self._recording(target, inner, number))
 
     def _recording(self, target: Any, compiled: Callable[..., Any], number: int) -> Callable[..., Any]:

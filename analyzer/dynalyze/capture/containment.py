@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dynalyze.capture import landlock, side_effects
-from dynalyze.capture.side_effects import HINT, Refused, SideEffect, Watch
+from dynalyze.capture.side_effects import HINT, EffectsWatch, Refused, SideEffect
 from dynalyze.capture.torch_private import runtime
 
 _DENIED = ("Permission denied", "Operation not permitted", "Read-only file system")
@@ -36,7 +36,7 @@ class Containment:
         temporary.mkdir(mode=0o700, exist_ok=True)
         os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
         sys.dont_write_bytecode = True
-        self.watch: Watch = side_effects.watch([folder, *own], refuses=True, tell=tell)
+        self.watch: EffectsWatch = side_effects.watch([folder, *own], refuses=True, tell=tell)
         self._walled = landlock.restrict([folder, *own, *kept])
 
     def reason(self, error: BaseException | None = None) -> str:

@@ -181,7 +181,7 @@ class Metrics(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class CompileMemory:
+class CompileMemorySeen:
     """Bytes: by how much the resident memory of the process rose at most while it compiled, and in the end; what the
     processes held that it started for it.
     """
@@ -197,7 +197,7 @@ class CompileEnded(CompilerEvent, tag="compile_end"):
     backward: bool = False
     metrics: Metrics = field(default_factory=Metrics)
     own: dict[str, Length] = field(default_factory=dict)
-    memory: CompileMemory | None = None
+    memory: CompileMemorySeen | None = None
 
 
 class BreakSeen(CompilerEvent, tag="break"):
@@ -498,7 +498,7 @@ class ObjectCall(Event, tag="object_call"):
     refused: str = ""
 
 
-class OutsideEffect(Event, tag="outside_effect"):
+class OutsideEffectSeen(Event, tag="outside_effect"):
     """The program did something to the outside (side_effects.SideEffect); told once for each kind and line."""
 
     what: str = ""

@@ -88,7 +88,7 @@ class Refused(BaseException):
         self.effect = effect
 
 
-class Watch:
+class EffectsWatch:
     """What this process has done to the outside. With `refuses` nothing of it happens: Refused is raised in its place.
 
     `own` are folders that it may write to. Each kind of effect of each line is passed to `tell` once.
@@ -205,7 +205,7 @@ class Watch:
         return SideEffect(what, target, asker.f_code.co_filename, asker.f_lineno, name)
 
 
-_watch: Watch | None = None
+_watch: EffectsWatch | None = None
 _installed = False
 _change_callback: Callable[[Any], Any] | None = None
 """torch's: what Dynamo does with each new frame of this thread. Ours are no part of what it compiles."""
@@ -227,10 +227,10 @@ def _hook(event: str, given: tuple[Any, ...]) -> None:
 
 def watch(
     own: Sequence[str | Path], *, refuses: bool, tell: Callable[[SideEffect], None] = lambda _: None
-) -> Watch:  # fmt: skip
+) -> EffectsWatch:  # fmt: skip
     """See from here on what this process does to the outside, or refuse it; see Watch. The hook stays for ever."""
     global _watch, _installed
-    _watch = Watch(own, refuses=refuses, tell=tell)
+    _watch = EffectsWatch(own, refuses=refuses, tell=tell)
     if not _installed:
         _installed = True
         sys.addaudithook(_hook)
@@ -241,7 +241,7 @@ def watch(
 
 
 @contextlib.contextmanager
-def refused(own: Sequence[str | Path] = ()) -> Iterator[Watch]:
+def refused(own: Sequence[str | Path] = ()) -> Iterator[EffectsWatch]:
     """Nothing that is called inside does anything to the outside; what there was before is watched again afterwards."""
     global _watch
     before = _watch

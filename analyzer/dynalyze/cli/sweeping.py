@@ -22,7 +22,7 @@ from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Finding, printable
 from dynalyze.rules.rule import reaches
-from dynalyze.sweep.drive import Progress, drive
+from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.expand import Expanded, Request, expand
 from dynalyze.sweep.folder import INDEX, ROWS, About, SweepFolder
 from dynalyze.sweep.memory import LEAST_BYTES, available_bytes
@@ -60,7 +60,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
                     len(expanded.items), pool.workers, notes,
                 )  # fmt: skip
                 done_before = sum(item.key in folder.rows for item in expanded.items)
-                progress = Progress(
+                progress = SweepProgress(
                     len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
                 )
                 result = drive(expanded.items, pool, folder, settings, about, progress, lambda: interrupts.count == 0)

@@ -63,7 +63,7 @@ _LONGEST = 300
 
 
 @dataclass
-class _Side:
+class _CacheSide:
     """One of the two starts, as far as keys are compared."""
 
     report: Report
@@ -103,7 +103,7 @@ def differences(before: Report, after: Report, *, shared: bool = False) -> list[
 
     `shared`: the second had the cache folder of the first, so that a miss with an equal key means that none was kept.
     """
-    one, other = _Side(before), _Side(after)
+    one, other = _CacheSide(before), _CacheSide(after)
     folded: dict[tuple[str, str | None, str | None], CacheDifference] = {}
     compared: set[tuple[str, str]] = set()
     for first, second in _pairs(one, other):
@@ -117,7 +117,7 @@ def differences(before: Report, after: Report, *, shared: bool = False) -> list[
     return sorted(folded.values(), key=lambda each: _ORDER.index(each.kind))
 
 
-def _pairs(one: _Side, other: _Side) -> Iterator[tuple[CacheKey | None, CacheKey]]:
+def _pairs(one: _CacheSide, other: _CacheSide) -> Iterator[tuple[CacheKey | None, CacheKey]]:
     """Each look-up of the second run with the one of the first that it stands for; AOTAutograd's come first."""
     caches: tuple[CacheName, ...] = ("autograd", "fx_graph")
     for cache in caches:
@@ -143,7 +143,7 @@ def _graph_of(key: CacheKey) -> str:
 
 
 def _differences(
-    one: _Side, other: _Side, first: CacheKey | None, second: CacheKey, compared: set[tuple[str, str]]
+    one: _CacheSide, other: _CacheSide, first: CacheKey | None, second: CacheKey, compared: set[tuple[str, str]]
 ) -> Iterator[CacheDifference]:
     place = other.compiled.get((second.process, second.epoch, second.compile_id))
     where = other.function(second), place.location if place is not None else None
@@ -180,7 +180,7 @@ def _differences(
         yield found
 
 
-def _not_kept(other: _Side, key: CacheKey, found: Iterator[CacheDifference]) -> Iterator[CacheDifference]:
+def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]) -> Iterator[CacheDifference]:
     """Why a graph is missing that the first start asked for under the same key."""
     if known := list(found):
         yield from known
@@ -198,7 +198,7 @@ def _not_kept(other: _Side, key: CacheKey, found: Iterator[CacheDifference]) -> 
 
 
 def _told(
-    one: _Side, other: _Side, keys: tuple[CacheKey, CacheKey], name: tuple[str, str],
+    one: _CacheSide, other: _CacheSide, keys: tuple[CacheKey, CacheKey], name: tuple[str, str],
     texts: tuple[str | None, str | None],
 ) -> tuple[DifferenceKind, str, Location | None]:  # fmt: skip
     """What kind of difference this is, in words, and the line of the program that it is in, where it is known."""
@@ -267,7 +267,7 @@ def _plain(value: str | None) -> str:
     return "none" if value is None else re.sub(r"\b(?:torch\.Size|device)\((.*)\)\Z", r"\1", value.strip())
 
 
-def _input(side: _Side, key: CacheKey, number: int) -> str:
+def _input(side: _CacheSide, key: CacheKey, number: int) -> str:
     """What the program calls an input of Dynamo's graph; graphs further down have others."""
     if key.cache == "autograd":
         own = [each for each in side.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
@@ -278,7 +278,7 @@ def _input(side: _Side, key: CacheKey, number: int) -> str:
 
 
 def _of_graph(
-    one: _Side, other: _Side, keys: tuple[CacheKey, CacheKey], before: str, after: str
+    one: _CacheSide, other: _CacheSide, keys: tuple[CacheKey, CacheKey], before: str, after: str
 ) -> tuple[DifferenceKind, str, Location | None]:
     """The first line of the program whose operations are not the same; numbers alone make it a constant."""
     if before == after:

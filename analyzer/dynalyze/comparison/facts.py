@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dynalyze.comparison.pairing import (
-    Entry,
+    ComparableFact,
     Key,
-    Side,
+    ReportSide,
     by_code,
     cause_of,
     direction,
@@ -56,7 +56,7 @@ def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
 # Graph breaks: the same where cause, file, function and code line agree, wherever the line stands.
 
 
-def compare_breaks(before: Side, after: Side, *, reworded: bool = False) -> Breaks:
+def compare_breaks(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Breaks:
     """Sort all breaks of both reports; what the second report finds gives the advice.
 
     `reworded`: two versions of torch made them, so that one statement may break under another id and type.
@@ -114,10 +114,10 @@ def _break_keys(reworded: bool) -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]
     """From strict to lenient. Where one side has no code, the line within its function stands for it."""
     causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
 
-    def offset(item: Entry[GraphBreak]) -> Hashable:
+    def offset(item: ComparableFact[GraphBreak]) -> Hashable:
         return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
 
-    def line(item: Entry[GraphBreak]) -> Hashable:
+    def line(item: ComparableFact[GraphBreak]) -> Hashable:
         return cause_of(item), item.file, item.bare_function, item.line
 
     with_code = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
@@ -134,7 +134,7 @@ _Group = list[tuple[Recompile, Recompile]]
 """Recompiles to match, each with itself as it may be shown."""
 
 
-def compare_recompiles(before: Side, after: Side, *, reworded: bool = False) -> Recompiles:
+def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Recompiles:
     """Sort all recompiles of both reports, one entry for each function, cause and source.
 
     `reworded`: two versions of torch made them, which may call one source by two names.
@@ -145,17 +145,17 @@ def compare_recompiles(before: Side, after: Side, *, reworded: bool = False) -> 
     # A report made with --no-source has no sources: the cause must do.
     sourced = all(not side or any(item.source is not None or item.guard for item in side) for side in sides)
 
-    def qualified(item: Entry[_Group]) -> Hashable:
+    def qualified(item: ComparableFact[_Group]) -> Hashable:
         first = item.fact[0][0]
         # The limit is one event of a function, whichever guard failed last.
         return first.cause, item.file, item.function, first.source if sourced and first.cause != "limit" else None
 
-    def bare(item: Entry[_Group]) -> Hashable:
+    def bare(item: ComparableFact[_Group]) -> Hashable:
         return qualified(replace(item, function=item.bare_function))
 
     ours, theirs = (_groups(side, qualified) for side in (before, after))
 
-    def place(item: Entry[_Group]) -> Hashable:
+    def place(item: ComparableFact[_Group]) -> Hashable:
         return item.fact[0][0].cause, item.file, item.bare_function
 
     keys = [qualified, bare, *((place,) if reworded else ())]
@@ -174,8 +174,8 @@ def compare_recompiles(before: Side, after: Side, *, reworded: bool = False) -> 
     return found
 
 
-def _groups(side: Side, key: Key[_Group]) -> list[Entry[_Group]]:
-    groups: dict[Hashable, Entry[_Group]] = {}
+def _groups(side: ReportSide, key: Key[_Group]) -> list[ComparableFact[_Group]]:
+    groups: dict[Hashable, ComparableFact[_Group]] = {}
     for pair in zip(side.report.recompiles, side.shown.recompiles, strict=True):
         alone = entry([pair], pair[0].location, side.places)
         groups.setdefault(key(alone), replace(alone, fact=[])).fact.append(pair)
@@ -197,7 +197,7 @@ _Function = tuple[str, FunctionSide]
 """A function under the name to show, and what became of it."""
 
 
-def compare_functions(before: Side, after: Side) -> Functions:
+def compare_functions(before: ReportSide, after: ReportSide) -> Functions:
     """Sort every function that either report has compiled, or tried to."""
     found = Functions()
     keys: list[Key[_Function]] = [
@@ -213,9 +213,9 @@ def compare_functions(before: Side, after: Side) -> Functions:
     return found
 
 
-def _functions(side: Side) -> list[Entry[_Function]]:
+def _functions(side: ReportSide) -> list[ComparableFact[_Function]]:
     """One entry a function; the parts after a break belong to the function that they go on with."""
-    found: dict[tuple[str, str], Entry[_Function]] = {}
+    found: dict[tuple[str, str], ComparableFact[_Function]] = {}
     owners: dict[tuple[int, int, str], FunctionSide] = {}
     for item, shown in zip(side.report.compilations, side.shown.compilations, strict=True):
         key = item.location.file, side.places.function(item.location)

@@ -68,7 +68,7 @@ def _parts(file: str) -> tuple[str, ...]:
     return PurePosixPath(file).parts or ("",)
 
 
-class Places:
+class ComparablePlaces:
     """Tells of the locations of one report what is comparable with another; `renamed` names its files."""
 
     def __init__(self, report: Report, renamed: Mapping[str, str]) -> None:
@@ -98,14 +98,14 @@ class Places:
         return starts[at - 1] if at else None
 
 
-class Side:
+class ReportSide:
     """One of the two reports: as it is, for matching, and as it may be shown, with the same facts in the same order."""
 
     def __init__(self, report: Report, shown: Report, renamed: Mapping[str, str]) -> None:
         self.report = report
         self.shown = shown
-        self.places = Places(report, renamed)
-        self.names = Places(shown, {})
+        self.places = ComparablePlaces(report, renamed)
+        self.names = ComparablePlaces(shown, {})
 
 
 def bare(function: str) -> str:
@@ -130,7 +130,7 @@ _COLUMNS = 10_000
 
 
 @dataclass(frozen=True)
-class Entry(Generic[Fact]):
+class ComparableFact(Generic[Fact]):
     """A fact with its place in comparable terms."""
 
     fact: Fact
@@ -146,7 +146,7 @@ class Entry(Generic[Fact]):
         return bare(self.function)
 
 
-Key = Callable[[Entry[Fact]], Hashable]
+Key = Callable[[ComparableFact[Fact]], Hashable]
 """What must agree; None for an entry that cannot be matched this way."""
 
 
@@ -169,12 +169,12 @@ def direction(before: _Rank, after: _Rank) -> Direction:
     return "same" if after == before else "worse" if after > before else "better"
 
 
-def cause_of(item: Entry[Broken]) -> str:
+def cause_of(item: ComparableFact[Broken]) -> str:
     """PyTorch's id keeps while its wording changes from version to version."""
     return item.fact.gb_id or item.fact.gb_type
 
 
-def type_of(item: Entry[Broken]) -> str:
+def type_of(item: ComparableFact[Broken]) -> str:
     """For a version of PyTorch that gives no id."""
     return item.fact.gb_type
 
@@ -182,7 +182,7 @@ def type_of(item: Entry[Broken]) -> str:
 def by_code(cause: Key[Broken], *, bare: bool = False) -> Key[Broken]:
     """The line of code, in its file and function, or in the function without its class."""
 
-    def key(item: Entry[Broken]) -> Hashable:
+    def key(item: ComparableFact[Broken]) -> Hashable:
         function = item.bare_function if bare else item.function
         return None if item.code is None else (cause(item), item.file, function, item.code)
 
@@ -194,9 +194,9 @@ def if_no_code(key: Key[Broken]) -> Key[Broken]:
     return lambda item: key(item) if item.code is None else None
 
 
-def entry(fact: Fact, location: Location, places: Places) -> Entry[Fact]:
+def entry(fact: Fact, location: Location, places: ComparablePlaces) -> ComparableFact[Fact]:
     """A fact, placed."""
-    return Entry(
+    return ComparableFact(
         fact=fact,
         file=places.file(location),
         function=places.function(location),
@@ -208,7 +208,9 @@ def entry(fact: Fact, location: Location, places: Places) -> Entry[Fact]:
 
 
 def pair_up(
-    before: Sequence[Entry[Fact]], after: Sequence[Entry[Fact]], keys: Sequence[tuple[Key[Fact], Key[Fact]]]
+    before: Sequence[ComparableFact[Fact]],
+    after: Sequence[ComparableFact[Fact]],
+    keys: Sequence[tuple[Key[Fact], Key[Fact]]],
 ) -> list[tuple[Fact | None, Fact | None]]:
     """Match each fact at most once. What is gone comes last; the rest keeps the order of the second report.
 
@@ -228,7 +230,7 @@ def pair_up(
     return pairs + [(item.fact, None) for at, item in enumerate(before) if at not in matched]
 
 
-def _grouped(entries: Sequence[Entry[Fact]], key: Key[Fact], done: set[int]) -> dict[Hashable, list[int]]:
+def _grouped(entries: Sequence[ComparableFact[Fact]], key: Key[Fact], done: set[int]) -> dict[Hashable, list[int]]:
     groups: dict[Hashable, list[int]] = {}
     for at, item in enumerate(entries):
         if at not in done and (name := key(item)) is not None:
@@ -237,7 +239,7 @@ def _grouped(entries: Sequence[Entry[Fact]], key: Key[Fact], done: set[int]) -> 
 
 
 def _nearest(
-    ours: list[int], theirs: list[int], before: Sequence[Entry[Fact]], after: Sequence[Entry[Fact]]
+    ours: list[int], theirs: list[int], before: Sequence[ComparableFact[Fact]], after: Sequence[ComparableFact[Fact]]
 ) -> list[tuple[int, int]]:
     """Match as many as there are on the smaller side so that lines move the least in all."""
     if not ours or not theirs:
@@ -251,7 +253,7 @@ def _nearest(
     return pairs if few is one else [(mine, theirs) for theirs, mine in pairs]
 
 
-def _position(item: Entry[Fact], counted: bool) -> int:
+def _position(item: ComparableFact[Fact], counted: bool) -> int:
     line = item.offset if counted and item.offset is not None else item.line
     return line * _COLUMNS + item.column
 

@@ -8,23 +8,22 @@ from pathlib import PurePath
 from typing import Any
 
 from dynalyze.comparison.facts import all_seconds, compare_breaks, compare_functions, compare_recompiles
-from dynalyze.comparison.pairing import Side, files_of, match_files
+from dynalyze.comparison.pairing import ReportSide, files_of, match_files
 from dynalyze.comparison.types import (
     Breaks,
+    ComparedRun,
     Comparison,
     Difference,
     Functions,
     FunctionSide,
-    Measurement,
+    LatencyChange,
     Recompiles,
     Regression,
     RegressionKind,
-    Run,
     Seconds,
 )
 from dynalyze.report import Report, Status
-from dynalyze.report.measurements import Interval
-from dynalyze.report.measurements import Measurement as Measured
+from dynalyze.report.measurements import Interval, Measurement
 
 # Set by dynalyze itself to a folder of each run.
 _OF_THE_RUN = ("variables.TORCH_TRACE",)
@@ -114,8 +113,8 @@ def compare(before: Report, after: Report, show: Callable[[Report], Report] = la
 
     Facts are matched as they are and shown as `show` leaves them (without source, say); it keeps their order.
     """
-    old = Side(before, show(before), match_files(files_of(before), files_of(after)))
-    new = Side(after, show(after), {})
+    old = ReportSide(before, show(before), match_files(files_of(before), files_of(after)))
+    new = ReportSide(after, show(after), {})
     reworded = before.environment.get("torch") != after.environment.get("torch")
     breaks = compare_breaks(old, new, reworded=reworded)
     recompiles = compare_recompiles(old, new, reworded=reworded)
@@ -133,15 +132,15 @@ def compare(before: Report, after: Report, show: Callable[[Report], Report] = la
     )
 
 
-def _run(report: Report) -> Run:
+def _run(report: Report) -> ComparedRun:
     lost = report.capture.unreadable_lines + len(report.capture.listener_errors)
     outcome = report.outcome
-    return Run(report.dynalyze, report.created, report.target.spec, outcome.status, outcome.seconds, lost)
+    return ComparedRun(report.dynalyze, report.created, report.target.spec, outcome.status, outcome.seconds, lost)
 
 
 # Latencies: compared where both measured the same configuration in the same way.
 
-_Measured = tuple[Measured | None, Measured | None]
+_Measured = tuple[Measurement | None, Measurement | None]
 
 _CONDITIONS = {
     "device": "on different devices",
@@ -153,7 +152,7 @@ _CONDITIONS = {
 """What must agree for two times to be comparable, and what is said where it does not."""
 
 
-def compare_measurements(before: Side, after: Side) -> list[Measurement]:
+def compare_measurements(before: ReportSide, after: ReportSide) -> list[LatencyChange]:
     """Each configuration, phase, batch, sequence length and shape that either report measured."""
     old, new = _by_workload(before), _by_workload(after)
     elsewhere = before.report.environment.get("device") != after.report.environment.get("device")
@@ -161,7 +160,7 @@ def compare_measurements(before: Side, after: Side) -> list[Measurement]:
     return [_compared(old.get(key, unknown), new.get(key, unknown), elsewhere) for key in {**old, **new}]
 
 
-def _by_workload(side: Side) -> dict[Hashable, _Measured]:
+def _by_workload(side: ReportSide) -> dict[Hashable, _Measured]:
     """The measurements, each with itself as it may be shown."""
     found: dict[Hashable, _Measured] = {}
     for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
@@ -170,10 +169,10 @@ def _by_workload(side: Side) -> dict[Hashable, _Measured]:
     return found
 
 
-def _compared(before: _Measured, after: _Measured, elsewhere: bool) -> Measurement:
+def _compared(before: _Measured, after: _Measured, elsewhere: bool) -> LatencyChange:
     (old, _), (new, _), shown = before, after, after[1] or before[1]
     assert shown is not None
-    result = Measurement(
+    result = LatencyChange(
         shown.configuration, shown.phase, _median(old), _median(new), batch=shown.batch, sequence=shown.sequence,
         shape=shown.shape,
     )  # fmt: skip
@@ -187,7 +186,7 @@ def _compared(before: _Measured, after: _Measured, elsewhere: bool) -> Measureme
     return result
 
 
-def _obstacle(old: Measured | None, new: Measured | None, elsewhere: bool) -> str:
+def _obstacle(old: Measurement | None, new: Measurement | None, elsewhere: bool) -> str:
     """Why the two cannot be compared; "" where they can."""
     if old is None or new is None:
         return f"only the {'second' if old is None else 'first'} report has it"
@@ -202,9 +201,9 @@ def _obstacle(old: Measured | None, new: Measured | None, elsewhere: bool) -> st
     return f"the two ran {differing[0]}" if differing else ""
 
 
-def _median(item: Measured | None) -> float | None:
+def _median(item: Measurement | None) -> float | None:
     return item.latency_ms.p50 if item and item.status == "valid" and item.latency_ms else None
 
 
-def _speedup(item: Measured | None) -> Interval | None:
+def _speedup(item: Measurement | None) -> Interval | None:
     return item.speedup.ratio if item and item.status == "valid" and item.speedup else None

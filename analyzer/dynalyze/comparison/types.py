@@ -16,7 +16,7 @@ Direction = Literal["better", "worse", "same"]
 RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "compilation"]
 
 
-class Run(msgspec.Struct):
+class ComparedRun(msgspec.Struct):
     """One of the two runs; `lost` counts what its recording could not read or record."""
 
     dynalyze: Word
@@ -146,7 +146,7 @@ class Seconds(msgspec.Struct):
     after: float | None = None
 
 
-class Measurement(msgspec.Struct):
+class LatencyChange(msgspec.Struct):
     """The median latency of one configuration and phase, in milliseconds. `ratio` is after by before.
 
     The two were measured at different times, so what tells them apart is the speed-up over eager of each:
@@ -176,12 +176,12 @@ class Regression(msgspec.Struct):
 
 
 class Comparison(msgspec.Struct):
-    before: Run
-    after: Run
+    before: ComparedRun
+    after: ComparedRun
     differences: list[Difference]
     breaks: Breaks
     recompiles: Recompiles
     compilations: Functions
     compile_seconds: Seconds
-    measurements: list[Measurement]
+    measurements: list[LatencyChange]
     regressions: list[Regression]

@@ -15,12 +15,12 @@ from dynalyze.report.measurements import AccuracyVerdict, Speedup
 SCHEMA_VERSION = 2
 
 
-class Interpreter(msgspec.Struct):
+class ComparedInterpreter(msgspec.Struct):
     python: FilePath
     torch: Word
 
 
-class Outputs(msgspec.Struct):
+class OutputsCompared(msgspec.Struct):
     """What became of the answers: the verdict of compiled against its own eager, under each, and of the second's eager
     and compiled against the first's. None where that is not known: `note` says why.
     """
@@ -47,10 +47,10 @@ class Upgrade(msgspec.Struct):
     is faster; `latency_ms` are medians of both.
     """
 
-    before: Interpreter
-    after: Interpreter
+    before: ComparedInterpreter
+    after: ComparedInterpreter
     comparison: Comparison
-    outputs: Outputs = msgspec.field(default_factory=Outputs)
+    outputs: OutputsCompared = msgspec.field(default_factory=OutputsCompared)
     speed: Speedup | None = None
     latency_ms: tuple[float, float] | None = None
     notes: list[Message] = []

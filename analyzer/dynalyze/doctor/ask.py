@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from dynalyze.doctor.packages import KNOWN
-from dynalyze.doctor.records import Facts, Folder, Trial
+from dynalyze.doctor.records import CompileTrial, Facts, Folder
 from dynalyze.launch import question
 
 Show = Callable[[str], None]
@@ -112,15 +112,15 @@ def trials_of(facts: Facts) -> list[tuple[str, str]]:
     return [("eager", "cpu"), *(("inductor", device) for device in devices)]
 
 
-def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[Trial]:
+def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[CompileTrial]:
     """Each of them. One that ends the process costs only itself; where Dynamo fails no other can come out right."""
-    done: list[Trial] = []
+    done: list[CompileTrial] = []
     while len(done) < len(trials) and not asker.stop.is_set():
         said = asker.ask("compile", {"trials": trials[len(done) :]})
-        done += msgspec.convert(said.get("trials", []), list[Trial])
+        done += msgspec.convert(said.get("trials", []), list[CompileTrial])
         if len(done) < len(trials):
             silence = said.get("silence", "it gave no answer")
-            done.append(Trial(*trials[len(done)], error=silence, unfinished=TOO_LONG in silence))
+            done.append(CompileTrial(*trials[len(done)], error=silence, unfinished=TOO_LONG in silence))
         if done[0].error:
             break
     return done

@@ -38,7 +38,7 @@ class Package(msgspec.Struct):
     crashed: bool = False
 
 
-class Trial(msgspec.Struct):
+class CompileTrial(msgspec.Struct):
     """A tiny function through torch.compile; `error` is "" where it came out right. `unfinished`: it took too long."""
 
     backend: Name
@@ -94,7 +94,7 @@ class Facts(msgspec.Struct):
     folders: list[Folder] = []
     variables: dict[Name, Name] = {}
     packages: list[Package] = []
-    trials: list[Trial] = []
+    trials: list[CompileTrial] = []
     silence: Message = ""
 
     @property

@@ -48,7 +48,7 @@ _LONGEST_TEXT = 1 << 20
 _NOT_TEXT = re.compile(rb"\n([^\t\n][^\n]*)")
 
 
-class _Head(NamedTuple):
+class _RecordHead(NamedTuple):
     """The first line of a record of concern."""
 
     pid: int
@@ -211,7 +211,7 @@ def read_trace(path: Path, share: int = 1) -> TraceLog:
     """
     log = TraceLog(path)
     with open_input(path) as file:
-        _Reader(log, share).read(file)
+        _LogReader(log, share).read(file)
     return log
 
 
@@ -234,7 +234,7 @@ def is_trace(start: bytes) -> bool:
     return any(_RECORD.match(line) for line in start.split(b"\n"))
 
 
-class _Reader:
+class _LogReader:
     """Deals the records of one log out to the processes that wrote them."""
 
     def __init__(self, log: TraceLog, share: int) -> None:
@@ -250,7 +250,7 @@ class _Reader:
 
     def read(self, file: BinaryIO) -> None:
         """Take each record of concern, in order, and complete the log with the processes that wrote them."""
-        head: _Head | None = None
+        head: _RecordHead | None = None
         text, start, end = bytearray(), 0, 0
 
         def append(block: bytes, at: int, until: int) -> None:
@@ -279,7 +279,7 @@ class _Reader:
             rank = int(named[1]) if process.rank is None and named else process.rank
             self._log.processes.append(ProcessLog(number, ProcessStarted(pid=process.pid, rank=rank), process.events))
 
-    def _head(self, found: re.Match[bytes]) -> _Head | None:
+    def _head(self, found: re.Match[bytes]) -> _RecordHead | None:
         """The head of a record, None where it is of no concern."""
         self._log.records += 1
         kind = (found["artifact"] if found["kind"] == b"artifact" else None) or found["kind"] or b"stack"
@@ -302,9 +302,9 @@ class _Reader:
         # Seconds by the log's own clock, whose year and time zone nobody knows; only differences matter.
         hours, minutes, seconds = (int(part) for part in found["time"].split(b":"))
         at = _day(self._year, int(found["day"])) + 3600 * hours + 60 * minutes + seconds
-        return _Head(int(found["pid"]), at + int(found["micro"].ljust(6, b"0")) / 1e6, name, metadata)
+        return _RecordHead(int(found["pid"]), at + int(found["micro"].ljust(6, b"0")) / 1e6, name, metadata)
 
-    def _take(self, head: _Head | None, text: bytearray, start: int, end: int) -> None:
+    def _take(self, head: _RecordHead | None, text: bytearray, start: int, end: int) -> None:
         """A record with its text, which stands there in the file; the text is emptied."""
         if head is not None:
             try:
@@ -313,7 +313,7 @@ class _Reader:
                 self._log.unreadable += 1
         text.clear()
 
-    def _add(self, head: _Head, text: str, place: str) -> None:
+    def _add(self, head: _RecordHead, text: str, place: str) -> None:
         process = self._process(head)
         if head.kind == _VERSION:
             version = read_json(text.encode()).get("pytorch_version")
@@ -338,7 +338,7 @@ class _Reader:
         if found is not None:
             process.add(found, head.metadata, text)
 
-    def _process(self, head: _Head) -> TraceProcess:
+    def _process(self, head: _RecordHead) -> TraceProcess:
         """The process of a record, told by its id and rank: containers give the same id to every rank."""
         rank = head.metadata.get("rank")
         current = self._now.get(head.pid)

@@ -44,7 +44,7 @@ _KEYWORD = re.compile(r"(\w+) = (.*)", re.DOTALL)
 
 
 @dataclass
-class Written:
+class GraphCall:
     """A call as it stands in a graph. `annotations` are torch's, of every name that was known there."""
 
     name: str
@@ -73,7 +73,7 @@ class Written:
 class Traced(NamedTuple):
     """Attention in Dynamo's graph. `mask_made`: a block mask is made there too."""
 
-    calls: list[tuple[AttentionOp, Written]]
+    calls: list[tuple[AttentionOp, GraphCall]]
     mask_made: bool
 
 
@@ -85,7 +85,7 @@ class Lowered:
     attention.
     """
 
-    kernels: list[tuple[AttentionBackend, Written]] = field(default_factory=list)
+    kernels: list[tuple[AttentionBackend, GraphCall]] = field(default_factory=list)
     at: dict[LineKey, list[AttentionBackend]] = field(default_factory=dict)
 
 
@@ -129,9 +129,9 @@ def _asked(op: str) -> AttentionOp | None:
     return "flash_attn" if _FLASH.search(op) else "other" if _NAMED.search(op) else None
 
 
-def _read(text: str) -> tuple[list[Written], bool]:
+def _read(text: str) -> tuple[list[GraphCall], bool]:
     """The operations that may be attention, or a piece of it, and whether a block mask is made among them."""
-    found: list[Written] = []
+    found: list[GraphCall] = []
     annotations: dict[str, str] = {}
     origin: Location | None = None
     mask_made = False
@@ -148,7 +148,7 @@ def _read(text: str) -> tuple[list[Written], bool]:
                 annotations[statement.name] = known
             if (op := statement.op) in _SOFTMAX or _NAMED.search(op):
                 positional, named = _arguments(statement.expression)
-                found.append(Written(statement.name, op, origin, positional, named, annotations))
+                found.append(GraphCall(statement.name, op, origin, positional, named, annotations))
             elif origin is not None:
                 # What Inductor puts in the place of hand-written attention has no line, but the use of its result has.
                 for written in found[-2:]:
@@ -264,7 +264,7 @@ class _Graph:
         calls = sum(1 for _, each in self._traced.calls if each.at == at)
         return computed[number] if len(computed) == calls else ""
 
-    def _record(self, op: AttentionOp, written: Written, backend: AttentionBackend) -> AttentionCall:
+    def _record(self, op: AttentionOp, written: GraphCall, backend: AttentionBackend) -> AttentionCall:
         place = self._place(written)
         names = ("query", "key", "value", *(("attn_mask",) if op == "sdpa" else ()))
         tensors = {name: read_tensor(written.annotation(at, name)) for at, name in enumerate(names)}
@@ -280,7 +280,7 @@ class _Graph:
             mask_made=op == "flex_attention" and self._traced.mask_made,
         )  # fmt: skip
 
-    def _place(self, written: Written) -> Location:
+    def _place(self, written: GraphCall) -> Location:
         """The line that called it; the compiled function where torch tells only a line of its own."""
         origin = written.origin
         if self._graph.location is not None and (origin is None or self._places.is_torch(origin.file)):
@@ -292,7 +292,7 @@ def _input(tensor: TensorText | None) -> AttentionInput | None:
     return AttentionInput(tensor.dtype, tensor.shape, tensor.stride) if tensor else None
 
 
-def _causal(op: AttentionOp, written: Written) -> bool | None:
+def _causal(op: AttentionOp, written: GraphCall) -> bool | None:
     if op == "sdpa":
         return {"": False, "True": True, "False": False}.get(written.argument(5, "is_causal"))
     if op == "flash_attn":
@@ -302,7 +302,7 @@ def _causal(op: AttentionOp, written: Written) -> bool | None:
     return None
 
 
-def _dropout(op: AttentionOp, written: Written) -> float | None:
+def _dropout(op: AttentionOp, written: GraphCall) -> float | None:
     with contextlib.suppress(ValueError):
         return float(written.argument(4, "dropout_p") or 0.0) if op == "sdpa" else None
     return None

@@ -232,7 +232,7 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
     capture.outside_effects = [
         OutsideEffect(e.what, e.target, Location(e.file, e.line, function=e.function) if e.file else None)
         for _, e in run.all()
-        if isinstance(e, events.OutsideEffect)
+        if isinstance(e, events.OutsideEffectSeen)
     ]
     if compiled_in_place(run):
         capture.mode = "in_place"

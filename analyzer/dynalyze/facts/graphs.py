@@ -166,7 +166,7 @@ def graphs(
     """
     owners = {c.key: c for c in compiled}
     skips = _cudagraph_skips(run)
-    reader = _Reader(run, sources, places or Places(), {} if lines is None else lines)
+    reader = _GraphReader(run, sources, places or Places(), {} if lines is None else lines)
     found: list[Graph] = []
     kernels: list[Kernel] = []
     for number, texts in enumerate(texts_of(run) if compiles is None else compiles, 1):
@@ -270,7 +270,7 @@ class _Down:
 
 
 @dataclass
-class _Reader:
+class _GraphReader:
     """Reads one text at a time; `_room` is how much code the report may still hold."""
 
     _run: RunLog

@@ -102,7 +102,7 @@ _LANGUAGES: dict[str, KernelKind] = {
 _DIRECTIONS: tuple[Direction, ...] = ("forward", "backward", "inference")
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """One call of a kernel: the nodes that the comment above it names, and Inductor's own handle of it."""
 
     nodes: list[str]
@@ -117,7 +117,7 @@ class KernelFound:
     kind: KernelKind
     ops: list[str] = field(default_factory=list)
     source_nodes: list[str] = field(default_factory=list)
-    sites: list[Call] = field(default_factory=list)
+    sites: list[KernelCall] = field(default_factory=list)
 
     @property
     def calls(self) -> int:
@@ -190,7 +190,7 @@ def kernels_of(code: str, known_ops: Iterable[str] = ()) -> list[KernelFound] | 
         ):
             # C++ kernels have no comment: one that stands above is not theirs.
             nodes = found.add(note) if found.kind != "cpp" else []
-            found.sites.append(Call(nodes or list(found.source_nodes), handle))
+            found.sites.append(KernelCall(nodes or list(found.source_nodes), handle))
             note, handle = note if found.kind == "cpp" else None, ""
             called[found.name] = found
     names = {op.rpartition(".")[2] for op in known}

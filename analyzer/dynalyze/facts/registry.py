@@ -23,7 +23,7 @@ _EXPRESSION = re.compile(r"[a-z_]\w*(?:\([\w, ]*\))?")
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RegistryEntry(msgspec.Struct, frozen=True):
     """One id of the registry, in its newest wording; `former` are earlier gb_types of the same id."""
 
     gb_id: str
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True):
     former: tuple[str, ...] = ()
 
 
-class _Raw(
+class _RawEntry(
     msgspec.Struct, rename={"gb_type": "Gb_type", "context": "Context", "explanation": "Explanation", "hints": "Hints"}
 ):
     gb_type: str = ""
@@ -46,7 +46,7 @@ class _Raw(
 class Registry:
     """Looks up graph breaks by id and by type."""
 
-    def __init__(self, entries: dict[str, Entry]) -> None:
+    def __init__(self, entries: dict[str, RegistryEntry]) -> None:
         self.entries = entries
         former = {kind: entry.gb_id for entry in entries.values() for kind in entry.former}
         self._by_type = former | {entry.gb_type: entry.gb_id for entry in entries.values()}
@@ -55,7 +55,7 @@ class Registry:
         """The id of a gb_type, former ones included; None where the registry has none."""
         return self._by_type.get(gb_type)
 
-    def entry(self, gb_id: str) -> Entry | None:
+    def entry(self, gb_id: str) -> RegistryEntry | None:
         return self.entries.get(gb_id.upper())
 
 
@@ -91,18 +91,18 @@ def id_in(text: str) -> str | None:
     return f"GB{found[1]}" if found else None
 
 
-def _read(path: Path) -> dict[str, Entry]:
-    raw = msgspec.json.decode(path.read_bytes(), type=dict[str, list[_Raw]])
+def _read(path: Path) -> dict[str, RegistryEntry]:
+    raw = msgspec.json.decode(path.read_bytes(), type=dict[str, list[_RawEntry]])
     return {gb_id: _entry(gb_id, versions) for gb_id, versions in raw.items() if versions}
 
 
-def _entry(gb_id: str, versions: list[_Raw]) -> Entry:
+def _entry(gb_id: str, versions: list[_RawEntry]) -> RegistryEntry:
     newest = versions[0]
     former = tuple(dict.fromkeys(v.gb_type for v in versions[1:] if v.gb_type != newest.gb_type))
     hints = tuple(_text(hint) for hint in newest.hints if hint.strip())
     explanation = _text(newest.explanation)
     told = "" if _EXPRESSION.fullmatch(explanation) else explanation
-    return Entry(gb_id, newest.gb_type, told, hints, newest.context, former)
+    return RegistryEntry(gb_id, newest.gb_type, told, hints, newest.context, former)
 
 
 def _text(scraped: str) -> str:

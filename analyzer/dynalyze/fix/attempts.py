@@ -13,7 +13,7 @@ _NOTHING = RegionalCompile()
 
 
 @dataclass(frozen=True)
-class State:
+class FixState:
     """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
     side effects that compiled code lacks by intention of these changes, `effects` those that differ. `instead` is what
     is compiled in the place of the model.
@@ -35,13 +35,13 @@ class Attempt:
     """
 
     broken: GraphBreak
-    before: State
+    before: FixState
     kind: FixKind = "source"
     status: FixStatus = "rejected"
     title: str = ""
     rewrite: str = ""
     reason: str = ""
-    proposed: State | None = None
+    proposed: FixState | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ends: list[GraphBreak] = field(default_factory=list)
     key: tuple[int, str, str] = (0, "", "")

@@ -16,7 +16,7 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
-from dynalyze.fix.attempts import State
+from dynalyze.fix.attempts import FixState
 from dynalyze.fix.settings import as_python
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation
@@ -35,7 +35,7 @@ _FAILS = "Compiled fails"
 
 
 @dataclass
-class Verdict:
+class GateVerdict:
     """What speaks against a change, "" for nothing, and what could not be checked; `after` is of the whole program."""
 
     different: str = ""
@@ -60,12 +60,12 @@ class Gates:
         self._own = plan.configurations_on(plan.device or "cpu")[0]
 
     def judge(
-        self, state: State, changes: list[SourceChange], changed: Observation, put: Mapping[str, str],
+        self, state: FixState, changes: list[SourceChange], changed: Observation, put: Mapping[str, str],
         evidence: Evidence, uncovered: str = "", *, calls: bool = True,
-    ) -> Verdict:  # fmt: skip
+    ) -> GateVerdict:  # fmt: skip
         """Put a change to the gates; what they find is noted in `evidence`. Without `calls` there are none to make."""
         wrong, unknown = self._under_own_backend(state, changes, evidence) if calls else ("", "")
-        verdict = Verdict(wrong, [unknown] if unknown else [])
+        verdict = GateVerdict(wrong, [unknown] if unknown else [])
         if verdict.different or self._program is None:
             return verdict
         found, verdict.after = self._program.check(changed, put, uncovered)
@@ -85,7 +85,7 @@ class Gates:
             compiled_before=whole.compiled_before, compiled_after=whole.compiled_after,
         )  # fmt: skip
 
-    def request_with(self, state: State, changes: list[SourceChange]) -> WorkerRequest:
+    def request_with(self, state: FixState, changes: list[SourceChange]) -> WorkerRequest:
         """A process with a change, that compiles as the program does."""
         settings = "\n".join(filter(None, [self._own.settings, as_python(state.settings)]))
         configuration = replace(self._own, settings=settings, regions=state.instead.regions)
@@ -97,7 +97,7 @@ class Gates:
         """The same without a change."""
         return worker_request(self._plan, self._plan.works[0], self._own)
 
-    def _under_own_backend(self, state: State, changes: list[SourceChange], evidence: Evidence) -> tuple[str, str]:
+    def _under_own_backend(self, state: FixState, changes: list[SourceChange], evidence: Evidence) -> tuple[str, str]:
         """What the changed calls give wrong under the program's own backend, and why that is not known; "" for nothing.
         They are held to eager and to fp64, as `audit` does it.
         """

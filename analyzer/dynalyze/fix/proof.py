@@ -25,7 +25,7 @@ from dynalyze.facts.stacks import Places
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.sites import Value
 from dynalyze.report import GraphBreak
-from dynalyze.report.fixes import CompiledOperators, Counts
+from dynalyze.report.fixes import CompileCounts, CompiledOperators
 
 DRAWS = 20
 WHOLE_SECONDS = 120.0
@@ -44,7 +44,7 @@ class Compiled:
     """What the calls compile with some code."""
 
     breaks: list[GraphBreak] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: CompileCounts = field(default_factory=CompileCounts)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Checked(CheckResult):
 
 
 @dataclass
-class Baseline:
+class UnchangedCode:
     """The code as it is. `problem` says why nothing can be verified about it."""
 
     compiled: Compiled = field(default_factory=Compiled)
@@ -93,14 +93,14 @@ class ChangeProcess:
     def __exit__(self, *error: Any) -> None:
         self._end(error)
 
-    def baseline(self) -> Baseline:
+    def baseline(self) -> UnchangedCode:
         """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
         found = msgspec.convert(self._started(), BaselineResult)
         if found.problem:
-            return Baseline(problem=found.problem)
+            return UnchangedCode(problem=found.problem)
         compiled = self._compiled(found.folder)
         self._note_broken(compiled, {})
-        return Baseline(compiled, found.repeatable, share=operators_of(found.share))
+        return UnchangedCode(compiled, found.repeatable, share=operators_of(found.share))
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
         """What expressions were, by file and line."""
@@ -179,4 +179,4 @@ class ChangeProcess:
         breaks = graph_breaks(run, places, sources, registry(self._folder), compiled)
         again = recompiles(run, compiled, breaks)
         graphs = sum(1 for each in compiled if each.status in ("compiled", "broken") and each.ops)
-        return Compiled(breaks, Counts(len(breaks), graphs, len(again)))
+        return Compiled(breaks, CompileCounts(len(breaks), graphs, len(again)))

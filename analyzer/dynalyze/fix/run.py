@@ -18,12 +18,12 @@ from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.fixing.records import CheckRequest, SourceChange
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fix.attempts import Attempt, State
-from dynalyze.fix.gates import Gates, Verdict
+from dynalyze.fix.attempts import Attempt, FixState
+from dynalyze.fix.gates import Gates, GateVerdict
 from dynalyze.fix.lines import same_break
 from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
-from dynalyze.fix.proof import DRAWS, Baseline, ChangeProcess, Checked
-from dynalyze.fix.search import Search, evidence_of, reason_against, whole_less
+from dynalyze.fix.proof import DRAWS, ChangeProcess, Checked, UnchangedCode
+from dynalyze.fix.search import FixSearch, evidence_of, reason_against, whole_less
 from dynalyze.fix.settings import as_python
 from dynalyze.fix.source_files import source_of
 from dynalyze.fix.whole_program import Gate
@@ -32,7 +32,7 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
 from dynalyze.render.words.report import line_words
 from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Instead, Side, Unfixed
+from dynalyze.report.fixes import BranchSide, CompileCounts, Evidence, Fix, Fixed, Instead, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
@@ -152,7 +152,7 @@ class FixSession:
     def judge(self, given: GivenChange, calls: Plan | None, reason: str) -> FixResult:
         """Verify a change. Without `calls` to make again, for this reason, the whole program alone tells of it."""
         if calls is None:
-            return self._judged(given, None, Baseline(problem=reason))
+            return self._judged(given, None, UnchangedCode(problem=reason))
         return self._with_process(lambda process, baseline: self._judged(given, process, baseline))
 
     def _pool(self, *, untimed: bool = False) -> WorkerPool:
@@ -161,7 +161,7 @@ class FixSession:
             streams, self._plan.timeout, python=self._plan.python, untimed=untimed, sandboxed=self._plan.sandboxed
         )
 
-    def _with_process(self, then: Callable[[ChangeProcess, Baseline], FixResult]) -> FixResult:
+    def _with_process(self, then: Callable[[ChangeProcess, UnchangedCode], FixResult]) -> FixResult:
         report = self._report
         try:
             with self._pool(untimed=True) as pool, ChangeProcess(pool, self._plan, self._folder) as process:
@@ -170,7 +170,7 @@ class FixSession:
                 try:
                     baseline = process.baseline()
                 except WorkerFailed as failure:
-                    baseline = Baseline(problem=failure.message)
+                    baseline = UnchangedCode(problem=failure.message)
                 if not baseline.repeatable:
                     report.capture.notes.append(_NOT_REPEATABLE)
                 return then(process, baseline)
@@ -179,7 +179,7 @@ class FixSession:
             self._fixed.unfixed = [_unfixed(each, report.outcome.message) for each in report.graph_breaks]
             return FixResult(report)
 
-    def _searched(self, process: ChangeProcess, baseline: Baseline) -> FixResult:
+    def _searched(self, process: ChangeProcess, baseline: UnchangedCode) -> FixResult:
         report, fixed = self._report, self._fixed
         if baseline.problem:
             report.capture.notes.append(f"Nothing could be verified: {baseline.problem}.")
@@ -217,11 +217,11 @@ class FixSession:
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
         return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
 
-    def _search(self, process: ChangeProcess, baseline: Baseline, *, thorough: bool = False) -> Search:
+    def _search(self, process: ChangeProcess, baseline: UnchangedCode, *, thorough: bool = False) -> FixSearch:
         seconds = self._options.search_seconds
-        return Search(process, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
+        return FixSearch(process, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
 
-    def _taken_back(self, gates: Gates, process: ChangeProcess, search: Search, attempts: Sequence[Attempt]) -> bool:
+    def _taken_back(self, gates: Gates, process: ChangeProcess, search: FixSearch, attempts: Sequence[Attempt]) -> bool:
         """Whether a change that was kept did not come through the gates, and was taken back: the first one with which
         what is kept until then does not. What only could not be checked is suggested.
         """
@@ -251,7 +251,7 @@ class FixSession:
         search.take_back(kept[low], kept[low + 1 :], verdict.different)
         return True
 
-    def _through(self, gates: Gates, process: ChangeProcess, state: State, evidence: Evidence) -> Verdict:
+    def _through(self, gates: Gates, process: ChangeProcess, state: FixState, evidence: Evidence) -> GateVerdict:
         """What the gates say to a state."""
         with TemporaryFolder() as folder:
             put = {}
@@ -270,7 +270,7 @@ class FixSession:
             self._progress(again.announced("twice unchanged, and once with each set of changes that holds"))
         return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
 
-    def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: Baseline) -> FixResult:
+    def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: UnchangedCode) -> FixResult:
         """One change, whoever made it, as the only fix of the report."""
         report, fixed = self._report, self._fixed
         tried = Checked(baseline.problem)
@@ -279,14 +279,14 @@ class FixSession:
             self._progress("comparing the calls before and after")
             tried = process.check(given.texts, CheckRequest(draws=DRAWS, sides=list(given.sides)))
         evidence = evidence_of(tried, calls=self._calls, before=baseline.compiled.counts, share=baseline.share)
-        evidence.sides = [Side(Location(file, line), (file, line) in tried.lines) for file, line in given.sides]
+        evidence.sides = [BranchSide(Location(file, line), (file, line) in tried.lines) for file, line in given.sides]
         fixed.evidence, fixed.patch = evidence, patch_of(given.originals, given.texts, Path(working_folder()))
         files = [*given.put]
         told = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
         report.fixes = [told]
         uncompared = not tried.own or bool(tried.problem)
         against = reason_against(tried, frozenset()) or whole_less(evidence)
-        state = State(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
+        state = FixState(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
         gates = self._gates()
         verdict = gates.judge(
             state, given.changes, self._with(state), given.put, evidence, given.uncovered, calls=not uncompared
@@ -321,7 +321,7 @@ class FixSession:
             there |= {f"{each.id}+": each for each in found if not any(same_break(each, one, {}, {}) for one in known)}
         return there
 
-    def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: Search) -> None:
+    def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: FixSearch) -> None:
         """The records of what was tried, and of what nothing ended."""
         report, fixed = self._report, self._fixed
         names = {id(broken): name for name, broken in wanted.items()}
@@ -351,7 +351,7 @@ class FixSession:
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
-    def _speed(self, gates: Gates, changes: list[SourceChange], state: State) -> Speedup | None:
+    def _speed(self, gates: Gates, changes: list[SourceChange], state: FixState) -> Speedup | None:
         """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
         before, after = gates.request(), gates.request_with(state, changes)
         generator = random.Random(0)
@@ -371,7 +371,7 @@ class FixSession:
             self._report.capture.notes.append(f"The gain in speed is not known: {failure.message}.")
         return stats.speedup(pairs, control)
 
-    def _with(self, state: State) -> Observation:
+    def _with(self, state: FixState) -> Observation:
         """The program with some changes."""
         return replace(
             self._observation, changes=dict(state.texts), settings=as_python(state.settings),
@@ -409,7 +409,7 @@ def fix_of(
     )  # fmt: skip
 
 
-def _lines_of(state: State, compiled_at: Mapping[str, str]) -> str:
+def _lines_of(state: FixState, compiled_at: Mapping[str, str]) -> str:
     """What a state sets and compiles, to be pasted. `compiled_at` are places where the program compiles, by class."""
     lines = [as_python(state.settings)]
     if state.instead.regions:
@@ -420,8 +420,8 @@ def _lines_of(state: State, compiled_at: Mapping[str, str]) -> str:
     return "\n".join(filter(None, lines))
 
 
-def counts_of(report: Report) -> Counts:
-    return Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles))
+def counts_of(report: Report) -> CompileCounts:
+    return CompileCounts(len(report.graph_breaks), len(report.graphs), len(report.recompiles))
 
 
 def _moved(
@@ -432,7 +432,7 @@ def _moved(
     return gone, [each for each in after if not any(same_break(one, each, originals, texts) for one in before)]
 
 
-def _unseen(sides: Sequence[Side], tried: Checked) -> list[str]:
+def _unseen(sides: Sequence[BranchSide], tried: Checked) -> list[str]:
     """What of a change no call came by: a side of a branch as it was, or something that is new."""
     known = [f"no call takes the side at {line_words(each.place)}" for each in sides if not each.taken]
     new = [f"no call runs all of line {line} of the changed {Path(file).name}" for file, line in tried.unrun]

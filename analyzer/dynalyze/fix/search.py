@@ -16,17 +16,17 @@ import msgspec
 from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.fixing.records import CheckRequest
 from dynalyze.capture.regions import RegionalCompile
-from dynalyze.fix.attempts import Attempt, State
+from dynalyze.fix.attempts import Attempt, FixState
 from dynalyze.fix.gates import less_compiled
 from dynalyze.fix.lines import combined, line_before, line_instead_of, same_break
-from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, Baseline, ChangeProcess, Checked, operators_of
+from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, ChangeProcess, Checked, UnchangedCode, operators_of
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.rewriting.kept import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.fix.source_files import Originals
 from dynalyze.report import GraphBreak, Location
-from dynalyze.report.fixes import CompiledOperators, Counts, Equality, Evidence, FixKind, Side
+from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Equality, Evidence, FixKind
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
@@ -54,14 +54,14 @@ RAISES = "raises"
 """Of what a change loses: the type of an exception."""
 
 
-class Search:
+class FixSearch:
     """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
     breaks are left, are for all that is kept `together`; with `thorough` for each change by itself as well. After
     `seconds` nothing more is tried: then it `stopped_early`.
     """
 
     def __init__(
-        self, process: ChangeProcess, baseline: Baseline, progress: Callable[[str], None], *, calls: int,
+        self, process: ChangeProcess, baseline: UnchangedCode, progress: Callable[[str], None], *, calls: int,
         seconds: float = math.inf, thorough: bool = False,
     ) -> None:  # fmt: skip
         self._process = process
@@ -73,13 +73,13 @@ class Search:
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
         self.originals = process.originals = Originals(files)
-        self.set_aside_state: State | None = None
+        self.set_aside_state: FixState | None = None
         """All that held by itself, where it could not be verified as a whole."""
-        self.start = self.state = State(dict(process.originals), {}, baseline.compiled)
+        self.start = self.state = FixState(dict(process.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
         self._refused: set[tuple[int, str, str]] = set()
-        self._open: dict[int, State] = {}
+        self._open: dict[int, FixState] = {}
         self._kept: dict[int, str] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
@@ -196,7 +196,7 @@ class Search:
                 self.state = attempt.proposed
                 return
 
-    def _try_instead(self, attempt: Attempt, new: State) -> None:
+    def _try_instead(self, attempt: Attempt, new: FixState) -> None:
         instead, before = new.instead, attempt.before.compiled.counts
         share = f"{instead.operators:.0%} of the operators"
         attempt.title = _INSTEAD
@@ -259,12 +259,12 @@ class Search:
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
 
-    def _check(self, state: State, **asked: Any) -> Checked:
+    def _check(self, state: FixState, **asked: Any) -> Checked:
         return self._process.check(state.texts, CheckRequest(settings=state.settings, **asked))
 
     def _follow(
-        self, attempt: Attempt, state: State, proposal: Proposal, there: GraphBreak, deepest: int
-    ) -> State | None:
+        self, attempt: Attempt, state: FixState, proposal: Proposal, there: GraphBreak, deepest: int
+    ) -> FixState | None:
         """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
         new = _with(state, proposal)
         attempt.proposed = new
@@ -295,7 +295,7 @@ class Search:
             new, deepest = found, deepest - 1
         return new
 
-    def _end(self, attempt: Attempt, state: State, broken: GraphBreak, deepest: int) -> State | None:
+    def _end(self, attempt: Attempt, state: FixState, broken: GraphBreak, deepest: int) -> FixState | None:
         """A state in which a break that a change has led to is gone as well."""
         if deepest <= 0 or self._out_of_time:
             return None
@@ -307,20 +307,20 @@ class Search:
                 return found
         return None
 
-    def _proposals(self, state: State, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
+    def _proposals(self, state: FixState, broken: GraphBreak) -> Iterator[tuple[FixKind, Proposal]]:
         for proposal in self._all_proposals(state, broken):
             kind: FixKind = "setting" if proposal.settings else "source"
             # A setting is one for the whole program: what is kept in Python would be read in compiled code with it.
             if kind in self._kinds and not (self._kept and READS_VALUES.keys() & proposal.settings.keys()):
                 yield kind, proposal
 
-    def _all_proposals(self, state: State, broken: GraphBreak) -> Iterator[Proposal]:
+    def _all_proposals(self, state: FixState, broken: GraphBreak) -> Iterator[Proposal]:
         for place in _places(broken):
             if (site := self._site(state, broken, place)) is not None:
                 yield from proposals(site)
         yield from settings_for(broken)
 
-    def _site(self, state: State, broken: GraphBreak, place: Location) -> Site | None:
+    def _site(self, state: FixState, broken: GraphBreak, place: Location) -> Site | None:
         """A break as one at this place, with what names were there; None where its file cannot be read."""
         text = self._text(state, place.file)
         if text is None:
@@ -328,7 +328,7 @@ class Search:
         site = Site(msgspec.structs.replace(broken, location=place), text, place.line)
         return replace(site, values=self._look(site, state))
 
-    def _text(self, state: State, file: str) -> str | None:
+    def _text(self, state: FixState, file: str) -> str | None:
         """A file as it is in a state; one that only a change has led to is read when it comes up."""
         if self.originals.read(file) is None:
             return None
@@ -336,7 +336,7 @@ class Search:
             each.texts.setdefault(file, self.originals[file])
         return state.texts[file]
 
-    def _look(self, site: Site, state: State) -> dict[str, Value]:
+    def _look(self, site: Site, state: FixState) -> dict[str, Value]:
         """What the names around a break were when its line ran, in the code as it was."""
         file = site.broken.location.file
         text = self._process.originals[file]
@@ -354,23 +354,23 @@ class Search:
             self._values[file, line] = known.get((file, line), {})
         return self._values[file, line]
 
-    def _find(self, state: State, broken: GraphBreak, of: State | None = None) -> GraphBreak | None:
+    def _find(self, state: FixState, broken: GraphBreak, of: FixState | None = None) -> GraphBreak | None:
         """A break, which is one of the state `of` (the baseline's where None), among those of a state."""
         before = self._process.originals if of is None else of.texts
         return next((each for each in state.compiled.breaks if same_break(broken, each, before, state.texts)), None)
 
-    def _new(self, state: State, before: State) -> list[GraphBreak]:
+    def _new(self, state: FixState, before: FixState) -> list[GraphBreak]:
         known = before.compiled.breaks
         return [each for each in state.compiled.breaks
                 if not any(same_break(one, each, before.texts, state.texts) for one in known)]  # fmt: skip
 
-    def _stands_at(self, broken: GraphBreak, state: State, there: GraphBreak) -> bool:
+    def _stands_at(self, broken: GraphBreak, state: FixState, there: GraphBreak) -> bool:
         """Whether a break of a state stands on the line of one of the state before."""
         file, now = there.location.file, self.state.texts
         same = broken.location.file == file
         return same and line_before(now[file], state.texts[file], broken.location.line) == there.location.line
 
-    def _in_change(self, state: State, before: State, there: GraphBreak) -> bool:
+    def _in_change(self, state: FixState, before: FixState, there: GraphBreak) -> bool:
         """Whether lines that the change made break with the same type in the same file."""
         return any(
             each.gb_type == there.gb_type and each.location.file == there.location.file
@@ -388,13 +388,13 @@ class Search:
         found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts, share=self.share)
         function = there.location.function
         found.sides = [
-            Side(Location(file, line, None, function), (file, line) in tried.lines)
+            BranchSide(Location(file, line, None, function), (file, line) in tried.lines)
             for file, line in self._sides(proposal, there)
         ]
         return found
 
 
-def _with(state: State, proposal: Proposal) -> State:
+def _with(state: FixState, proposal: Proposal) -> FixState:
     state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
     state = replace(state, settings=merged(state.settings, proposal.settings))
     texts = {proposal.file: proposal.source} if proposal.source else {}
@@ -410,7 +410,7 @@ def reason_against(tried: Checked, loses: frozenset[str]) -> str:
     return f"side effects differ: {unwanted[0]}" if unwanted else tried.draws.unproved
 
 
-def _worse(tried: Checked, before: Counts, instead: RegionalCompile) -> str:
+def _worse(tried: Checked, before: CompileCounts, instead: RegionalCompile) -> str:
     """What submodules compile that they should not; empty where they are no worse than the whole. Blocks that run the
     same code are compiled for one of them, or each for itself, which torch calls a recompile.
     """
@@ -451,7 +451,7 @@ def whole_less(evidence: Evidence) -> str:
     return less_compiled(evidence.compiled_before, evidence.compiled_after)
 
 
-def evidence_of(tried: Checked, *, calls: int, before: Counts, share: CompiledOperators | None) -> Evidence:
+def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: CompiledOperators | None) -> Evidence:
     """What was run for a change, as a record; `calls` is how many the program makes itself, and `share` what of them
     was compiled before.
     """

@@ -24,7 +24,7 @@ class CannotWrite(Exception):
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class FileText:
     """What a file holds, and what Python reads of it: decoded, without the mark, and each line ended by "\\n"."""
 
     content: bytes
@@ -32,14 +32,14 @@ class SourceFile:
     text: str
 
     @classmethod
-    def of(cls, content: bytes) -> SourceFile:
+    def of(cls, content: bytes) -> FileText:
         """Raises SyntaxError or ValueError where Python could not read it."""
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         ends = io.IncrementalNewlineDecoder(None, translate=True)
         return cls(content, encoding, ends.decode(content.decode(encoding), final=True))
 
     @classmethod
-    def read(cls, file: str) -> SourceFile | None:
+    def read(cls, file: str) -> FileText | None:
         """That of a path; None where it cannot be read."""
         try:
             return cls.of(Path(file).read_bytes())
@@ -71,7 +71,7 @@ class SourceFile:
             made += [content, end if number < len(lines) or text.endswith("\n") else b""]
         content = b"".join(made)
         try:
-            same = SourceFile.of(content).text == text
+            same = FileText.of(content).text == text
         except (SyntaxError, ValueError):
             same = False
         if not same:
@@ -102,21 +102,21 @@ class Originals(dict[str, str]):
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         super().__init__()
-        self.sources: dict[str, SourceFile] = {}
+        self.sources: dict[str, FileText] = {}
         for file in files:
             self.read(file)
 
     def read(self, file: str) -> str | None:
         """A file's text; None where it cannot be read."""
-        if file not in self and (source := SourceFile.read(file)) is not None:
+        if file not in self and (source := FileText.read(file)) is not None:
             self.sources[file], self[file] = source, source.text
         return self.get(file)
 
 
-def source_of(originals: Mapping[str, str], file: str) -> SourceFile:
+def source_of(originals: Mapping[str, str], file: str) -> FileText:
     """What a file held whose text is among these; UTF-8 where only its text is known."""
     known = originals.sources.get(file) if isinstance(originals, Originals) else None
-    return known or SourceFile(originals[file].encode(), "utf-8", originals[file])
+    return known or FileText(originals[file].encode(), "utf-8", originals[file])
 
 
 def _lines_of(content: bytes) -> list[tuple[bytes, bytes]]:

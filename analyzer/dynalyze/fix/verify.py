@@ -17,7 +17,7 @@ from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.git import top_of
 from dynalyze.fix.lines import line_before
 from dynalyze.fix.run import FixOptions, FixResult, FixSession, GivenChange, counts_of
-from dynalyze.fix.source_files import SourceFile
+from dynalyze.fix.source_files import FileText
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.errors import UsageError
@@ -60,7 +60,7 @@ def _given(change: Change) -> GivenChange:
     originals, texts, uncovered = {}, {}, ""
     for file, new in change.items():
         is_python = file.endswith(".py") and bool(new) and _mode(Path(file)) == _mode(Path(new))
-        before, after = (SourceFile.read(file), SourceFile.read(new)) if is_python else (None, None)
+        before, after = (FileText.read(file), FileText.read(new)) if is_python else (None, None)
         if before is not None and after is not None:
             originals[file], texts[file] = before.text, after.text
         else:

@@ -13,7 +13,7 @@ from pathlib import Path
 from dynalyze.fix.git import is_in_git, restoring
 from dynalyze.fix.installed import record_of
 from dynalyze.fix.patches import changed, is_library
-from dynalyze.fix.source_files import CannotWrite, Originals, SourceFile, source_of
+from dynalyze.fix.source_files import CannotWrite, FileText, Originals, source_of
 from dynalyze.text.errors import UsageError
 from dynalyze.text.shell import path_word, short_path
 from dynalyze.text.visible import one_line
@@ -23,7 +23,7 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFile:
     """A file that was written, the copy of its old bytes (None where git has them), and the command that undoes it."""
 
     file: str
@@ -35,7 +35,7 @@ class Written:
         return f"Wrote {self.file} ({where}). Undo: {self.undo}"
 
 
-def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[Written]:
+def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[WrittenFile]:
     """Write the new texts, into all files or into none. Bytes of lines that stay, mode, owner, extended attributes and
     links stay. A copy of the old bytes is made beside a file unless git gives back exactly these.
 
@@ -47,7 +47,7 @@ def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[Writte
     try:
         for each in changes:
             each.in_git = is_in_git(each.target, each.old)
-        for step in (_Change.prepare, _Change.back_up, _Change.replace):
+        for step in (_FileChange.prepare, _FileChange.back_up, _FileChange.replace):
             for each in changes:
                 at = each.shown
                 step(each)
@@ -59,7 +59,9 @@ def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[Writte
         if isinstance(error, OSError):
             raise UsageError(f"--write: {at} cannot be written: {error.strerror or error}; {end}") from error
         raise
-    return [Written(each.shown, None if each.backup is None else _shown(each.backup), each.undoing) for each in changes]
+    return [
+        WrittenFile(each.shown, None if each.backup is None else _shown(each.backup), each.undoing) for each in changes
+    ]
 
 
 class _Changed(Exception):
@@ -67,7 +69,7 @@ class _Changed(Exception):
 
 
 @dataclass
-class _Change:
+class _FileChange:
     """One file on its way: `file` as it was named, `target` without links."""
 
     file: str
@@ -166,7 +168,7 @@ class _Change:
             with self.target.open("r+b") as file:
                 _fill(file.fileno(), self.old)
         else:
-            back = _Change(self.file, self.target, self.new, self.old, self.status)
+            back = _FileChange(self.file, self.target, self.new, self.old, self.status)
             back.prepare()
             back.replace()
         os.utime(self.target, ns=(self.status.st_atime_ns, self.status.st_mtime_ns))
@@ -177,7 +179,7 @@ class _Change:
             self._temporary = None
 
 
-def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[_Change]:
+def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[_FileChange]:
     """The files with their new bytes, each once. Raises UsageError where one must not be written."""
     known: dict[tuple[int, int], bytes] = {}
     for file in changed(originals, texts):
@@ -188,7 +190,7 @@ def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator
             raise UsageError(f"--write: {_shown(Path(file))} cannot be read any more: {error.strerror}") from error
         if reason := _reason_against(file, target, status):
             raise UsageError(f"--write: {_shown(Path(file))} {reason}")
-        source = source_of(originals, file) if isinstance(originals, Originals) else SourceFile.read(str(target))
+        source = source_of(originals, file) if isinstance(originals, Originals) else FileText.read(str(target))
         if source is None or source.content != now or source.text != originals[file]:
             raise UsageError(f"--write: {_shown(Path(file))} has changed meanwhile; run it again")
         try:
@@ -200,7 +202,7 @@ def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator
             raise UsageError(f"--write: {_shown(Path(file))} has two names, and another change for each")
         if identity not in known:
             known[identity] = new
-            yield _Change(file, target, now, new, status)
+            yield _FileChange(file, target, now, new, status)
 
 
 def _reason_against(file: str, target: Path, status: os.stat_result) -> str:

@@ -214,7 +214,7 @@ def folder_of(package: str) -> str:
     return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
-class _Head(msgspec.Struct):
+class _EventHead(msgspec.Struct):
     event: str = ""
     pid: int = 0
     main: bool = False
@@ -236,7 +236,7 @@ class Watch:
         self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
         self._began = self._last_compile = self._last_progress = time.monotonic()
-        self._decoder = msgspec.json.Decoder(_Head)
+        self._decoder = msgspec.json.Decoder(_EventHead)
         self._main_pid = 0
         self._stopped_at: float | None = None
         self._program_ended = False

@@ -20,7 +20,7 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
-from dynalyze.recording.recorder import Place
+from dynalyze.recording.recorder import RecordingPlace
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.report.held import Holds, changed
 from dynalyze.text.amounts import count_of
@@ -63,7 +63,7 @@ class LiveSources(Sources):
         return self._files[file]
 
 
-def block_report(folder: Path, place: Place, ended: Outcome, compiled_before: int) -> Report:
+def block_report(folder: Path, place: RecordingPlace, ended: Outcome, compiled_before: int) -> Report:
     """All facts of a block, without findings; the events lie in `folder`."""
     run = read_run(folder)
     _leave_out_around(run, place)
@@ -96,7 +96,7 @@ def block_report(folder: Path, place: Place, ended: Outcome, compiled_before: in
     return with_cell_names(report, cells)
 
 
-def _leave_out_around(run: RunLog, place: Place) -> None:
+def _leave_out_around(run: RunLog, place: RecordingPlace) -> None:
     """Take the frames around the block out of every stack that begins with them."""
 
     def inside(stack: list[Frame]) -> list[Frame]:

@@ -23,7 +23,7 @@ _LONGEST = 2000
 
 
 @dataclass(frozen=True)
-class Place:
+class RecordingPlace:
     """The line that began a recording; `around` are the frames outside its function, by file and name."""
 
     file: str
@@ -32,13 +32,13 @@ class Place:
     around: tuple[tuple[str, str], ...] = ()
 
 
-def here(outside: tuple[str, ...] = ()) -> Place:
+def here(outside: tuple[str, ...] = ()) -> RecordingPlace:
     """The innermost line outside dynalyze, and outside of these folders."""
     frames = dynamo.stack_above()
     while len(frames) > 1 and frames[-1].file.startswith((_OURS, *outside)):
         frames.pop()
     own = frames.pop()
-    return Place(own.file, own.line, own.name, tuple((frame.file, frame.name) for frame in frames))
+    return RecordingPlace(own.file, own.line, own.name, tuple((frame.file, frame.name) for frame in frames))
 
 
 def ending(error: BaseException | None, seconds: float) -> Outcome:
@@ -83,7 +83,7 @@ class Recording:
         self._listening: InProcess | None = None
         self._folder: Path | None = None
         self._remove_folder: weakref.finalize[[], Recording] | None = None
-        self._place: Place | None = None
+        self._place: RecordingPlace | None = None
         self._compiled_before = 0
         self._began = 0.0
         self._ended: Outcome | None = None

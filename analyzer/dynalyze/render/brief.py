@@ -18,7 +18,7 @@ from dynalyze.render.findings import as_cards
 from dynalyze.render.words import fixes as words_fixes
 from dynalyze.render.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 from dynalyze.report import Finding, Location, Report
-from dynalyze.report.fixes import Counts, Fix, Unfixed
+from dynalyze.report.fixes import CompileCounts, Fix, Unfixed
 from dynalyze.text.json_text import json_text
 from dynalyze.text.visible import clipped
 
@@ -114,8 +114,8 @@ class Brief(msgspec.Struct, omit_defaults=True):
     verdict: str
     environment: str
     exit_status: int | None = None
-    counts: Counts | None = None
-    after: Counts | None = None
+    counts: CompileCounts | None = None
+    after: CompileCounts | None = None
     verified: bool | None = None
     compared: list[str] = []
     gain: str = ""
@@ -154,7 +154,7 @@ def brief(report: Report) -> Brief:
         said,
         _environment(report),
         exit_status=report.outcome.exit_status,
-        counts=Counts(len(report.graph_breaks), len(report.graphs), len(report.recompiles)),
+        counts=CompileCounts(len(report.graph_breaks), len(report.graphs), len(report.recompiles)),
         after=fixed.after if fixed is not None else None,
         verified=bool(fixed.kept) if fixed is not None else None,
         compared=[fence.sentence(each, quotes) for each in words_fixes.of_whole(fixed)] if fixed is not None else [],

@@ -36,7 +36,7 @@ def from_json(data: bytes | str) -> Report:
 def is_report(data: bytes) -> bool:
     """Whether a file has the marks of a report, of any version: so that no other file is replaced by one."""
     try:
-        msgspec.json.decode(data, type=_Marks)
+        msgspec.json.decode(data, type=_DocumentMarks)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True
@@ -46,7 +46,7 @@ class _Versioned(msgspec.Struct):
     schema_version: int
 
 
-class _Marks(_Versioned):
+class _DocumentMarks(_Versioned):
     dynalyze: str
     target: dict[str, Any]
     outcome: dict[str, Any]

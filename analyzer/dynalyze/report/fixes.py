@@ -18,14 +18,14 @@ Equality = Literal["bitwise", "tolerance", "different", ""]
 """How the changed code's results compare; "" where nothing was compared."""
 
 
-class Side(msgspec.Struct):
+class BranchSide(msgspec.Struct):
     """A side of a branch that a change concerns, by its first line in the code as it is; `taken` by any call at all."""
 
     place: Location
     taken: bool = False
 
 
-class Counts(msgspec.Struct):
+class CompileCounts(msgspec.Struct):
     """What calls compile: distinct graph breaks, graphs, and recompiles."""
 
     breaks: int = 0
@@ -86,9 +86,9 @@ class Evidence(msgspec.Struct):
     as_compiled: bool = False
     gradients: bool = False
     effects: list[Quote] = []
-    sides: list[Side] = []
-    before: Counts | None = None
-    after: Counts | None = None
+    sides: list[BranchSide] = []
+    before: CompileCounts | None = None
+    after: CompileCounts | None = None
     backend: Word = ""
     accuracy: Word = ""
     compiled_before: CompiledOperators | None = None
@@ -149,8 +149,8 @@ class Fixed(msgspec.Struct):
     patch: Source = ""
     setting: Source = ""
     evidence: Evidence | None = None
-    before: Counts | None = None
-    after: Counts | None = None
+    before: CompileCounts | None = None
+    after: CompileCounts | None = None
     libraries: list[FilePath] = []
     reproduce: CommandLine = []
     given: bool = False

@@ -70,7 +70,7 @@ def _recipe(recipe: Recipe, width: int) -> str:
     return "\n".join([*lines, recipe.link, ""])
 
 
-def _break(known: pytorch.Entry, width: int) -> str:
+def _break(known: pytorch.RegistryEntry, width: int) -> str:
     lines = [_wrapped(f"{known.gb_type}  ({known.gb_id})", width), ""]
     if known.former:
         lines += [_wrapped(f"Called before: {'; '.join(known.former)}", width), ""]

@@ -166,7 +166,7 @@ def _unquoted(value: str) -> str:
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenStatement:
     """What a recipe may look at: PyTorch's words, the place, and how the code is written."""
 
     gb_type: str
@@ -176,7 +176,7 @@ class Broken:
     written: Statement = field(default_factory=Statement)
 
 
-def find(broken: Broken) -> Recipe | None:
+def find(broken: BrokenStatement) -> Recipe | None:
     """The recipe that says most about a break, or None where the cookbook has nothing to say.
 
     A recipe that asks for something beats one that fits all breaks of its types; then the higher rank wins, then the
@@ -192,7 +192,7 @@ def recipe_of(found: GraphBreak) -> Recipe | None:
     within = found.stack[-1:]  # torch's own line, where a function of torch breaks that the user's line calls.
     place = "\n".join(f"{each.file}:{each.function}" for each in (found.location, *within))
     code = read_statement(found.block, found.expression)
-    return find(Broken(found.gb_type, found.explanation, found.context, place, code))
+    return find(BrokenStatement(found.gb_type, found.explanation, found.context, place, code))
 
 
 def config_of(recipe: Recipe, found: GraphBreak) -> str:
@@ -217,7 +217,7 @@ def setting_of(found: GraphBreak) -> str:
     return next((" = ".join(each.groups()) for each in hinted if each), "")
 
 
-def _fits(recipe: Recipe, broken: Broken) -> bool:
+def _fits(recipe: Recipe, broken: BrokenStatement) -> bool:
     words = f"{broken.gb_type}\n{broken.explanation}\n{broken.context}"
     said = bool(recipe.match or not recipe.place) and re.search(recipe.match, words) is not None
     there = bool(recipe.place) and re.search(recipe.place, broken.place, re.MULTILINE) is not None

@@ -16,8 +16,8 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import enough, latency, speedup
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.comparison.reports import compare
-from dynalyze.comparison.types import Measurement
-from dynalyze.comparison.upgrades import Interpreter, Outputs, Upgrade, settings_changed, told_again
+from dynalyze.comparison.types import LatencyChange
+from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade, settings_changed, told_again
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.interrupts import first_signal
 from dynalyze.launch.observe import Observation, Observed, observed
@@ -70,7 +70,9 @@ def upgrade(
             comparison.regressions = told_again(comparison.regressions, compare(older, newer, show).regressions)
         comparison.differences += settings_changed(first, second)
         versions = [str(each.environment.get("torch") or "") for each in (first, second)]
-        found = Upgrade(Interpreter(pythons[0], versions[0]), Interpreter(pythons[1], versions[1]), comparison)
+        found = Upgrade(
+            ComparedInterpreter(pythons[0], versions[0]), ComparedInterpreter(pythons[1], versions[1]), comparison
+        )
         if both and plan is not None and first_signal() is None:
             _measure(found, seen, observation, plan, say)
         return found, [first, second]
@@ -132,7 +134,7 @@ class _Turns:
         if one is not None and other is not None:
             found.latency_ms = one.p50, other.p50
             phase = self._arms[0].request.phase
-            found.comparison.measurements = [Measurement("in turns", phase, one.p50, other.p50, other.p50 / one.p50)]
+            found.comparison.measurements = [LatencyChange("in turns", phase, one.p50, other.p50, other.p50 / one.p50)]
 
     def outputs(self, found: Upgrade) -> None:
         """Each against its own eager and fp64; the second, on the calls of the first, also against its values."""
@@ -153,8 +155,8 @@ def _configuration(plan: Plan) -> Any:
     return plan.configurations_on(plan.device or "cpu")[0]
 
 
-def _outputs(mine: dict[str, Any], theirs: dict[str, Any]) -> Outputs:
-    found = Outputs(mine.get("verdict"), theirs.get("verdict"))
+def _outputs(mine: dict[str, Any], theirs: dict[str, Any]) -> OutputsCompared:
+    found = OutputsCompared(mine.get("verdict"), theirs.get("verdict"))
     across = theirs.get("across")
     reasons = [str(theirs.get("reason") or "")]
     if across is None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.comparison.pairing import Entry, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
+from dynalyze.comparison.pairing import ComparableFact, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
 from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
@@ -159,9 +159,9 @@ def _both_traced(before: Row, after: Row) -> bool:
     return before.status in _TRACED and after.status in _TRACED
 
 
-def _entries(row: Row) -> list[Entry[RowBreak]]:
+def _entries(row: Row) -> list[ComparableFact[RowBreak]]:
     return [
-        Entry(
+        ComparableFact(
             fact=found, file=found.path or found.file, function=found.function, line=found.line, column=0, offset=None,
             code=None if found.code is None else found.code.strip(),
         )
@@ -169,7 +169,7 @@ def _entries(row: Row) -> list[Entry[RowBreak]]:
     ]  # fmt: skip
 
 
-def _by_place(item: Entry[RowBreak]) -> Hashable:
+def _by_place(item: ComparableFact[RowBreak]) -> Hashable:
     return cause_of(item), item.file, item.function
 
 

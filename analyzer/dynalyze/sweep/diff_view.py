@@ -30,7 +30,7 @@ _SECTIONS = (
 """The anchors that the template and the tables have themselves."""
 
 
-class _Index:
+class _SweepIndex:
     """Gives each row its anchor, and finds that of an item by its target."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class SweepDiffPage:
     """Everything that the page shows, in its order."""
 
     def __init__(self, comparison: SweepComparison) -> None:
-        index = _Index()
+        index = _SweepIndex()
         before, after, worse = comparison.before, comparison.after, len(comparison.regressions)
         directions = [change.direction for change in comparison.changes]
         self.compared = bool(comparison.changes or comparison.unchanged)
@@ -105,7 +105,7 @@ class SweepDiffPage:
 
 
 def _item_table(
-    anchor: str, name: str, changes: Sequence[ItemChange], index: _Index
+    anchor: str, name: str, changes: Sequence[ItemChange], index: _SweepIndex
 ) -> tuple[str, str, Listed[tuple[str, ItemChange, list[str], list[str]]]]:
     """Items that went one way: each with its anchor, its new breaks, and those that are gone."""
     shown = first(changes, MAX_ITEMS)

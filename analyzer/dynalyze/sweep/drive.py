@@ -28,7 +28,7 @@ _WENT = ("full_graph", "graph_break")
 _CLEAR = "\r\x1b[K"
 
 
-class Progress:
+class SweepProgress:
     """A line that renews itself on a terminal, and a line now and then elsewhere.
 
     What an item printed is shown where it failed, its last lines; `show_output` shows that of every item, `quiet` none.
@@ -103,8 +103,8 @@ class Progress:
 
 
 def drive(
-    items: Sequence[Item], pool: Pool, folder: SweepFolder, settings: RunSettings, about: About, progress: Progress,
-    keep_on: Callable[[], bool],
+    items: Sequence[Item], pool: Pool, folder: SweepFolder, settings: RunSettings, about: About,
+    progress: SweepProgress, keep_on: Callable[[], bool],
 ) -> Sweep:  # fmt: skip
     """Run what is not done yet; returns the document of all that is, when everything is or `keep_on` says no.
 

@@ -17,7 +17,7 @@ from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch import question
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep.items import Item, with_key
-from dynalyze.sweep.settings import Configurations, Entry, Settings, applied, read_toml
+from dynalyze.sweep.settings import Configurations, Settings, SweepEntry, applied, read_toml
 from dynalyze.text.errors import UsageError
 
 _INQUIRY_SECONDS = 300.0
@@ -101,10 +101,10 @@ class Expanded:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _SweepLine:
     """One target of an entry. Without a `spec` it is a pattern of architectures, which the interpreter lists."""
 
-    entry: Entry
+    entry: SweepEntry
     target: str
     spec: TargetSpec | None
 
@@ -187,18 +187,18 @@ def expand(request: Request) -> Expanded:
     return Expanded(list(unique.values()), interpreter, notes)
 
 
-def _lines(text: str, request: Request) -> Iterator[_Line]:
-    plain = Entry(text, arguments=request.arguments, inputs=request.inputs)
+def _lines(text: str, request: Request) -> Iterator[_SweepLine]:
+    plain = SweepEntry(text, arguments=request.arguments, inputs=request.inputs)
     for entry in read_toml(Path(text)) if text.endswith(".toml") else [plain]:
         entry = replace(entry, configurations=request.configurations or entry.configurations or _PLAIN)
         try:
             named = named_targets(entry.target, entry.arguments, entry.inputs)
         except UsageError as error:
             raise UsageError(f"{entry.where}: {error}" if entry.where else str(error)) from error
-        yield from (_Line(entry, target, spec) for target, spec in named)
+        yield from (_SweepLine(entry, target, spec) for target, spec in named)
 
 
-def _items(line: _Line, request: Request, interpreter: Interpreter) -> Iterator[Item]:
+def _items(line: _SweepLine, request: Request, interpreter: Interpreter) -> Iterator[Item]:
     listed = interpreter.listed.get(line.pattern, [])
     if not (line.spec or listed):
         raise UsageError(f"{line.target}: no architecture of the installed transformers is called like that")

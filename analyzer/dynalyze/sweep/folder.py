@@ -28,7 +28,7 @@ _LOCK = ".lock"
 _REPORTS = "reports"
 
 
-class _Kind(msgspec.Struct):
+class _FolderKind(msgspec.Struct):
     """What tells a sweep from a report: a list of items."""
 
     items: msgspec.Raw = msgspec.Raw()
@@ -41,7 +41,7 @@ def is_sweep(path: Path) -> bool:
     if path.suffix == ".jsonl":
         return True
     try:
-        return read_json(read_input(path), _Kind).items != msgspec.Raw()
+        return read_json(read_input(path), _FolderKind).items != msgspec.Raw()
     except (OSError, msgspec.DecodeError):
         return False
 

@@ -87,7 +87,7 @@ class RunEnd:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ItemVerdict:
     """`unsure`: whether it is the compiler's fault can be told only by a call without compiling."""
 
     status: Status
@@ -97,7 +97,7 @@ class Verdict:
     unsure: bool = False
 
 
-def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
+def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> ItemVerdict:
     """The status of an item that ran, from how it ended and what was recorded."""
     lost = _lost(report, log, end)
     if lost is not None:
@@ -105,52 +105,52 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> Verdict:
     failed = report.outcome.failed_stage
     if failed is not None:
         status: Status = "eager_error" if failed.stage == "eager" else "create_error"
-        return Verdict(status, f"{failed.stage}: {failed.message or failed.exception}", failed.file, failed.line)
+        return ItemVerdict(status, f"{failed.stage}: {failed.message or failed.exception}", failed.file, failed.line)
     if (error := _error_of_program(item, log)) is not None:
         return error
     # What a program's calls raised under compile alone is the compiler's doing.
     in_place = next((event for _, event in log.all() if isinstance(event, InPlaceFailed)), None)
     if in_place is not None:
-        return Verdict("compile_error", in_place.error)
+        return ItemVerdict("compile_error", in_place.error)
     if report.outcome.status == "nothing_compiled" or not (report.graphs or report.graph_breaks):
         refused = next((event.refused for _, event in log.all() if isinstance(event, ObjectCall) and event.refused), "")
         told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
         status = "create_error" if log.last(Definitions) is not None else "compile_error"
-        return Verdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
+        return ItemVerdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
     failures = [each for each in report.compilations if each.status == "failed"]
     if failures and not report.graph_breaks:
         place = failures[0].location
-        return Verdict("compile_error", f"{place.function}: {failures[0].reason}", place.file, place.line)
-    return Verdict("graph_break" if report.graph_breaks else "full_graph")
+        return ItemVerdict("compile_error", f"{place.function}: {failures[0].reason}", place.file, place.line)
+    return ItemVerdict("graph_break" if report.graph_breaks else "full_graph")
 
 
-def after_eager(verdict: Verdict, *, works: bool) -> Verdict:
+def after_eager(verdict: ItemVerdict, *, works: bool) -> ItemVerdict:
     """The verdict of an item whose compiled call failed, once it is known whether it works without compiling."""
     return replace(verdict, status="compile_error" if works else "eager_error", unsure=False)
 
 
-def _lost(report: Report, log: RunLog, end: RunEnd) -> Verdict | None:
+def _lost(report: Report, log: RunLog, end: RunEnd) -> ItemVerdict | None:
     if end.reason == "memory":
         limit = (end.memory_limit or 0) / (1 << 30)
-        return Verdict("crash", f"ended by the sweep: it held more than {limit:.2g} GiB of memory (--memory)")
+        return ItemVerdict("crash", f"ended by the sweep: it held more than {limit:.2g} GiB of memory (--memory)")
     if end.reason == "timed_out" or report.outcome.status == "timed_out":
-        return Verdict("timeout", report.outcome.message)
+        return ItemVerdict("timeout", report.outcome.message)
     if end.status is not None and (end.status < 0 or (end.status and log.last(TargetEnded) is None)):
         program = log.last(ProgramEnded)
         if end.status > 0 and program is not None and program.exit_status == end.status:
             return None
         hint = " The kernel does that where memory runs out." if end.status == -signal.SIGKILL else ""
-        return Verdict("crash", report.outcome.message + hint)
+        return ItemVerdict("crash", report.outcome.message + hint)
     return None
 
 
-def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
+def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
     """An exception or exit status of the target itself, and whose fault it was."""
     ending = log.last(TargetEnded) or log.last(ProgramEnded)
     if ending is None or ending.exit_status == 0 or ending.stopped:
         return None
     message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
-    found = Verdict("eager_error", message, ending.file, ending.line)
+    found = ItemVerdict("eager_error", message, ending.file, ending.line)
     # With the innermost line outside torch that the compiler was at, where it told one.
     frames = [frame for _, event in log.all() if isinstance(event, ErrorSeen) for frame in event.inside]
     own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), ending)
@@ -167,7 +167,7 @@ def _error_of_program(item: Item, log: RunLog) -> Verdict | None:
     return refused if ours else found
 
 
-def row_of(item: Item, report: Report, verdict: Verdict, seconds: float, peak_memory: int | None) -> Row:
+def row_of(item: Item, report: Report, verdict: ItemVerdict, seconds: float, peak_memory: int | None) -> Row:
     """The row of an item that ran, from its report as it may be shown."""
     model = report.target.model
     error_at = f"{portable(verdict.file, item.root)}:{verdict.line}" if verdict.error and verdict.file else ""

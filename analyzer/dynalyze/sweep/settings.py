@@ -121,7 +121,7 @@ def _part_settings(part: str, name: str) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SweepEntry:
     """A word of the command line, or an `[[item]]` of a file (then `where` says which), with what each of its
     configurations sets.
     """
@@ -135,7 +135,7 @@ class Entry:
     inputs: tuple[str, ...] = ()
 
 
-def read_toml(path: Path) -> list[Entry]:
+def read_toml(path: Path) -> list[SweepEntry]:
     """Read and check the file. Paths in it are relative to the folder that it is in. Raises UsageError, with the place,
     where it is unreadable or no TOML, or has an unknown key or a value of another type.
     """
@@ -151,7 +151,7 @@ def read_toml(path: Path) -> list[Entry]:
     return [_entry(item, f"{path}, item {number}", path, configurations) for number, item in enumerate(items, 1)]
 
 
-def _entry(item: Mapping[str, Any], where: str, path: Path, known: dict[str, Settings]) -> Entry:
+def _entry(item: Mapping[str, Any], where: str, path: Path, known: dict[str, Settings]) -> SweepEntry:
     _check_keys(item, (*_OF_ITEM, *_SETTINGS), where)
     target = item.get("target")
     if not isinstance(target, str) or not target:
@@ -166,7 +166,7 @@ def _entry(item: Mapping[str, Any], where: str, path: Path, known: dict[str, Set
     settings = _table_settings({key: value for key, value in item.items() if key not in _OF_ITEM}, where)
     arguments, inputs = (_texts(item, key, where) for key in _LISTS)
     configurations = {each: known[each] for each in chosen}
-    return Entry(_placed(target, path.parent), where, name, configurations, settings, arguments, inputs)
+    return SweepEntry(_placed(target, path.parent), where, name, configurations, settings, arguments, inputs)
 
 
 def _table_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from dynalyze.report.document import from_json, to_json
 from dynalyze.report.measurements import Latency, Measurement
 from dynalyze.report.models import AttentionCall
 from dynalyze.rules.rule import judge
-from dynalyze.sweep.rows import Verdict
+from dynalyze.sweep.rows import ItemVerdict
 from dynalyze.text.errors import UsageError
 from sample_attention import FP32, MASKS, cell, matrix, timed
 from sample_reports import clean_report
@@ -48,7 +48,7 @@ class FakeTrials(Trials):
         self.timed = is_timed
         self.asked: list[str] = []
 
-    def recorded(self, cell: AttentionCell) -> tuple[Report, Verdict]:
+    def recorded(self, cell: AttentionCell) -> tuple[Report, ItemVerdict]:
         return self._do("run", cell, self.runs.get(combination_name(cell), ran()))
 
     def accuracy(self, cell: AttentionCell) -> dict[str, Any]:
@@ -64,11 +64,11 @@ class FakeTrials(Trials):
         return given
 
 
-def ran(status: Any = "full_graph", error: str = "", file: str = "", **facts: Any) -> tuple[Report, Verdict]:
+def ran(status: Any = "full_graph", error: str = "", file: str = "", **facts: Any) -> tuple[Report, ItemVerdict]:
     report = clean_report()
     for name, value in facts.items():
         setattr(report, name, value)
-    return report, Verdict(status, error, file, 7 if file else 0)
+    return report, ItemVerdict(status, error, file, 7 if file else 0)
 
 
 def made(

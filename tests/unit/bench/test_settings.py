@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from dynalyze.bench.settings import Trial, to_try
+from dynalyze.bench.settings import SettingTrial, to_try
 from dynalyze.report import Location
 from dynalyze.report.measurements import BreakPrice, Interval, Pair, Prices, SettingPrice
 from sample_measurements import PRINTS, SCALARS
@@ -21,7 +21,7 @@ def price(line: int, ms: float, setting: str) -> BreakPrice:
 
 def concluded(pairs: list[Pair], control: list[Pair], calls: int = 1) -> SettingPrice:
     nothing: Any = None
-    trial = Trial(nothing, nothing, control, len(pairs), 1.0, None, random.Random(0))
+    trial = SettingTrial(nothing, nothing, control, len(pairs), 1.0, None, random.Random(0))
     found = SettingPrice(SCALARS)
     cast(Any, trial)._conclude(found, pairs, calls)
     return found

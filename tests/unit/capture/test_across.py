@@ -10,14 +10,14 @@ from torch import nn
 
 from dynalyze.capture.bench import across
 from dynalyze.capture.bench.judge import Runs
-from dynalyze.capture.bench.output_capture import Run
+from dynalyze.capture.bench.output_capture import RunOutputs
 
 
 def runs_of(
     values: torch.Tensor, compiled: torch.Tensor | None = None, position: int = 0, *, anchored: bool = False
 ) -> Runs:
-    def run(tensor: torch.Tensor) -> Run:
-        return Run({(0, "output", "output"): tensor}, [(position,)], draws=bool(position))
+    def run(tensor: torch.Tensor) -> RunOutputs:
+        return RunOutputs({(0, "output", "output"): tensor}, [(position,)], draws=bool(position))
 
     other = values if compiled is None else compiled
     exact = run(values.double()) if anchored else None

@@ -15,8 +15,8 @@ import torch._dynamo
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.bench.timing import Warmed, is_steady, steady_from, warm, window
-from dynalyze.capture.bench.validity import Compiles, Evidence, look, reason_against
+from dynalyze.capture.bench.timing import WarmupTimes, is_steady, steady_from, warm, window
+from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.torch_private import dynamo, runtime
@@ -71,18 +71,18 @@ def test_a_failure_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("configuration", "counts", "evidence", "device", "reason"),
     [
-        (DEFAULT, GOOD, Evidence(2, 0, 0), "cpu", ""),
-        (DEFAULT, {**GOOD, "compiled_frames": 0}, Evidence(2, 2, 0), "cpu", "nothing was compiled"),
-        (DEFAULT, {**GOOD, "recompiles_while_timing": 2}, Evidence(2, 0, 0), "cpu", "(2 times)"),
-        (DEFAULT, GOOD, Evidence(2, 1, 0), "cpu", "1 of 2 calls ran no compiled code"),
-        (Configuration("r", mode="reduce-overhead"), GOOD, Evidence(1, 0, 0), "cuda", "none was replayed"),
-        (Configuration("r", mode="reduce-overhead"), GOOD, Evidence(1, 0, 1), "cuda", ""),
-        (Configuration("r", mode="reduce-overhead"), GOOD, Evidence(1, 0, 0), "cpu", ""),
-        (Configuration("eager", compile=False), GOOD, Evidence(1, 0, 0), "cpu", "compiled in the eager arm"),
+        (DEFAULT, GOOD, PassCounts(2, 0, 0), "cpu", ""),
+        (DEFAULT, {**GOOD, "compiled_frames": 0}, PassCounts(2, 2, 0), "cpu", "nothing was compiled"),
+        (DEFAULT, {**GOOD, "recompiles_while_timing": 2}, PassCounts(2, 0, 0), "cpu", "(2 times)"),
+        (DEFAULT, GOOD, PassCounts(2, 1, 0), "cpu", "1 of 2 calls ran no compiled code"),
+        (Configuration("r", mode="reduce-overhead"), GOOD, PassCounts(1, 0, 0), "cuda", "none was replayed"),
+        (Configuration("r", mode="reduce-overhead"), GOOD, PassCounts(1, 0, 1), "cuda", ""),
+        (Configuration("r", mode="reduce-overhead"), GOOD, PassCounts(1, 0, 0), "cpu", ""),
+        (Configuration("eager", compile=False), GOOD, PassCounts(1, 0, 0), "cpu", "compiled in the eager arm"),
     ],
 )
 def test_what_is_invalid(
-    configuration: Configuration, counts: dict[str, Any], evidence: Evidence, device: str, reason: str
+    configuration: Configuration, counts: dict[str, Any], evidence: PassCounts, device: str, reason: str
 ) -> None:
     found = reason_against(configuration, counts, evidence, device)
     assert reason in found if reason else not found
@@ -96,7 +96,7 @@ def test_a_look_tells_compiled_from_eager_steps_and_puts_the_profiler_back() -> 
     compiled = torch.compile(lambda x: x + 1, backend="eager")
     compiled(x)
     steps = [Call(lambda: compiled(x)), Call(lambda: x + 1)]
-    assert look(steps, compiles) == Evidence(2, 1, 0)
+    assert look(steps, compiles) == PassCounts(2, 1, 0)
     assert [step.prepared for step in steps] == [1, 1]
     assert sys.getprofile() is None
     counts = compiles.counts()
@@ -231,7 +231,7 @@ def test_where_peaks_cannot_be_set_back_they_are_the_processes(monkeypatch: pyte
     assert found["kind"] == "process" and found["steady_peak"] == found["compile_peak"] > 1 << 20
 
 
-def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> Warmed:
+def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> WarmupTimes:
     """Warm up on these times, the last of them repeating; something compiles in the passes of these numbers."""
     made: list[float] = []
 
@@ -265,7 +265,7 @@ def test_it_goes_on_while_passes_get_faster() -> None:
 
 
 def test_the_time_limit_ends_it_after_the_pass_in_progress() -> None:
-    assert run([30.0], seconds=0.0) == Warmed([30.0], None)
+    assert run([30.0], seconds=0.0) == WarmupTimes([30.0], None)
 
 
 @pytest.mark.parametrize(("one", "passes"), [(5000.0, 3), (30.0, 5), (4.0, 25), (0.001, 50)])

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.capture.clone import CannotClone, OverBudget, freeze
+from dynalyze.capture.clone import CannotClone, CloneTooLarge, freeze
 from dynalyze.capture.nested_values import describe_call, sign
 
 BUDGET = 1 << 24
@@ -61,7 +61,7 @@ def test_only_the_bytes_that_are_reached_are_copied() -> None:
     data = torch.zeros(1_000_000)
     frozen = freeze((data[500:510], data[600:601]), BUDGET)
     assert frozen.nbytes == 101 * 4
-    with pytest.raises(OverBudget):
+    with pytest.raises(CloneTooLarge):
         freeze(data, 1000)
 
 

@@ -507,7 +507,7 @@ def test_where_no_code_can_be_kept_from_dynamo_no_registration_is_watched(monkey
 def test_every_guard_that_fails_is_told_of_each_version() -> None:
     """torch itself names the first one of each version."""
     torch._dynamo.reset()
-    seen: list[list[failed_guards.Version]] = []
+    seen: list[list[failed_guards.NearVersion]] = []
 
     def notice(metadata: dict[str, Any], payload: Any) -> None:
         if metadata.get("artifact", {}).get("name") == "recompile_reasons":

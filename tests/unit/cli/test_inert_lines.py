@@ -37,7 +37,7 @@ from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import pages
 from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.compare import SweepComparison
-from dynalyze.sweep.drive import Progress
+from dynalyze.sweep.drive import SweepProgress
 from dynalyze.sweep.records import Row, Sweep
 from dynalyze.testing import checks
 from dynalyze.text.json_text import json_text
@@ -221,7 +221,7 @@ def test_the_line_about_an_item_that_failed(text: str) -> None:
     stream = io.StringIO()
     row = filled(Row, text, last)
     finished = type("Finished", (), {"row": row, "output": "its own \x1b[31mlast\x1b[0m line"})
-    Progress(3, 0, stream=stream).done(finished)  # type: ignore[arg-type]
+    SweepProgress(3, 0, stream=stream).done(finished)  # type: ignore[arg-type]
     told, printed = stream.getvalue().split("\n")[:2]
     assert told == notice(f"{text} ({text}): {row.status}: {text}")
     assert harmful(told) == set()

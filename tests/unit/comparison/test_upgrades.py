@@ -12,7 +12,7 @@ from comparison_reports import again, at, broken, compiled, report
 from dynalyze.comparison import upgrades
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import Difference
-from dynalyze.comparison.upgrades import Interpreter, Outputs, Upgrade
+from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade
 from dynalyze.render.upgrade_text import render_json, render_upgrade
 from dynalyze.report import Report
 from dynalyze.report.caches import Caches, SettingBlock
@@ -27,7 +27,7 @@ def worse(before: Report, after: Report) -> list[str]:
 
 
 def upgraded(before: Report, after: Report, **measured: Any) -> Upgrade:
-    one, other = (Interpreter("/python", each.environment["torch"]) for each in (before, after))
+    one, other = (ComparedInterpreter("/python", each.environment["torch"]) for each in (before, after))
     return Upgrade(one, other, compare(before, after), **measured)
 
 
@@ -90,12 +90,12 @@ def speed(low: float, value: float, high: float, verdict: Any) -> Speedup:
         ({"speed": speed(0.95, 1.1, 1.3, "no difference shown")}, False),
         ({"speed": speed(1.1, 1.2, 1.3, "faster")}, False),
         ({"speed": speed(0.7, 0.8, 0.9, "slower")}, True),
-        ({"outputs": Outputs("equal", "suspicious")}, True),
-        ({"outputs": Outputs("suspicious", "benign")}, False),
-        ({"outputs": Outputs("suspicious", "suspicious")}, False),
-        ({"outputs": Outputs("equal", "equal", "suspicious", "suspicious")}, True),
-        ({"outputs": Outputs("equal", "equal", "equal", "suspicious")}, True),
-        ({"outputs": Outputs("equal", "equal", "benign", "benign")}, False),
+        ({"outputs": OutputsCompared("equal", "suspicious")}, True),
+        ({"outputs": OutputsCompared("suspicious", "benign")}, False),
+        ({"outputs": OutputsCompared("suspicious", "suspicious")}, False),
+        ({"outputs": OutputsCompared("equal", "equal", "suspicious", "suspicious")}, True),
+        ({"outputs": OutputsCompared("equal", "equal", "equal", "suspicious")}, True),
+        ({"outputs": OutputsCompared("equal", "equal", "benign", "benign")}, False),
     ],
 )
 def test_what_is_measured_is_worse_only_beyond_noise(measured: dict[str, Any], is_worse: bool) -> None:

@@ -17,7 +17,7 @@ from packaging.version import Version
 from dynalyze.doctor.ask import Asker, _import_packages, _tried, folder, trials_of
 from dynalyze.doctor.checks import diagnose, render
 from dynalyze.doctor.packages import exactly, meets, named
-from dynalyze.doctor.records import Device, Facts, Folder, Line, Package, Trial
+from dynalyze.doctor.records import CompileTrial, Device, Facts, Folder, Line, Package
 from dynalyze.launch import question
 from dynalyze.privacy import redact
 from dynalyze.text.errors import UsageError
@@ -28,12 +28,12 @@ CPU = Facts(
     disabled=False, devices=[], compiler="g++", include="/env/include", headers_error="", openmp_error="",
     folders=[Folder("Inductor", "/tmp/torchinductor_ada", True, True, 5_000_000, 50 << 30)],
     packages=[Package("peft", "0.21.2", "peft", ["torch>=1.13.0"])],
-    trials=[Trial("eager", "cpu", 0.5), Trial("inductor", "cpu", 9.0)],
+    trials=[CompileTrial("eager", "cpu", 0.5), CompileTrial("inductor", "cpu", 9.0)],
 )  # fmt: skip
 GPU = replace(
     CPU, torch="2.13.0", cuda="12.8", triton="3.4.0", triton_wanted="triton==3.4.0",
     arches=["sm_80", "sm_90"], devices=[Device("H100", [9, 0])],
-    trials=[*CPU.trials, Trial("inductor", "cuda", 5.0)],
+    trials=[*CPU.trials, CompileTrial("inductor", "cuda", 5.0)],
 )  # fmt: skip
 ANSWERS = """
 import json, os, sys, time
@@ -126,19 +126,33 @@ def test_without_a_compiler_a_gpu_still_works() -> None:
 @pytest.mark.parametrize(
     ("trials", "works"),
     [
-        ([Trial("eager", "cpu", error="it compiled nothing")], False),
-        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="CppCompileError")], False),
-        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="x"), Trial("inductor", "cuda", error="y")], False),
-        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="x"), Trial("inductor", "cuda")], True),
-        ([Trial("eager", "cpu"), Trial("inductor", "cpu", error="too long", unfinished=True)], True),
+        ([CompileTrial("eager", "cpu", error="it compiled nothing")], False),
+        ([CompileTrial("eager", "cpu"), CompileTrial("inductor", "cpu", error="CppCompileError")], False),
+        (
+            [
+                CompileTrial("eager", "cpu"),
+                CompileTrial("inductor", "cpu", error="x"),
+                CompileTrial("inductor", "cuda", error="y"),
+            ],
+            False,
+        ),
+        (
+            [
+                CompileTrial("eager", "cpu"),
+                CompileTrial("inductor", "cpu", error="x"),
+                CompileTrial("inductor", "cuda"),
+            ],
+            True,
+        ),
+        ([CompileTrial("eager", "cpu"), CompileTrial("inductor", "cpu", error="too long", unfinished=True)], True),
     ],
 )
-def test_the_compile_itself_decides(trials: list[Trial], works: bool) -> None:
+def test_the_compile_itself_decides(trials: list[CompileTrial], works: bool) -> None:
     assert diagnose(replace(CPU, trials=trials)).works is works
 
 
 def test_what_took_too_long_is_not_known() -> None:
-    facts = replace(CPU, trials=[Trial("eager", "cpu", error="it took longer", unfinished=True)])
+    facts = replace(CPU, trials=[CompileTrial("eager", "cpu", error="it took longer", unfinished=True)])
     assert line(facts, "Dynamo alone").status == "unknown"
 
 
@@ -293,7 +307,9 @@ def test_only_what_can_come_out_right_is_tried(facts: Facts, trials: list[tuple[
 
 
 def test_without_a_trial_nothing_is_claimed() -> None:
-    found = diagnose(replace(CPU, trials=[Trial("eager", "cpu", 0.1), Trial("inductor", "cpu", 0, "x", True)]))
+    found = diagnose(
+        replace(CPU, trials=[CompileTrial("eager", "cpu", 0.1), CompileTrial("inductor", "cpu", 0, "x", True)])
+    )
     assert found.works
     assert found.summary == "It is not known whether torch.compile works here."
 
@@ -375,10 +391,10 @@ def test_a_trial_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_path:
     answered_by(TRIALS, tmp_path)
     trials = [("eager", "cpu"), ("inductor", "crashes"), ("inductor", "hangs"), ("inductor", "last")]
     assert _tried(asker, trials) == [
-        Trial("eager", "cpu", 0.5),
-        Trial("inductor", "crashes", error="Fatal: no device"),
-        Trial("inductor", "hangs", error="it took longer than 3 s (--timeout)", unfinished=True),
-        Trial("inductor", "last", 0.5),
+        CompileTrial("eager", "cpu", 0.5),
+        CompileTrial("inductor", "crashes", error="Fatal: no device"),
+        CompileTrial("inductor", "hangs", error="it took longer than 3 s (--timeout)", unfinished=True),
+        CompileTrial("inductor", "last", 0.5),
     ]
 
 
@@ -389,7 +405,7 @@ def test_where_dynamo_fails_nothing_else_is_tried(asker: Asker, tmp_path: Path) 
 
 def test_a_process_that_says_nothing_at_all(asker: Asker, tmp_path: Path) -> None:
     (tmp_path / "answers.py").write_text("", encoding="utf-8")
-    assert _tried(asker, [("eager", "cpu")]) == [Trial("eager", "cpu", error="it gave no answer")]
+    assert _tried(asker, [("eager", "cpu")]) == [CompileTrial("eager", "cpu", error="it gave no answer")]
 
 
 def test_the_limit_is_for_each_step_and_each_is_told(tmp_path: Path, asker: Asker) -> None:

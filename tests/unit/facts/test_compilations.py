@@ -242,7 +242,7 @@ STEPS = {"dynamo": 0.5, "guards": 0.25, "inductor": 1.0, "kernels": 8.0}
 
 def with_costs(**metrics: Any) -> CompileEnded:
     return CompileEnded(
-        id="0/0", metrics={"has_guarded_code": True, **metrics}, own=STEPS, memory=events.CompileMemory(3, 2, 1)
+        id="0/0", metrics={"has_guarded_code": True, **metrics}, own=STEPS, memory=events.CompileMemorySeen(3, 2, 1)
     )  # type: ignore[typeddict-item]
 
 

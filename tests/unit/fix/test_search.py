@@ -12,14 +12,14 @@ import pytest
 from dynalyze.capture.fixing.records import CheckRequest, Compared, Draws
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import rewriting
-from dynalyze.fix.attempts import Attempt, State
+from dynalyze.fix.attempts import Attempt, FixState
 from dynalyze.fix.lines import combined
-from dynalyze.fix.proof import Baseline, Checked, Compiled
+from dynalyze.fix.proof import Checked, Compiled, UnchangedCode
 from dynalyze.fix.run import fix_of
-from dynalyze.fix.search import Search
+from dynalyze.fix.search import FixSearch
 from dynalyze.fix.sites import Proposal, Site, Value
 from dynalyze.report import GraphBreak, Location
-from dynalyze.report.fixes import Counts
+from dynalyze.report.fixes import CompileCounts
 
 PRINT = "Failed to trace builtin operator"
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -48,7 +48,7 @@ class FakeProver:
         self.found: Callable[[str, Checked], None] = lambda text, found: None
         self.draws: list[int] = []
         self.less = RegionalCompile()
-        self.with_less = Compiled([], Counts(graphs=2))
+        self.with_less = Compiled([], CompileCounts(graphs=2))
 
     def instead(self, texts: Mapping[str, str], settings: Mapping[str, object]) -> RegionalCompile:
         return self.less
@@ -62,7 +62,7 @@ class FakeProver:
         own: dict[Any, Compared] = {"eager": Compared("bitwise"), "traced": Compared("bitwise")}
         found = Checked(own=own, draws=Draws(request.draws, bitwise=request.draws))
         after = self.breaks(text, request.settings)
-        found.after = self.with_less if request.regions else Compiled(after, Counts(len(after)))
+        found.after = self.with_less if request.regions else Compiled(after, CompileCounts(len(after)))
         self.found(text, found)
         return found
 
@@ -98,10 +98,10 @@ def different(arm: Literal["eager", "traced"], why: str) -> Callable[[str, Check
     return found
 
 
-def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple[Search, list[Attempt]]:
+def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple[FixSearch, list[Attempt]]:
     start = prover.breaks(SOURCE, {})
-    baseline = Baseline(Compiled(start, Counts(len(start))))
-    search = Search(prover, baseline, lambda line: None, calls=1, thorough=thorough)  # type: ignore[arg-type]
+    baseline = UnchangedCode(Compiled(start, CompileCounts(len(start))))
+    search = FixSearch(prover, baseline, lambda line: None, calls=1, thorough=thorough)  # type: ignore[arg-type]
     return search, list(search.run(start))
 
 
@@ -117,7 +117,7 @@ def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})
     prover.breaks = lambda text, settings: [] if settings or "max().item()" not in text else start
-    search = Search(prover, Baseline(Compiled(start, Counts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    search = FixSearch(prover, UnchangedCode(Compiled(start, CompileCounts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
     attempts = list(search.run(start[1:]))
     assert attempts and {each.reason for each in attempts} == {"nothing is compiled then"}
 
@@ -155,7 +155,7 @@ def test_submodules_are_kept_where_they_cover_enough_and_are_no_worse(
 ) -> None:
     prover = unfixable(file)
     prover.less = replace(prover.less, **less)
-    prover.with_less = Compiled([], Counts(**{"graphs": 2, **compiled}))
+    prover.with_less = Compiled([], CompileCounts(**{"graphs": 2, **compiled}))
     search, attempts = searched(file, prover)
     assert [(each.status, each.reason) for each in attempts] == ([(status, reason)] if status else [])
     assert bool(search.state.instead.regions) == (status == "verified")
@@ -163,7 +163,7 @@ def test_submodules_are_kept_where_they_cover_enough_and_are_no_worse(
 
 def test_a_break_in_a_submodule_speaks_against_it_and_so_does_what_differs(file: Path) -> None:
     prover = unfixable(file)
-    prover.with_less = Compiled([broken(file, 7, "Nor this one")], Counts(1, 2))
+    prover.with_less = Compiled([broken(file, 7, "Nor this one")], CompileCounts(1, 2))
     assert searched(file, prover)[1][0].reason == "the graph breaks at model.py:7 then: Nor this one"
     prover.found = different("traced", "it is another number")
     assert "it is another number" in searched(file, prover)[1][0].reason
@@ -345,9 +345,9 @@ def test_two_changes_of_one_text(one: str, other: str, both: str | None) -> None
 
 def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one.py"), str(tmp_path / "other.py")
-    nothing = Compiled([], Counts())
-    proposed = State({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
-    attempt = Attempt(broken(Path(one), 1, PRINT), State({one: "x = 1\n"}, {}, nothing), proposed=proposed)
+    nothing = Compiled([], CompileCounts())
+    proposed = FixState({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
+    attempt = Attempt(broken(Path(one), 1, PRINT), FixState({one: "x = 1\n"}, {}, nothing), proposed=proposed)
     originals = {one: "x = 1\n", other: "y = 1\n"}
     told = fix_of("f1", attempt, originals, {}, tmp_path, {}, originals)
     assert told.files == [one] and "-x = 1\n+x = 2\n" in told.patch
@@ -356,7 +356,9 @@ def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_pat
 def test_a_search_without_time_tries_nothing_and_says_so(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})
-    search = Search(prover, Baseline(Compiled(start, Counts(2))), lambda line: None, calls=1, seconds=0.0)  # type: ignore[arg-type]
+    search = FixSearch(
+        prover, UnchangedCode(Compiled(start, CompileCounts(2))), lambda line: None, calls=1, seconds=0.0
+    )  # type: ignore[arg-type]
     assert list(search.run(start)) == [] and search.stopped_early and not prover.draws
 
 

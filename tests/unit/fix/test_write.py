@@ -21,8 +21,8 @@ from dynalyze.capture.source_lines import lines_of
 from dynalyze.fix import git
 from dynalyze.fix import write as writing
 from dynalyze.fix.patches import patch_bytes, patch_of
-from dynalyze.fix.source_files import Originals, SourceFile
-from dynalyze.fix.write import Written, write
+from dynalyze.fix.source_files import FileText, Originals
+from dynalyze.fix.write import WrittenFile, write
 from dynalyze.text.errors import UsageError
 
 BREAK = b"    break_here()\n"
@@ -65,7 +65,7 @@ def without_break(*files: Path) -> tuple[Originals, dict[str, str]]:
     }  # fmt: skip
 
 
-def fix(*files: Path) -> list[Written]:
+def fix(*files: Path) -> list[WrittenFile]:
     return write(*without_break(*files))
 
 
@@ -146,7 +146,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 def test_every_line_that_stays_keeps_its_own_end(lines: list[tuple[bytes, bool, bool]], marked: bool) -> None:
     """Each line stays or goes, and has a new one below it or not."""
     mark = b"\xef\xbb\xbf" if marked else b""
-    source = SourceFile.of(mark + b"".join(b"a%d = 1" % number + end for number, (end, _, _) in enumerate(lines)))
+    source = FileText.of(mark + b"".join(b"a%d = 1" % number + end for number, (end, _, _) in enumerate(lines)))
     text, stays = "", []
     for number, (end, kept, more) in enumerate(lines):
         if kept:
@@ -154,7 +154,7 @@ def test_every_line_that_stays_keeps_its_own_end(lines: list[tuple[bytes, bool, 
             stays.append(b"a%d = 1" % number + end)
         text += f"b{number} = 2\n" if more else ""
     made = source.content_of(text)
-    assert made.startswith(mark) and SourceFile.of(made).text == text
+    assert made.startswith(mark) and FileText.of(made).text == text
     assert re.findall(rb"a\d+ = 1(?:\r\n|\r|\n)", made) == stays
 
 

@@ -16,7 +16,7 @@ from dynalyze.render import brief
 from dynalyze.render.brief import Brief, BriefFinding, BriefFix, BriefStay, LeftOut, OfProgram
 from dynalyze.render.findings import as_cards
 from dynalyze.report import Location, Report
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, Unfixed, WholeProgram
+from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, Unfixed, WholeProgram
 from dynalyze.report.held import Holds, changed
 from dynalyze.rules.rule import judge
 from large_report import large_report
@@ -68,7 +68,7 @@ def fixed_report() -> Report:
         evidence=Evidence(
             1, 20, outputs="bitwise", backend="inductor", accuracy="equal",
             program=WholeProgram(2, compared=["exit status", "printed lines"]),
-        ), before=Counts(3, 4, 0), after=Counts(1, 2, 0),
+        ), before=CompileCounts(3, 4, 0), after=CompileCounts(1, 2, 0),
     )  # fmt: skip
     return report
 

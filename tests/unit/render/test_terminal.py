@@ -17,7 +17,7 @@ from dynalyze.render.terminal import render
 from dynalyze.render.words import report as words
 from dynalyze.render.words.fixes import patch_head
 from dynalyze.report import Finding, Location, Outcome, Report, Status
-from dynalyze.report.fixes import Counts, Evidence, Instead, Unfixed, WholeProgram
+from dynalyze.report.fixes import CompileCounts, Evidence, Instead, Unfixed, WholeProgram
 from dynalyze.rules.rule import judge
 from html_tree import Tree
 from sample_reports import (
@@ -322,7 +322,9 @@ def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
     assert report.fixed is not None
     less = Instead(["Net.a", "Net.b"], 0.78, 0.9)
     lines = "# In the place of torch.compile(model):\nmodel.a.compile()"
-    report.fixes[2] = replace(report.fixes[2], setting=lines, instead=less, evidence=Evidence(after=Counts(0, 3, 0)))
+    report.fixes[2] = replace(
+        report.fixes[2], setting=lines, instead=less, evidence=Evidence(after=CompileCounts(0, 3, 0))
+    )
     report.fixed.setting = lines
     shown = " ".join(plain(report).split())
     page = " ".join(entities.unescape(html.render(report)).split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.render.view.accuracy import Search, accuracy_view
+from dynalyze.render.view.accuracy import SearchView, accuracy_view
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
 from dynalyze.report.audit import AskingPlace, Bisection, Reduced, StageRun
@@ -54,7 +54,7 @@ def test_how_small_the_program_of_the_script_is_made_is_told() -> None:
     (finding,) = [each for each in judge(_report("suspicious", found)) if each.rule == "accuracy-suspicious"]
     small = "31 operations to 2, 6,344 elements of the inputs to 2"
     assert finding.detail is not None and f"the script is reduced from {small}" in finding.detail.why
-    assert ("Reduced", small) in Search(found).facts
+    assert ("Reduced", small) in SearchView(found).facts
 
 
 def test_without_a_search_no_place_is_made_up() -> None:

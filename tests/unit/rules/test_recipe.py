@@ -17,7 +17,7 @@ from dynalyze.facts.registry import newest
 from dynalyze.report import GraphBreak, Location
 from dynalyze.rules.recipe import (
     COOKBOOK,
-    Broken,
+    BrokenStatement,
     Recipe,
     config_of,
     fill,
@@ -148,7 +148,9 @@ GENERAL = {BRANCH: "data-dependent-branch", SHAPE: "dynamic-shape"}
 def test_a_recipe_fits_by_types_operation_and_how_the_statement_is_written(
     gb_type: str, explanation: str, context: str, code: str, expression: str, recipe_id: str | None
 ) -> None:
-    found = find(Broken(gb_type, explanation, context, "/project/unique/model.py:f", read_statement(code, expression)))
+    found = find(
+        BrokenStatement(gb_type, explanation, context, "/project/unique/model.py:f", read_statement(code, expression))
+    )
 
     assert (found.id if found is not None else None) == (recipe_id or GENERAL.get(gb_type))
 
@@ -164,7 +166,7 @@ def test_a_recipe_fits_by_types_operation_and_how_the_statement_is_written(
 )
 def test_unpadding_for_flash_attention_is_known_by_its_place(gb_type: str, code: str) -> None:
     for place in ("/env/transformers/modeling_flash_attention_utils.py:f", "/hub/modeling_own.py:_get_unpad_data"):
-        found = find(Broken(gb_type, "", "aten.nonzero.default", place, read_statement(code, "")))
+        found = find(BrokenStatement(gb_type, "", "aten.nonzero.default", place, read_statement(code, "")))
 
         assert found is not None
         assert found.id == "flash-attention-unpad"
@@ -173,13 +175,13 @@ def test_unpadding_for_flash_attention_is_known_by_its_place(gb_type: str, code:
 
 def test_consequences_are_marked_as_such() -> None:
     for gb_type in ("graph break in loop", "Graph break under GenericContextWrappingVariable"):
-        found = find(Broken(gb_type, written=read_statement("print(x)", "print(x)")))
+        found = find(BrokenStatement(gb_type, written=read_statement("print(x)", "print(x)")))
         assert found is not None
         assert found.kind == "consequence"
 
 
 def test_unknown_type_has_no_recipe() -> None:
-    assert find(Broken("Nobody has seen this")) is None
+    assert find(BrokenStatement("Nobody has seen this")) is None
 
 
 def test_find_by_id() -> None:

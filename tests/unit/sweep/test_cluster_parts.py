@@ -18,7 +18,7 @@ from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.ray import node, node_work, ray_session
-from dynalyze.sweep.ray.node_work import Delivery, Node, Parcel
+from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
 from dynalyze.sweep.ray.ray_pool import ClusterPool, Demand, demand_of
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
@@ -74,7 +74,7 @@ def test_a_demand_fits_a_node_that_has_all_of_it() -> None:
 def test_parcels_come_out_as_they_went_in() -> None:
     sent = Parcel(item(spec=read_target("hf:BertModel", None, ())), replace(SETTINGS, memory=5), "/a", "~/a", True)
     assert decode(encode(sent), type=Parcel) == sent
-    back = Delivery(Node("host", "torch 2"), Finished(bare_row(sent.item, "crash", "x"), b"{}", b"\xff", "out"))
+    back = Delivery(ItemHost("host", "torch 2"), Finished(bare_row(sent.item, "crash", "x"), b"{}", b"\xff", "out"))
     assert decode(encode(back), type=Delivery) == back
 
 
@@ -213,7 +213,7 @@ class FakeRay:
         self.cancelled.append(reference)
 
 
-NODE = Node("one", "torch 2")
+NODE = ItemHost("one", "torch 2")
 
 
 def pool_on(ray: FakeRay, **options: Any) -> ClusterPool:
@@ -274,7 +274,7 @@ def test_what_flies_is_cancelled_when_the_sweep_is_to_end() -> None:
 
 
 def test_nodes_with_different_versions_are_told() -> None:
-    ray = {"a": [NODE], "b": [Node("two", "torch 3")], "c": [Node("three", "torch 3")]}
+    ray = {"a": [NODE], "b": [ItemHost("two", "torch 3")], "c": [ItemHost("three", "torch 3")]}
     pool = pool_on(FakeRay(dict(ray)))
     run(pool, "abc")
     assert pool.notes == ["The nodes had different versions: torch 2 on one; torch 3 on three, two."]

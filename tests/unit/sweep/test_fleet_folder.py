@@ -12,7 +12,7 @@ import pytest
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
-from dynalyze.sweep.drive import Progress, drive
+from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.folder import About, SweepFolder
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Done
@@ -67,7 +67,7 @@ def sweep(path: Path, pool: FakePool, *, resume: bool = False, settings: RunSett
             len(ITEMS),
             pool.workers,
         )
-        progress = Progress(len(ITEMS), len(folder.rows), quiet=True)
+        progress = SweepProgress(len(ITEMS), len(folder.rows), quiet=True)
         return drive(ITEMS, pool, folder, settings or RunSettings(), describing, progress, lambda: True)
 
 

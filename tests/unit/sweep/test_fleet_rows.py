@@ -34,7 +34,7 @@ from dynalyze.report import (
     TargetModel,
 )
 from dynalyze.sweep.items import Item
-from dynalyze.sweep.rows import RunEnd, Verdict, after_eager, caller, judge_run, portable, row_of
+from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, caller, judge_run, portable, row_of
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 LLAMA = f"{SITE}/transformers/models/llama/modeling_llama.py"
@@ -141,7 +141,7 @@ def test_leaving_without_a_word_is_a_crash() -> None:
 
 
 class TestPrograms:
-    def judged(self, *events: Event, mode: Mode = "script") -> Verdict:
+    def judged(self, *events: Event, mode: Mode = "script") -> ItemVerdict:
         return judge_run(item(mode), report("failed", "no"), log(*events), RunEnd("ended", 1, 1.0))
 
     def test_one_that_fails_before_it_compiles(self) -> None:
@@ -207,7 +207,7 @@ class TestRows:
 
     def test_errors_are_one_line_of_bounded_length(self) -> None:
         found = report("failed")
-        row = row_of(item(), found, Verdict("eager_error", "one\n  two " + "x" * 900), 1.0, None)
+        row = row_of(item(), found, ItemVerdict("eager_error", "one\n  two " + "x" * 900), 1.0, None)
         assert row.error is not None
         assert row.error.startswith("one two xx")
         assert len(row.error) == 500

@@ -28,7 +28,7 @@ from dynalyze.capture.bench.failures import Failed, kind_of, one_line
 from dynalyze.capture.bench.fp64_reference import CannotCopy, Fp64Reference, size_in_fp64
 from dynalyze.capture.bench.judge import Judged, Runs, judge
 from dynalyze.capture.bench.memory import free_memory
-from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run
+from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs
 from dynalyze.capture.bench.protocol import Configuration, Failure
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
@@ -160,7 +160,7 @@ class _Test:
             "contracts": [fault._asdict()],
         }
 
-    def _eager(self, reference: bool = False, seeds: int | None = None) -> Run:
+    def _eager(self, reference: bool = False, seeds: int | None = None) -> RunOutputs:
         try:
             target = configured(self.workload.model, replace(self.configuration, compile=False), self.device or "cpu")
             with numerics.nothing_compiled():
@@ -168,7 +168,7 @@ class _Test:
         except Exception as error:
             raise _failed("eager", "eager", error) from error
 
-    def _exact(self, eager: Run) -> Run | None:
+    def _exact(self, eager: RunOutputs) -> RunOutputs | None:
         """The run in fp64; None where there can be none, with a note that says why.
 
         Raises:
@@ -200,7 +200,7 @@ class _Test:
         self.notes.append(f"Judged by its cosine to eager, for {reason}.")
         return None
 
-    def _compiled(self) -> Run:
+    def _compiled(self) -> RunOutputs:
         dynamo.forget_compiled()
         before = numerics.compiled_frames() or 0
         try:
@@ -213,7 +213,7 @@ class _Test:
             raise Failed("compile", "nothing was compiled, so this would compare eager with itself")
         return run
 
-    def _again(self) -> Run | None:
+    def _again(self) -> RunOutputs | None:
         """The compiled code once more; None where it fails the second time."""
         try:
             with numerics.comparable_code(draws=self._draws):
@@ -222,7 +222,7 @@ class _Test:
             self.notes.append(f"Compiled fails when it runs once more: {one_line(error)}.")
             return None
 
-    def _emulated(self) -> Run | None:
+    def _emulated(self) -> RunOutputs | None:
         """Compiled again, with the rounding of eager; None where that is not Inductor's to do or fails."""
         if not (self.configuration.compile and numerics.can_emulate(self.configuration.backend)):
             return None
@@ -272,7 +272,7 @@ def _failed(side: str, kind: Failure, error: Exception) -> Failed:
     return Failed(kind, f"{side} {what}: {one_line(error)}")
 
 
-def argmax_flips(eager: Run, compiled: Run) -> float | None:
+def argmax_flips(eager: RunOutputs, compiled: RunOutputs) -> float | None:
     """The share of rows whose largest entry differs, over all steps; None where nothing looks like logits."""
     pairs = [(eager.tensors[key], compiled.tensors.get(key)) for key in _logits_of(eager)]
     differs = [
@@ -282,7 +282,7 @@ def argmax_flips(eager: Run, compiled: Run) -> float | None:
     return sum(int(each.sum()) for each in differs) / rows if rows else None
 
 
-def _logits_of(run: Run) -> list[Key]:
+def _logits_of(run: RunOutputs) -> list[Key]:
     """Outputs called `logits`, or each step's only output if it is floating and has a wide last dimension."""
     widths = {
         key: tensor.shape[-1]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.judge import Judged, Runs, judge
-from dynalyze.capture.bench.output_capture import Run
+from dynalyze.capture.bench.output_capture import RunOutputs
 from dynalyze.capture.bench.state_snapshot import held_tensors
 
 
@@ -53,14 +53,14 @@ def weights_digest(model: Callable[..., Any]) -> str:
     return digest.hexdigest()
 
 
-def _document(run: Run) -> dict[str, Any]:
+def _document(run: RunOutputs) -> dict[str, Any]:
     # What the random generators' positions are does not matter: whether they are the same does.
     return {"tensors": run.tensors, "position": _said(run), "draws": run.draws}
 
 
-def _said(run: Run) -> str:
+def _said(run: RunOutputs) -> str:
     return hashlib.sha256(repr(run.positions).encode()).hexdigest()
 
 
-def _run(document: dict[str, Any]) -> Run:
-    return Run(document["tensors"], [(document["position"],)], document["draws"])
+def _run(document: dict[str, Any]) -> RunOutputs:
+    return RunOutputs(document["tensors"], [(document["position"],)], document["draws"])

@@ -184,10 +184,10 @@ class Bisector:
             self._pass_through(kept, configuration)
         return found
 
-    def _watch(self, configuration: Configuration, *, gradients: bool) -> Watch:
+    def _watch(self, configuration: Configuration, *, gradients: bool) -> OperationsWatch:
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
         inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
-        watch = Watch(inner, TOLERANCE, gradients)
+        watch = OperationsWatch(inner, TOLERANCE, gradients)
         self._pass_through(watch.compiled, configuration, watch.finish)
         return watch
 
@@ -233,7 +233,7 @@ def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., A
 
 
 @dataclass
-class Watch:
+class OperationsWatch:
     """Compiles graphs by `compile` and judges their operations while they run, until the first fault.
 
     With `gradients`, those that each operation passes back are judged too, once the run is over (`finish`). `judged`

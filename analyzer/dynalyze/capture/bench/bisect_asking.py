@@ -15,12 +15,12 @@ from typing import Any
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.contracts import broken
 from dynalyze.capture.bench.judge import Runs, judge
-from dynalyze.capture.bench.output_capture import OutputCapture, Run
+from dynalyze.capture.bench.output_capture import OutputCapture, RunOutputs
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.torch_private import compile_questions, dynamo, numerics
-from dynalyze.capture.torch_private.compile_questions import Place
+from dynalyze.capture.torch_private.compile_questions import AskingLine
 
 _MOST_ALONE = 20
 
@@ -35,10 +35,10 @@ def asking_places(
     capture = OutputCapture(workload, state)
     eager = configured(workload.model, replace(configuration, compile=False), device)
     answers = compile_questions.questions()
-    asked: list[Place] = []
-    runs: dict[frozenset[Place] | None, Run | None] = {}
+    asked: list[AskingLine] = []
+    runs: dict[frozenset[AskingLine] | None, RunOutputs | None] = {}
 
-    def run(places: frozenset[Place] | None) -> Run | None:
+    def run(places: frozenset[AskingLine] | None) -> RunOutputs | None:
         """Eager, with these places (None: all) told that they are compiled; None where it fails."""
         if places not in runs:
             first, runs[places] = not runs, None
@@ -49,7 +49,7 @@ def asking_places(
             asked.extend(place for place in more if place not in asked)
         return runs[places]
 
-    def explains(places: Sequence[Place] | None) -> bool:
+    def explains(places: Sequence[AskingLine] | None) -> bool:
         """Whether eager has compiled's answers then."""
         told = run(None if places is None else frozenset(places))
         if told is None or broken(told.promises, told.promises, compiled.promises):
@@ -62,7 +62,7 @@ def asking_places(
             dynamo.forget_compiled()
             with numerics.comparable_code():
                 compiled = capture.run(configured(workload.model, configuration, device))
-            found: Sequence[Place] = ()
+            found: Sequence[AskingLine] = ()
             if answers and not explains(()):
                 if explains(None):
                     found = fewest_places(explains, asked)
@@ -74,9 +74,9 @@ def asking_places(
     return [{**place._asdict(), "code": linecache.getline(place.file, place.line).strip()} for place in found]
 
 
-def fewest_places(explains: Callable[[Sequence[Place]], bool], places: Sequence[Place]) -> list[Place]:
+def fewest_places(explains: Callable[[Sequence[AskingLine]], bool], places: Sequence[AskingLine]) -> list[AskingLine]:
     """Of places that explain it together those that do without the others: one after the other is found by halving."""
-    needed: list[Place] = []
+    needed: list[AskingLine] = []
     left = list(places)
     while left and not explains(needed):
         without, enough = 0, len(left)

@@ -22,7 +22,7 @@ from dynalyze.capture.bench.bisect_graph import Probed, Tapped, Use, writes
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference, raised
 from dynalyze.capture.bench.judge import Judged, Runs, judge
-from dynalyze.capture.bench.output_capture import Kind, Run
+from dynalyze.capture.bench.output_capture import Kind, RunOutputs
 from dynalyze.capture.bench.state_snapshot import random_position
 from dynalyze.capture.call_context import Modes
 
@@ -179,7 +179,7 @@ class LocalJudge:
 def wrong_one(kind: Kind, eager: Tensors, exact: Tensors, compiled: Tensors, tolerance: float) -> Judged | None:
     """The worst of some tensors, by the rule that outputs are judged by; None where none is wrong."""
     once, reference, other = (
-        Run({(0, kind, n): t.detach().to("cpu").resolve_conj().resolve_neg() for n, t in tensors.items()})
+        RunOutputs({(0, kind, n): t.detach().to("cpu").resolve_conj().resolve_neg() for n, t in tensors.items()})
         for tensors in (eager, exact, compiled)
     )
     worst = next(iter(judge(Runs(once, once, other, reference, tolerance))), None)

@@ -28,7 +28,7 @@ _HEAD = re.compile(r"^def forward\(self(?:, )?(?P<names>.*?)\)(?: -> .*?)?:", re
 _BUILTINS = {"_operator": "operator"}
 
 
-class CannotWrite(Exception):
+class NoScript(Exception):
     """There is no source for it: it names something that no import gives, or an input is no tensor and no number."""
 
 
@@ -79,7 +79,7 @@ def _text(program: Program, reduction: str, configuration: Configuration, data: 
 def _save(inputs: Sequence[Any], file: Path) -> None:
     tensors = [value.detach().cpu() for value in inputs if isinstance(value, torch.Tensor)]
     if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
-        raise CannotWrite("its inputs are too large to be kept in a file")
+        raise NoScript("its inputs are too large to be kept in a file")
     torch.save(tensors, file)
 
 
@@ -117,21 +117,21 @@ def _drawn(value: torch.Tensor, seed: int) -> str:
         mean, spread = (float(finite.mean()), float(finite.std(correction=0))) if finite.numel() else (0.0, 1.0)
         return f"floats({seed}, {shape}, {mean:.6g}, {spread:.6g})"
     if value.is_complex():
-        raise CannotWrite("complex inputs are not drawn")
+        raise NoScript("complex inputs are not drawn")
     return f"integers({seed}, {shape}, {int(value.min())}, {int(value.max())})"
 
 
 def _source(root: torch.fx.GraphModule) -> tuple[str, list[str]]:
     """The body of a module whose forward this graph is, and the imports that it needs."""
     if any(node.op in ("get_attr", "call_module") for node in root.graph.nodes):
-        raise CannotWrite("the graph holds constants or modules of its own")
+        raise NoScript("the graph holds constants or modules of its own")
     for node in root.graph.nodes:
         if node.op == "placeholder":
             node.target = node.name
     made = root.graph.python_code("self")
     found = _HEAD.search(made.src)
     if found is None:
-        raise CannotWrite("the code of the graph has no forward")
+        raise NoScript("the code of the graph has no forward")
     names = [name.partition(":")[0].strip() for name in found["names"].split(",") if name.strip()]
     text = _HEAD.sub(f"def forward({', '.join(['self', *names])}):", made.src, count=1).strip()
     used = {name: value for name, value in made.globals.items() if re.search(rf"\b{re.escape(name)}\b", text)}
@@ -141,7 +141,7 @@ def _source(root: torch.fx.GraphModule) -> tuple[str, list[str]]:
 
 def _import(name: str, value: Any) -> str:
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise CannotWrite(f"{name!r} is no name")
+        raise NoScript(f"{name!r} is no name")
     if name == "torch":
         return ""
     if isinstance(value, types.ModuleType):
@@ -153,7 +153,7 @@ def _import(name: str, value: Any) -> str:
     owner, qualified = getattr(value, "__module__", ""), getattr(value, "__qualname__", "")
     if owner and qualified and "<" not in qualified and "." not in qualified:
         return f"from {owner} import {qualified} as {name}"
-    raise CannotWrite(f"nothing can be imported for {name}")
+    raise NoScript(f"nothing can be imported for {name}")
 
 
 def operation_name(node: torch.fx.Node) -> str:

@@ -28,7 +28,7 @@ from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import Modes, ModuleState, RandomState
 from dynalyze.capture.calls import name_of
 from dynalyze.capture.clone import Frozen, freeze
-from dynalyze.capture.compiled_recording import Written
+from dynalyze.capture.compiled_recording import CompiledAs
 from dynalyze.capture.compiling import moved, place
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.nested_values import leaves, reachable_modules
@@ -60,7 +60,7 @@ class Bundle:
     targets: list[Any]
     calls: list[BundledCall]
     names: list[str]
-    written: list[bytes | Written | None]
+    written: list[bytes | CompiledAs | None]
 
 
 def digest_of(path: Path) -> str:
@@ -187,7 +187,7 @@ class RecordedWorkload(Workload):
             if not written:
                 reason = f"the program's own arguments of torch.compile cannot travel; {RERUN_HINT}"
                 raise Failed("not_replayable", reason)
-            how: Written = pickle.loads(written) if isinstance(written, bytes) else written
+            how: CompiledAs = pickle.loads(written) if isinstance(written, bytes) else written
             made.append(how.compile(part))
         return CallableGroup(made) if isinstance(self.model, CallableGroup) else made[0]
 

@@ -19,7 +19,7 @@ from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, dige
 from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
 from dynalyze.capture.calls import Recorder, choose, name_of
 from dynalyze.capture.clone import CannotClone, freeze
-from dynalyze.capture.compiled_recording import CompiledRecording, Written
+from dynalyze.capture.compiled_recording import CompiledAs, CompiledRecording
 from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.inputs import Inputs
 
@@ -100,7 +100,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
     event = BundleWritten(
         calls=len(bundle.calls), names=bundle.names, backwards=sum(call.backward for call in bundle.calls),
         written=any(each is not None for each in bundle.written),
-        options=[options_given(each) for each in bundle.written if isinstance(each, Written)],
+        options=[options_given(each) for each in bundle.written if isinstance(each, CompiledAs)],
         made=collected.made, cut=collected.cut, sys_path=list(sys.path), arguments=list(sys.argv),
     )  # fmt: skip
     with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
         with contextlib.suppress(OSError):
             path.unlink()
         event.error = str(error) if isinstance(error, pickling.CannotPickle) else f"{type(error).__name__}: {error}"
-        event.too_large = isinstance(error, pickling.OverBudget)
+        event.too_large = isinstance(error, pickling.PickleTooLarge)
     event.seconds = time.perf_counter() - began
     return event
 
@@ -141,7 +141,7 @@ def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> Bundl
     return BundleWritten(cut=cut, error=cut[0].rstrip(".") if cut else reason)
 
 
-def options_given(written: Written) -> dict[str, Any]:
+def options_given(written: CompiledAs) -> dict[str, Any]:
     """The arguments of torch.compile that differ from its defaults, as JSON for people: functions by their names."""
     defaults = {name: each.default for name, each in inspect.signature(torch.compile).parameters.items()}
     return {

@@ -25,7 +25,7 @@ _FLOOR = 1e-3
 
 
 @dataclass
-class Measured:
+class ErrorSums:
     """Sums and counts over all elements of a tensor. Errors are against fp64, over elements finite on all sides.
 
     `introduced` counts NaN and infinities that only compiled has; `lost` those that only eager has and that are not
@@ -115,7 +115,7 @@ class Measured:
         ours, theirs = self.compiled_rmse, self.eager_rmse
         return ours is not None and theirs is not None and ours > _ABSURD * theirs + self.slack
 
-    def beyond(self, spread: Measured) -> bool:
+    def beyond(self, spread: ErrorSums) -> bool:
         """Compiled is further from eager than two runs of eager are from each other, as far as so few values tell."""
         factor = self.factor if self.elements >= _SMALL else _ABSURD
         return self.lost > spread.lost or self.rmse_between > factor * spread.rmse_between + self.slack / 10
@@ -140,7 +140,7 @@ def size_of(tensor: torch.Tensor) -> float:
 
 def measure(
     eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None, tolerance: float, reference: float
-) -> Measured:
+) -> ErrorSums:
     """Compare tensors of one shape; `exact` None leaves the errors out.
 
     `reference` is what its size is seen against: 1, or for gradients the largest of all (their root mean squares). A
@@ -152,7 +152,7 @@ def measure(
         size = size_of(eager if exact is None else exact)
         slack = tolerance * min(1.0, max(size, _FLOOR * min(1.0, reference)))
     small = eager.numel() < _SMALL or eager.dtype in _HALVES
-    measured = Measured(factor=3.0 if small else 2.0, slack=slack)
+    measured = ErrorSums(factor=3.0 if small else 2.0, slack=slack)
     sides = (eager, compiled) if exact is None else (eager, compiled, exact)
     for piece in _pieces(*sides):
         if floating:
@@ -171,7 +171,7 @@ def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 
 def _add_floats(
-    to: Measured, tolerance: float, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None
+    to: ErrorSums, tolerance: float, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None
 ) -> None:
     eager_fine, compiled_fine = torch.isfinite(eager), torch.isfinite(compiled)
     new = (compiled.isnan() & ~eager.isnan()) | (compiled.isinf() & (compiled != eager) & ~eager.isnan())
@@ -205,7 +205,9 @@ def _add_floats(
         to.compiled_furthest = max(to.compiled_furthest, _most(compiled_error - tolerance * x.abs()))
 
 
-def _add_integers(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None) -> None:
+def _add_integers(
+    to: ErrorSums, eager: torch.Tensor, compiled: torch.Tensor, exact: torch.Tensor | None = None
+) -> None:
     """Integers and bools: an element is right or wrong, and the cosine is the share that is the same."""
     apart = eager != compiled
     to.close = to.close and not bool(apart.any())
@@ -222,7 +224,7 @@ def _add_integers(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, exa
         to.compiled_square += int((compiled != exact).sum())
 
 
-def _note_furthest(to: Measured, eager: torch.Tensor, compiled: torch.Tensor, apart: torch.Tensor) -> None:
+def _note_furthest(to: ErrorSums, eager: torch.Tensor, compiled: torch.Tensor, apart: torch.Tensor) -> None:
     if apart.numel() and (to.furthest is None or float(apart.max()) > to.largest):
         at = int(apart.argmax())
         to.largest, to.furthest = float(apart[at]), (float(eager[at]), float(compiled[at]))

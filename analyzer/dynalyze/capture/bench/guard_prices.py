@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any, Literal
 
 from dynalyze.capture.torch_private import compiled_code
-from dynalyze.capture.torch_private.compiled_code import GuardedSource, Version
+from dynalyze.capture.torch_private.compiled_code import CompiledVersion, GuardedSource
 
 _SAMPLES, _SAMPLE_US = 15, 300.0
 _MOST_GROUPS = 8
@@ -38,7 +38,7 @@ class Group:
 
 
 @dataclass
-class GuardPrice:
+class GuardTime:
     """Microseconds of one check of all guards; `count` of them, None where torch does not tell."""
 
     us: float
@@ -46,14 +46,14 @@ class GuardPrice:
     groups: list[Group] = field(default_factory=list)
 
 
-def guard_price(version: Version, scope: dict[str, Any]) -> GuardPrice | None:
+def guard_price(version: CompiledVersion, scope: dict[str, Any]) -> GuardTime | None:
     """The price of one version's guards, for the locals of a call that it serves now; None where it cannot be had."""
     names = set(version.original.co_varnames[: _arguments(version.original)]) | set(version.original.co_freevars)
     arguments = {name: value for name, value in scope.items() if name in names}
     whole = compiled_code.guards_without(version.guards, ())
     if whole is None or not _holds(whole, arguments):
         return None
-    price = GuardPrice(_microseconds(whole, scope=arguments)[0], compiled_code.guards_run(version.guards, arguments))
+    price = GuardTime(_microseconds(whole, scope=arguments)[0], compiled_code.guards_run(version.guards, arguments))
     groups: list[tuple[range, Group]] = []
     dear = price.us >= _LEAST_US
     every = compiled_code.guard_sources(version.guards) if dear else []

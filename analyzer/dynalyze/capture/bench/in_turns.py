@@ -25,7 +25,7 @@ from dynalyze.capture.bench.load import facts_of
 from dynalyze.capture.bench.protocol import Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
-from dynalyze.capture.bench.validity import Evidence, codes_run, reason_against
+from dynalyze.capture.bench.validity import PassCounts, codes_run, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.events import TimedInTurns
 from dynalyze.capture.settings import Phase, Placement
@@ -54,11 +54,11 @@ def timed_in_turns(
     try:
         with _put_back(bundle.targets), refused:
             ends = time.perf_counter() + seconds
-            turns = _Turns(bundle, configuration, placement, seconds, ends)
+            turns = _OwnTurns(bundle, configuration, placement, seconds, ends)
             found.eager_calls_ms = turns.warm_eager()
             few = _first_of_each(bundle)
             if found.eager_calls_ms[-1] > _LONG_MS and len(few.calls) < len(bundle.calls):
-                turns = _Turns(few, configuration, placement, seconds, ends)
+                turns = _OwnTurns(few, configuration, placement, seconds, ends)
                 turns.workload.notes.append(f"Of {len(bundle.calls)} calls only the first of each callable is timed.")
                 found.eager_calls_ms = turns.warm_eager()
             found.load = facts_of(turns.workload)
@@ -85,7 +85,7 @@ class _Arm:
     recent_ms: Sequence[float] = ()
 
 
-class _Turns:
+class _OwnTurns:
     """Eager and compiled over one workload: of the `seconds` in all some are left, until `ends`."""
 
     def __init__(
@@ -169,7 +169,7 @@ class _Turns:
                 codes |= seen.keys()
                 in_eager += not seen
         counts = {"compiled_frames": len(codes), "recompiles_while_timing": again}
-        evidence = Evidence(len(self._compiled.steps), in_eager, replays[0])
+        evidence = PassCounts(len(self._compiled.steps), in_eager, replays[0])
         return counts, reason_against(self._configuration, counts, evidence, self._device)
 
 

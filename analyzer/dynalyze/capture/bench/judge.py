@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.compare import Measured, measure, size_of
+from dynalyze.capture.bench.compare import ErrorSums, measure, size_of
 from dynalyze.capture.bench.identical import identical
-from dynalyze.capture.bench.output_capture import Key, Run
+from dynalyze.capture.bench.output_capture import Key, RunOutputs
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
 _REPEATABLE = 0.99
@@ -25,15 +25,15 @@ class Runs:
     generated text, where one near tie changes all that follows.
     """
 
-    eager: Run
-    again: Run
-    compiled: Run
-    exact: Run | None
+    eager: RunOutputs
+    again: RunOutputs
+    compiled: RunOutputs
+    exact: RunOutputs | None
     tolerance: float
     tokens: bool = False
-    emulated: Run | None = None
-    more: list[Run] = field(default_factory=list)
-    repeated: Run | None = None
+    emulated: RunOutputs | None = None
+    more: list[RunOutputs] = field(default_factory=list)
+    repeated: RunOutputs | None = None
 
     @property
     def repeatable(self) -> bool:
@@ -51,7 +51,7 @@ class Runs:
         return same_bits(self.eager, self.compiled) if self.repeatable else None
 
 
-def same_bits(one: Run, other: Run) -> bool:
+def same_bits(one: RunOutputs, other: RunOutputs) -> bool:
     """Whether two runs gave the same tensors, every bit of them."""
     mine, theirs = one.tensors, other.tensors
     return mine.keys() == theirs.keys() and all(identical(mine[key], theirs[key]) for key in mine)
@@ -138,13 +138,13 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
     return Judged(name, kind, verdict, why, facts)
 
 
-def _gives_it_twice(run: Run, other: Run | None, key: Key) -> bool:
+def _gives_it_twice(run: RunOutputs, other: RunOutputs | None, key: Key) -> bool:
     """Whether another run gave the same; without one nothing speaks against it."""
     again = other.tensors.get(key) if other is not None else run.tensors[key]
     return again is not None and identical(run.tensors[key], again)
 
 
-def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tuple[str, str]:
+def _verdict(runs: Runs, key: Key, measured: ErrorSums, reference: float) -> tuple[str, str]:
     spread = _spread(runs, key, reference)
     if measured.introduced and not (spread is not None and spread.introduced):
         return "suspicious", f"compiling made {measured.introduced:,} NaN or infinite"
@@ -180,7 +180,7 @@ def _verdict(runs: Runs, key: Key, measured: Measured, reference: float) -> tupl
     return "suspicious", f"its error against fp64 is {ours:.3g}, that of eager {theirs:.3g}"
 
 
-def _spread(runs: Runs, key: Key, reference: float) -> Measured | None:
+def _spread(runs: Runs, key: Key, reference: float) -> ErrorSums | None:
     """The two runs of eager that are furthest apart, compared; None where it gives the same each time, or one of them
     lacks it or has it in another form.
     """
@@ -201,7 +201,7 @@ def _mismatch(eager: torch.Tensor, compiled: torch.Tensor) -> str:
     return ""
 
 
-def _usable(run: Run | None, key: Key, eager: torch.Tensor) -> torch.Tensor | None:
+def _usable(run: RunOutputs | None, key: Key, eager: torch.Tensor) -> torch.Tensor | None:
     """The fp64 reference, if it is fp64 and of eager's shape."""
     exact = run.tensors.get(key) if run is not None else None
     if exact is None or exact.shape != eager.shape:

@@ -29,7 +29,7 @@ Key = tuple[int, Kind, str]
 
 
 @dataclass
-class Run:
+class RunOutputs:
     """The tensors of one pass, what it kept beside their values, and where the random generators stood.
 
     `moves` is whether calls leave anything behind, beside in buffers, that later ones meet.
@@ -62,14 +62,14 @@ class OutputCapture:
         self.rounds = 1
         """How often each call is made, of which the later ones meet what the earlier ones left behind."""
 
-    def run(self, target: Callable[..., Any], *, reference: bool = False, seeds: int | None = None) -> Run:
+    def run(self, target: Callable[..., Any], *, reference: bool = False, seeds: int | None = None) -> RunOutputs:
         """One pass over `target`, which is an Fp64Reference, or has the workload's model behind it.
 
         `reference` marks the first run in eager: it decides which of the inputs are compared after the call. With
         `seeds` calls draw other random numbers, for each number others.
         """
         self._state.restore()
-        run = self._run = Run()
+        run = self._run = RunOutputs()
         self._target = target
         self._own_names = _parameter_names(target.model) if isinstance(target, Fp64Reference) else {}
         held = kept_state(self._workload.model)

@@ -83,10 +83,10 @@ class _Written:
             self.seen.add(storage._cdata)
             self.nbytes += storage.nbytes()
             if self.nbytes > self.budget:
-                raise OverBudget(f"model and inputs hold more than the limit of {self.budget / 2**30:.1f} GiB")
+                raise PickleTooLarge(f"model and inputs hold more than the limit of {self.budget / 2**30:.1f} GiB")
 
 
-class OverBudget(CannotPickle):
+class PickleTooLarge(CannotPickle):
     """The tensors hold more bytes than may be written."""
 
 

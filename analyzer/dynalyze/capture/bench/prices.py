@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from dynalyze.capture.bench.guard_prices import GuardPrice, guard_price
+from dynalyze.capture.bench.guard_prices import GuardTime, guard_price
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.torch_private import compiled_code, dynamo
-from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, Version
+from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, CompiledVersion
 from dynalyze.capture.torch_private.runtime import GRAPH_PREFIX
 
 _FEWEST_ROUNDS, _MOST_ROUNDS, _PATIENCE = 6, 2000, 4.0
@@ -74,14 +74,14 @@ class StampedPasses:
     plain_ms: list[float]
     stamped_ms: list[float]
     hits: dict[str, int]
-    guards: dict[str, GuardPrice]
+    guards: dict[str, GuardTime]
     calls: int
     problem: str = ""
     waited: float | None = None
 
 
 @dataclass
-class _Place:
+class _PricedPlace:
     """A global that compiled code calls, and what stands in for it: `once` stamps, `twice` stamps its stamps again."""
 
     scope: dict[str, Any]
@@ -97,9 +97,9 @@ class Stamps:
     def __init__(self) -> None:
         self.log: list[tuple[Mark, int]] = []
         self.met: Callable[[str, dict[str, Any]], None] | None = None
-        self._places: list[_Place] = []
+        self._places: list[_PricedPlace] = []
 
-    def add(self, scope: dict[str, Any], name: str, version: Version) -> None:
+    def add(self, scope: dict[str, Any], name: str, version: CompiledVersion) -> None:
         """Let the global `name`, which `version` calls, be stamped from now on."""
         if any(place.scope is scope and place.name == name for place in self._places):
             return
@@ -111,7 +111,7 @@ class Stamps:
         else:
             once = _resume(original, name, self.log)
             twice = _resume(once, name, ignored)
-        self._places.append(_Place(scope, name, original, once, twice))
+        self._places.append(_PricedPlace(scope, name, original, once, twice))
 
     @contextlib.contextmanager
     def installed(self, *, twice: bool = False) -> Iterator[None]:
@@ -243,9 +243,9 @@ def _watched(step: Step, see: Callable[[FrameType, str, Any], None], log: list[t
     log.append((("finish", ""), time.perf_counter_ns()))
 
 
-def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, Version]) -> dict[str, GuardPrice]:
+def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, CompiledVersion]) -> dict[str, GuardTime]:
     """The price of the guards of each version that ran, from a pass that stops at each of its graphs."""
-    found: dict[str, GuardPrice | None] = {}
+    found: dict[str, GuardTime | None] = {}
 
     def met(compile_id: str, scope: dict[str, Any]) -> None:
         if compile_id not in found:
@@ -283,13 +283,13 @@ class _Active:
     `ended` says that the graph of the version has returned.
     """
 
-    version: Version | None
+    version: CompiledVersion | None
     function: tuple[str, str, int]
     opened_by: str = ""
     ended: bool = False
 
 
-def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, Version]) -> list[_StepLayout]:
+def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVersion]) -> list[_StepLayout]:
     """What runs in each step, from passes that are watched and not timed."""
     compiled, codes = {id(version.original) for version in by_code.values()}, dynamo.tried_codes()
     tried = {id(code) for code in codes if id(code) not in compiled and not compiled_code.is_torchs(code)}
@@ -331,7 +331,7 @@ class _Interval(NamedTuple):
     owners: Counter[_Owner]
 
 
-def _intervals(log: list[tuple[Any, int]], by_code: dict[int, Version]) -> Iterator[_Interval]:
+def _intervals(log: list[tuple[Any, int]], by_code: dict[int, CompiledVersion]) -> Iterator[_Interval]:
     """The intervals of a step that was watched."""
     active: list[_Active] = []
     inside = ""
@@ -384,7 +384,7 @@ def _segment(step: int, interval: _Interval) -> Segment:
     return Segment(step, found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
 
 
-def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, Version]) -> None:
+def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, CompiledVersion]) -> None:
     """A function begins or ends."""
     if what == "return":
         if active:

@@ -144,14 +144,14 @@ def clocks() -> dict[str, float]:
 
 
 @dataclass
-class Warmed:
+class WarmupTimes:
     """Milliseconds of every pass from the first, and how many came before the steady state; None: not reached."""
 
     calls_ms: list[float]
     steady_after: int | None
 
 
-def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds: float, most: int) -> Warmed:
+def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds: float, most: int) -> WarmupTimes:
     """Call `run_pass`, which returns its milliseconds, until steady or until one of the limits.
 
     `activity` changes with everything that compiles; `seconds` count from the end of the last pass that compiled.
@@ -165,10 +165,10 @@ def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds:
         if activity() != before:
             last_compile, began = len(calls_ms), time.perf_counter()
         if is_steady(calls_ms[last_compile:]):
-            return Warmed(calls_ms, steady_from(calls_ms, last_compile))
+            return WarmupTimes(calls_ms, steady_from(calls_ms, last_compile))
         if time.perf_counter() - began >= seconds:
             break
-    return Warmed(calls_ms, None)
+    return WarmupTimes(calls_ms, None)
 
 
 def is_steady(quiet_ms: list[float]) -> bool:

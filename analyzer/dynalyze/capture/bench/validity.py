@@ -78,7 +78,7 @@ class Compiles:
 
 
 @dataclass
-class Evidence:
+class PassCounts:
     """Observations of one untimed pass: steps that ran no compiled graph at all, and replays of CUDA graphs."""
 
     steps: int
@@ -86,17 +86,17 @@ class Evidence:
     replays: int
 
 
-def look(steps: Sequence[Step], compiles: Compiles) -> Evidence:
+def look(steps: Sequence[Step], compiles: Compiles) -> PassCounts:
     """Run one pass and watch what runs in it."""
     in_eager = 0
     with runtime.counted_replays() as replays:
         for step in steps:
             step.prepare()
             in_eager += not codes_run(step.run, compiles.runs_a_graph)
-    return Evidence(len(steps), in_eager, replays[0])
+    return PassCounts(len(steps), in_eager, replays[0])
 
 
-def reason_against(configuration: Configuration, counts: dict[str, Any], evidence: Evidence, device: str) -> str:
+def reason_against(configuration: Configuration, counts: dict[str, Any], evidence: PassCounts, device: str) -> str:
     """Why what was timed is not what was asked for, in one line; "" where it is."""
     if not configuration.compile:
         return "something was compiled in the eager arm" if counts["compiled_frames"] else ""

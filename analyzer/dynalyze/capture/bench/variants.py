@@ -30,7 +30,7 @@ _EVERY = 3
 _GAP = 2
 
 
-class Unfit(Exception):
+class NoSuchVariant(Exception):
     """The variant makes no difference to these inputs, or they have no such thing."""
 
 
@@ -58,7 +58,7 @@ class VariedWorkload(Workload):
             for step in self.steps(self.model):
                 step.prepare()
                 step.run()
-        except Unfit:
+        except NoSuchVariant:
             return None
         except Exception as error:
             return one_line(error)
@@ -116,7 +116,7 @@ def _nothing(model: Any, inputs: Any) -> AbstractContextManager[None]:
 def _other_mode(model: Any, inputs: Any) -> Iterator[None]:
     """After train() of a model that evaluates, or after eval() of one that trains."""
     if not isinstance(model, torch.nn.Module):
-        raise Unfit
+        raise NoSuchVariant
     before = [(part, part.training) for part in model.modules()]
     model.train(not model.training)
     try:
@@ -130,7 +130,7 @@ def _autocast(model: Any, inputs: Any) -> AbstractContextManager[Any]:
     held = (tensor for _, tensor in held_tensors(model))
     device = next((each.device.type for each in (*_tensors(inputs), *held) if each.is_floating_point()), "")
     if not device or torch.is_autocast_enabled(device):
-        raise Unfit
+        raise NoSuchVariant
     made: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16)
     return made
 
@@ -153,7 +153,7 @@ def _each(change: Tensors, *, floating: bool | None = None) -> Change:
 
         made = Copier(leaf).copy(inputs)
         if not changed:
-            raise Unfit
+            raise NoSuchVariant
         return made
 
     return whole
@@ -233,7 +233,7 @@ def _batch(size: int | None) -> Change:
         own = sizes.pop() if len(sizes) == 1 else 0
         wanted = own + 1 if size is None else size
         if own in (0, wanted):
-            raise Unfit
+            raise NoSuchVariant
         rows = torch.arange(wanted) % own
         return _each(lambda tensor: tensor[rows.to(tensor.device)] if tensor.dim() else None)(inputs)
 
@@ -256,7 +256,7 @@ def _shared(inputs: Any) -> Any:
 
     made = Copier(leaf).copy(inputs)
     if len(first) == len(known):
-        raise Unfit
+        raise NoSuchVariant
     return made
 
 
@@ -271,7 +271,7 @@ def _with_gradients(inputs: Any) -> Any:
         return each if isinstance(each, (torch.Tensor, torch.nn.Module)) else NotImplemented
 
     if not floats:
-        raise Unfit
+        raise NoSuchVariant
     return Copier(leaf).copy(inputs)
 
 

@@ -51,7 +51,7 @@ def main(run: Path) -> int:
     finally:
         os.chdir(before)
     _live_unobserved()
-    session = Session(request, run)
+    session = MeasuringSession(request, run)
     with connection, contextlib.suppress(EOFError, OSError):
         while (command := json.loads(connection.recv_bytes()))["do"] != "end":
             _send(connection, session.handle(command))
@@ -94,7 +94,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Session:
+class MeasuringSession:
     """One configuration of one workload in this process."""
 
     def __init__(self, request: WorkerRequest, run: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dynalyze.capture.fixing.passes import Difference, Pass, differences
+from dynalyze.capture.fixing.passes import Pass, PassDifference, differences
 from dynalyze.capture.fixing.records import Arm
 from dynalyze.capture.fixing.watching import effects_that_differ
 
@@ -13,12 +13,12 @@ _TOLERANCE, OF_GRADIENTS = 1e-5, 10
 """How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
 
 
-def unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[Difference], list[str]]:
+def unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[PassDifference], list[str]]:
     """What differs between two passes, and which side effects do, exceptions of another kind among them."""
     told = effects_that_differ(before.effects, after.effects)
     if bool(before.raised) != bool(after.raised) or (arm == "eager" and before.raised != after.raised):
         what = f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
-        return [Difference("exception", what)], told
+        return [PassDifference("exception", what)], told
     if before.raised and arm == "traced":  # Where a graph raises, what stands before it has not been written out yet.
         if before.error not in after.raised_types:
             told = [*told, f"raises {after.error} in place of {before.error}"]
@@ -28,7 +28,7 @@ def unlike(arm: Arm, before: Pass, after: Pass) -> tuple[list[Difference], list[
     return differences(before, after), told
 
 
-def is_inexact(one: Pass, found: Difference) -> bool:
+def is_inexact(one: Pass, found: PassDifference) -> bool:
     """Whether a tensor holds numbers that may be rounded in another way."""
     tensor = one.run.tensors.get(found.tensor) if found.tensor is not None else None
     return tensor is not None and (tensor.is_floating_point() or tensor.is_complex())

@@ -40,7 +40,7 @@ _LARGER, _FROM_ZERO = 1.25, 0.0625
 _MOST_WEIGHTS = 50_000_000
 
 
-class Unfit(Exception):
+class NoSuchDraw(Exception):
     """The calls have no such circumstance: no common batch, no module."""
 
 
@@ -64,11 +64,11 @@ class DrawnWorkload(Workload):
         self._modules = reachable_modules(inner.model)
         parameters = [p for module in self._modules for p in module.parameters()]
         if circumstance == "other mode" and not self._modules:
-            raise Unfit
+            raise NoSuchDraw
         self._numbers = any(_numbers_of(self._modules))
         self._learns = any(p.requires_grad for p in parameters)
         if circumstance == "other weights" and not 0 < sum(p.numel() for p in parameters) < _MOST_WEIGHTS:
-            raise Unfit
+            raise NoSuchDraw
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
         generator = torch.Generator()
@@ -86,7 +86,7 @@ class DrawnWorkload(Workload):
                 if self.circumstance == "other numbers":
                     args, kwargs = tuple(map(_other, args)), {name: _other(value) for name, value in kwargs.items()}
                     if not self._numbers and not any(type(each) is float for each in (*args, *kwargs.values())):
-                        raise Unfit
+                        raise NoSuchDraw
                 if self.circumstance == "gradients":
                     args, kwargs = self._with_gradients((args, kwargs))
                 return target(*args, **kwargs)
@@ -116,7 +116,7 @@ class DrawnWorkload(Workload):
         sizes = {each.shape[first] for each in tensors}
         size = sizes.pop() if len(sizes) == 1 else 0
         if not size or (size == 1 and self.circumstance == "smaller batch"):
-            raise Unfit
+            raise NoSuchDraw
         return Resize(first, size, 1 if self.circumstance == "smaller batch" else size + 1)
 
     def _with_gradients(self, inputs: Any) -> Any:

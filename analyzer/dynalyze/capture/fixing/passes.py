@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference
 from dynalyze.capture.bench.identical import identical
-from dynalyze.capture.bench.output_capture import Key, OutputCapture, Run, named_tensors
+from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs, named_tensors
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.call_context import Modes
@@ -32,7 +32,7 @@ _MOST_MADE = 10_000
 class Pass:
     """All that one pass did. `values` say of each call, by name, what it gave, changed and left behind."""
 
-    run: Run = field(default_factory=Run)
+    run: RunOutputs = field(default_factory=RunOutputs)
     values: dict[str, Any] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     raised: str = ""
@@ -78,7 +78,7 @@ class Passes:
         self.restore()
         return found
 
-    def exact(self, workload: Workload, like: Pass) -> Run | None:
+    def exact(self, workload: Workload, like: Pass) -> RunOutputs | None:
         """The pass in fp64; None where there can be none."""
         try:
             with numerics.nothing_compiled(), effects([]):
@@ -102,11 +102,11 @@ class _Capture(OutputCapture):
         self._names = {id(tensor): path for path, tensor in held.shared()} | self._names
 
     @property
-    def so_far(self) -> Run:
+    def so_far(self) -> RunOutputs:
         """What was captured before the end, or before an exception."""
         return self._run
 
-    def run(self, target: Callable[..., Any], *, reference: bool = False, seeds: int | None = None) -> Run:
+    def run(self, target: Callable[..., Any], *, reference: bool = False, seeds: int | None = None) -> RunOutputs:
         noted = target if isinstance(target, Fp64Reference) else self._noting(target)
         return super().run(noted, reference=reference, seeds=seeds)
 
@@ -208,7 +208,7 @@ def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PassDifference:
     """Something that two passes do not have in common, by name; of a tensor whose values differ, its key."""
 
     name: str
@@ -216,28 +216,28 @@ class Difference:
     tensor: Key | None = None
 
 
-def differences(one: Pass, other: Pass) -> list[Difference]:
+def differences(one: Pass, other: Pass) -> list[PassDifference]:
     """What the second pass did otherwise, beside side effects and exceptions."""
     found = []
     for name in dict.fromkeys([*one.values, *other.values]):
         mine, theirs = one.values.get(name), other.values.get(name)
         if mine != theirs:
-            found.append(Difference(name, f"{name.strip()}: {_short(theirs)}, as it was {_short(mine)}"))
+            found.append(PassDifference(name, f"{name.strip()}: {_short(theirs)}, as it was {_short(mine)}"))
     if one.run.positions != other.run.positions:
-        found.append(Difference("random numbers", "other random numbers are drawn"))
+        found.append(PassDifference("random numbers", "other random numbers are drawn"))
     for key in dict.fromkeys([*one.run.tensors, *other.run.tensors]):
         mine_, theirs_ = one.run.tensors.get(key), other.run.tensors.get(key)
         if mine_ is None or theirs_ is None:
             there = mine_ if mine_ is not None else theirs_
             if key[1] == "gradient" and there is not None and not bool(there.any()):
                 continue  # No gradient and a gradient of zeros are the same.
-            found.append(Difference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
+            found.append(PassDifference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
         elif not identical(mine_, theirs_, signs=key[1] != "gradient"):  # Autograd adds zeros, which lose their sign.
-            found.append(Difference(f"{key}", f"{key[1]} {key[2]} differs", key))
+            found.append(PassDifference(f"{key}", f"{key[1]} {key[2]} differs", key))
     return found
 
 
-def excused(found: list[Difference], one: Pass, again: Pass, other: Pass) -> list[Difference]:
+def excused(found: list[PassDifference], one: Pass, again: Pass, other: Pass) -> list[PassDifference]:
     """Without what the second of two passes of the same code does otherwise as well, but for its type."""
     never_the_same = {each.name for each in differences(one, again)}
     return [

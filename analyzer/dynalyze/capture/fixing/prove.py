@@ -20,7 +20,7 @@ from typing import Any
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.judge import Runs, judge
-from dynalyze.capture.bench.output_capture import Run
+from dynalyze.capture.bench.output_capture import RunOutputs
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
@@ -32,9 +32,9 @@ from dynalyze.capture.fixing.comparing import (
     unlike,
 )
 from dynalyze.capture.fixing.compiled_share import BACKEND, share_of
-from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, Unfit
+from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, NoSuchDraw
 from dynalyze.capture.fixing.held import Remembering
-from dynalyze.capture.fixing.passes import Difference, Pass, Passes, differences, excused
+from dynalyze.capture.fixing.passes import Pass, PassDifference, Passes, differences, excused
 from dynalyze.capture.fixing.patience import Endless, ended_after
 from dynalyze.capture.fixing.records import (
     Arm,
@@ -316,7 +316,7 @@ class ChangeChecker:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
             with ended_after(self._patience):
                 as_it_is = self._as_it_is(drawn, (kind, circumstance, number), change.codes_to_watch(seen))
-        except (Unfit, Endless):
+        except (NoSuchDraw, Endless):
             return None
         before = as_it_is.made
         if circumstance and kind not in SEARCHING and before.raised:
@@ -457,14 +457,16 @@ class ChangeChecker:
         return judged
 
     def _within_tolerance(
-        self, workload: Workload, before: Pass, again: Pass, after: Pass, found: list[Difference], told: list[str]
+        self, workload: Workload, before: Pass, again: Pass, after: Pass, found: list[PassDifference], told: list[str]
     ) -> Compared:
         """Tensors that differ, held to fp64; without it, to the tolerance alone."""
         keys = {each.tensor for each in found}
         of_copy = getattr(workload, "circumstance", "") in _OF_THE_MODEL
         exact = None if of_copy else self._passes.exact(workload, before)
-        runs = [Run({key: t for key, t in each.run.tensors.items() if key in keys}, each.run.positions, each.run.draws)
-                for each in (before, again, after)]  # fmt: skip
+        runs = [
+            RunOutputs({k: t for k, t in each.tensors.items() if k in keys}, each.positions, each.draws)
+            for each in (before.run, again.run, after.run)
+        ]
         tolerance = tolerance_of(before) * (OF_GRADIENTS if any(key and key[1] == "gradient" for key in keys) else 1)
         for each in judge(Runs(runs[0], runs[1], runs[2], exact, tolerance)):
             anchored = each.facts.get("eager_rmse") is not None

@@ -32,7 +32,7 @@ _FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 _MOST_VALUES, _LONGEST, _MOST_WAITING = 64, 500, 64
 
 
-class Refused(NamedTuple):
+class RefusedOperation(NamedTuple):
     """An operation for which AOTAutograd's cache refuses a graph, in torch's words: file, line and function of it, or,
     where it has none (`next_one`), of the next one.
     """
@@ -44,7 +44,7 @@ class Refused(NamedTuple):
 
 # Further lines about a graph that is about to be looked up, by the line that torch has for it.
 _more: dict[str, list[str]] = {}
-_refused: list[Refused] = []
+_refused: list[RefusedOperation] = []
 _MOST_REFUSED = 20
 
 
@@ -59,7 +59,7 @@ def more_lines(lines: list[str]) -> list[str]:
     return [more for line in lines for more in _more.pop(line, ())]
 
 
-def refused() -> list[Refused]:
+def refused() -> list[RefusedOperation]:
     """The operations for which AOTAutograd's cache has refused a graph, that which it named first; told once."""
     found = list(_refused)
     _refused.clear()
@@ -148,13 +148,13 @@ def _watch_autograd(autograd_cache: ModuleType) -> None:
         check.put(check_node_safe)
 
 
-def _refusal(node: Any, error: Exception) -> Refused:
+def _refusal(node: Any, error: Exception) -> RefusedOperation:
     place = _place(node)
     following = node if hasattr(node, "next") else None
     while place is None and following is not None and getattr(following, "op", "output") != "output":
         following = following.next
         place = _place(following)
-    return Refused(str(error), place, next_one=_place(node) is None and place is not None)
+    return RefusedOperation(str(error), place, next_one=_place(node) is None and place is not None)
 
 
 def _place(node: Any) -> tuple[str, int, str] | None:
@@ -162,7 +162,7 @@ def _place(node: Any) -> tuple[str, int, str] | None:
     return (frames[-1][0], int(frames[-1][1]), frames[-1][2]) if frames else None
 
 
-def _others(node: Any, first: str, check: Callable[[Any], Any]) -> Iterator[Refused]:
+def _others(node: Any, first: str, check: Callable[[Any], Any]) -> Iterator[RefusedOperation]:
     """What the cache would refuse next in the same graph, each reason once: torch stops at the first."""
     known = {first}
     for other in itertools.islice(node.graph.nodes, 10 * _LONGEST):

@@ -29,7 +29,7 @@ _LAYERS = str(Path(torch.__file__).parent / "nn" / "modules")
 _OURS = str(Path(__file__).parents[2])
 
 
-class Place(NamedTuple):
+class AskingLine(NamedTuple):
     """The line that asks."""
 
     file: str
@@ -74,13 +74,13 @@ def _can_be_replaced(question: Question) -> bool:
 
 
 @contextlib.contextmanager
-def answering(answers: dict[Question, Any], wanted: Callable[[Place], bool]) -> Iterator[list[Place]]:
+def answering(answers: dict[Question, Any], wanted: Callable[[AskingLine], bool]) -> Iterator[list[AskingLine]]:
     """Answer these questions so where they are asked at a wanted place; yields the places that ask, in their order.
 
     Only for what runs in eager. The functions stay who they are, wherever they were imported; their code is another.
     """
-    places: dict[Place, None] = {}
-    found: list[Place] = []
+    places: dict[AskingLine, None] = {}
+    found: list[AskingLine] = []
     taken: list[tuple[types.FunctionType, types.CodeType]] = []
 
     def answer(question: types.FunctionType, otherwise: types.FunctionType) -> Any:
@@ -112,7 +112,7 @@ def answering(answers: dict[Question, Any], wanted: Callable[[Place], bool]) -> 
 _current: list[Callable[[], Any]] = []
 
 
-def _asking(frame: types.FrameType | None) -> Place | None:
+def _asking(frame: types.FrameType | None) -> AskingLine | None:
     """The place that a question comes from, whoever handed it on; None where that is torch or we."""
     while frame is not None:
         code = frame.f_code
@@ -120,6 +120,6 @@ def _asking(frame: types.FrameType | None) -> Place | None:
         hands_on = _HANDS_ON.match(code.co_name) is not None or file.endswith("typing_extensions.py")
         if not hands_on:
             is_torch = file.startswith(_OF_TORCH) and not file.startswith(_LAYERS)
-            return None if is_torch or file.startswith(_OURS) else Place(file, frame.f_lineno, code.co_name)
+            return None if is_torch or file.startswith(_OURS) else AskingLine(file, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None

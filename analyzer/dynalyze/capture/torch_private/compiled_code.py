@@ -27,7 +27,7 @@ _NO_LIMIT = 1 << 20
 
 
 @dataclass(eq=False)
-class Version:
+class CompiledVersion:
     """One compiled version of a function: what it was made of, the code that runs, and what has to hold for it."""
 
     compile_id: str
@@ -61,16 +61,16 @@ def is_torchs(code: CodeType) -> bool:
     return code.co_filename.startswith(folder + os.sep)
 
 
-def versions() -> list[Version]:
+def versions() -> list[CompiledVersion]:
     """Every compiled version that this process holds."""
-    found: list[Version] = []
+    found: list[CompiledVersion] = []
     with contextlib.suppress(ImportError, AttributeError):
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 
         for code in tried_codes():
             for entry in _debug_get_cache_entry_list(code):
                 root = getattr(entry.guard_manager, "root", None)
-                found.append(Version(str(entry.compile_id), code, entry.code, root))
+                found.append(CompiledVersion(str(entry.compile_id), code, entry.code, root))
     return found
 
 

@@ -27,7 +27,7 @@ _ONE_SIZE = re.compile(r"(\S+\.size\(\)\[\d+\]) == (\S+\.size\(\)\[\d+\])(?=\s|$
 _BUILTINS = {each.__name__: each for each in (len, type, str, int, list, tuple, dict, set, next, iter, hasattr)}
 
 
-class Version(NamedTuple):
+class NearVersion(NamedTuple):
     """One compiled version: its compile id, the texts of the guards that failed, as torch words them, and the modes of
     torch that it was compiled under, if those failed.
     """
@@ -37,7 +37,7 @@ class Version(NamedTuple):
     modes: dict[str, Any]
 
 
-def versions() -> list[Version]:
+def versions() -> list[NearVersion]:
     """The versions of the code that is about to be compiled again, the newest first; empty where they are out of reach.
 
     Only reads: what torch counts and how it sorts its guards stays as it is.
@@ -54,7 +54,7 @@ def versions() -> list[Version]:
     return []
 
 
-def _version(entry: Any, names: dict[str, Any], values: dict[str, Any]) -> Version:
+def _version(entry: Any, names: dict[str, Any], values: dict[str, Any]) -> NearVersion:
     guards = entry.guard_manager
     scope = {**guards.closure_vars, "L": names, "G": guards.global_scope["G"], "__builtins__": _BUILTINS}
     modes: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def _version(entry: Any, names: dict[str, Any], values: dict[str, Any]) -> Versi
             failed.append(plain)
         if len(failed) == _MOST_GUARDS:
             break
-    return Version(str(entry.compile_id), failed, modes)
+    return NearVersion(str(entry.compile_id), failed, modes)
 
 
 def _failed(

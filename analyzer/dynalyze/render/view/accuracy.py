@@ -56,10 +56,10 @@ class AccuracyRow:
         self.tensors = first(sorted(item.tensors, key=_badness), MAX_TENSORS)
         self.unlisted = count_of(item.tensors_omitted, "more tensor") if item.tensors_omitted else ""
         ran = item.configuration, item.phase
-        self.searched = [Search(each) for each in report.bisections if (each.configuration, each.phase) == ran]
+        self.searched = [SearchView(each) for each in report.bisections if (each.configuration, each.phase) == ran]
 
 
-class Search:
+class SearchView:
     """Where wrong numbers come from: what was found as names and values, and the stages that were tried."""
 
     def __init__(self, found: Bisection) -> None:

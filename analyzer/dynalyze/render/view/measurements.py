@@ -58,7 +58,7 @@ class GroupView:
     """The configurations of one workload. `sentences` are outcome, mark and text of each."""
 
     def __init__(
-        self, workload: words.Workload, items: list[Measurement], accuracy: list[Accuracy], dots: int,
+        self, workload: words.WorkloadKey, items: list[Measurement], accuracy: list[Accuracy], dots: int,
         numbers: Iterator[int], anchors: Anchors,
     ) -> None:  # fmt: skip
         names = [anchors.claim(f"plot-{next(numbers)}") for _ in range(3 + _MOST_CURVES)]

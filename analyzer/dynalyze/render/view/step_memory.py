@@ -42,11 +42,11 @@ class StepView:
                 (where, memory.eager_peak, memory.compiled_peak),
             )
         ]
-        self.lines = [LineView(each, links) for each in memory.lines[:_MOST_ROWS]]
+        self.lines = [KeptLineView(each, links) for each in memory.lines[:_MOST_ROWS]]
         self.omitted = len(memory.lines) - len(self.lines) + memory.lines_omitted
 
 
-class LineView:
+class KeptLineView:
     """One line. `tensors` say of each side what is kept there."""
 
     def __init__(self, line: KeptLine, links: Index) -> None:

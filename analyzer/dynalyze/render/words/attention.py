@@ -105,7 +105,7 @@ def counted(matrix: AttentionMatrix) -> str:
 
 def conditions(matrix: AttentionMatrix) -> str:
     """Of what, and how it was run: "LlamaForCausalLM, forward, cpu, backend inductor"."""
-    phase = words_bench.workload_words(words_bench.Workload(matrix.phase, None, None))
+    phase = words_bench.workload_words(words_bench.WorkloadKey(matrix.phase, None, None))
     return ", ".join(part for part in (matrix.model, phase, matrix.device, f"backend {matrix.backend}") if part)
 
 

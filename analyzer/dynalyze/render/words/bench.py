@@ -65,7 +65,7 @@ class Measured(Protocol):
     shape: dict[str, int]
 
 
-class Workload(NamedTuple):
+class WorkloadKey(NamedTuple):
     """What was run: the measurements of one workload can be set beside each other."""
 
     phase: str
@@ -74,12 +74,12 @@ class Workload(NamedTuple):
     shape: tuple[tuple[str, int], ...] = ()
 
 
-def workload_of(item: Measured) -> Workload:
+def workload_of(item: Measured) -> WorkloadKey:
     """The workload of a measurement, of a test of accuracy, or of a comparison of two."""
-    return Workload(item.phase, item.batch, item.sequence, tuple(item.shape.items()))
+    return WorkloadKey(item.phase, item.batch, item.sequence, tuple(item.shape.items()))
 
 
-def workload_words(workload: Workload) -> str:
+def workload_words(workload: WorkloadKey) -> str:
     """The workload for people: "decode, batch 4, sequence 128". Sizes that were asked for by name are told alone."""
     sizes = workload.shape or (("batch", workload.batch), ("sequence", workload.sequence))
     known = [f"{name} {size:,}" for name, size in sizes if size is not None]
@@ -91,12 +91,12 @@ def workload_name(item: Measured) -> str:
     return f"{item.configuration}, {workload_words(workload_of(item))}"
 
 
-def by_workload(measurements: Iterable[Measurement]) -> dict[Workload, list[Measurement]]:
+def by_workload(measurements: Iterable[Measurement]) -> dict[WorkloadKey, list[Measurement]]:
     """The measurements by workload, in the order in which they came; eager comes first in each.
 
     One that failed before its sizes were known stands with the first workload that it may have been.
     """
-    groups: dict[Workload, list[Measurement]] = {}
+    groups: dict[WorkloadKey, list[Measurement]] = {}
     for item in measurements:
         own = workload_of(item)
         may_be = (

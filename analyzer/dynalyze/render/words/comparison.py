@@ -9,15 +9,15 @@ from dynalyze.comparison.types import (
     BreakChange,
     Breaks,
     BreakSide,
+    ComparedRun,
     Comparison,
     FunctionChange,
     FunctionSide,
-    Measurement,
+    LatencyChange,
     RecompileChange,
     RecompileSide,
     Regression,
     RegressionKind,
-    Run,
 )
 from dynalyze.render.words import bench as bench
 from dynalyze.render.words.report import STATUS_WORDS, effect_words
@@ -110,7 +110,7 @@ def notes(comparison: Comparison) -> list[str]:
     return found
 
 
-def _trust(run: Run, which: str, counts_as: str) -> list[str]:
+def _trust(run: ComparedRun, which: str, counts_as: str) -> list[str]:
     found = []
     if run.status not in ("complete", "nothing_compiled", "incomplete"):
         found.append(f"The {which} run did not come to its end: what it did not reach counts as {counts_as}.")
@@ -180,7 +180,7 @@ def _counts(side: FunctionSide) -> list[tuple[int, str]]:
     ]  # fmt: skip
 
 
-def measurement_words(item: Measurement) -> str:
+def measurement_words(item: LatencyChange) -> str:
     """Both medians with their ratio, and both speed-ups over eager; or why they cannot be compared."""
     if item.ratio is None or item.before is None or item.after is None:
         return f"not comparable: {item.note}"

@@ -9,7 +9,7 @@ from dynalyze.facts.stacks import Places, is_file
 from dynalyze.render.words.bench import no_difference, ratio_words
 from dynalyze.render.words.report import command_line
 from dynalyze.report import GraphBreak, Report
-from dynalyze.report.fixes import Counts, Evidence, Fix, Fixed, FixStatus, WholeProgram
+from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, WholeProgram
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.visible import visible
 
@@ -170,7 +170,7 @@ def before_and_after(fixed: Fixed) -> tuple[str, list[tuple[str, int, int]]]:
     return "", []
 
 
-def _rows(before: Counts, after: Counts) -> list[tuple[str, int, int]]:
+def _rows(before: CompileCounts, after: CompileCounts) -> list[tuple[str, int, int]]:
     return [
         ("graph breaks", before.breaks, after.breaks),
         ("graphs", before.graphs, after.graphs),

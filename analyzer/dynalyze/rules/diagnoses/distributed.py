@@ -153,7 +153,7 @@ _STATUSES: dict[CompilationStatus, str] = {
 
 
 @dataclass
-class _Side:
+class _RankSide:
     """What one rank did with one function."""
 
     compilations: list[Compilation] = field(default_factory=list)
@@ -201,15 +201,15 @@ def rank_divergence(report: Report) -> Iterator[Ranked]:
             yield found
 
 
-def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Location, dict[int, _Side]]]:
-    functions: dict[tuple[str, int], tuple[Location, dict[int, _Side]]] = {}
-    compiled: dict[tuple[int, int, str], _Side] = {}
+def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Location, dict[int, _RankSide]]]:
+    functions: dict[tuple[str, int], tuple[Location, dict[int, _RankSide]]] = {}
+    compiled: dict[tuple[int, int, str], _RankSide] = {}
     for each in report.compilations:
         rank = ranks.get(each.process)
         if rank is None:
             continue
         _, sides = functions.setdefault((each.location.file, each.location.line), (each.location, {}))
-        side = sides.setdefault(rank, _Side())
+        side = sides.setdefault(rank, _RankSide())
         side.compilations.append(each)
         compiled[each.process, each.epoch, each.compile_id] = side
     for recompile in report.recompiles:
@@ -222,11 +222,11 @@ def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Locati
             place = owner.compilations[0].location
             _, sides = functions[place.file, place.line]
             for rank in {ranks[process] for process in found.processes if process in ranks}:
-                sides.setdefault(rank, _Side()).breaks.add(found.id)
+                sides.setdefault(rank, _RankSide()).breaks.add(found.id)
     return functions.values()
 
 
-def _finding(location: Location, sides: dict[int, _Side], everyone: list[int]) -> Ranked | None:
+def _finding(location: Location, sides: dict[int, _RankSide], everyone: list[int]) -> Ranked | None:
     told = _kinds(sides, everyone)
     differing = [name for name in told[0].aspects if len({kind.aspects[name] for kind in told}) > 1]
     if not differing:
@@ -259,11 +259,11 @@ class _Kind:
         return f"rank{'' if self.count == 1 else 's'} {', '.join(map(str, self.first))}{more}"
 
 
-def _kinds(sides: dict[int, _Side], everyone: list[int]) -> list[_Kind]:
+def _kinds(sides: dict[int, _RankSide], everyone: list[int]) -> list[_Kind]:
     """The ranks by what they did. Those that never came here are one kind: there may be very many."""
     absent = list(islice((rank for rank in everyone if rank not in sides), _MOST_RANKS))
     groups = [(side, 1, [rank]) for rank, side in sorted(sides.items(), key=lambda pair: pair[0])]
-    groups += [(_Side(), len(everyone) - len(sides), absent)] if absent else []
+    groups += [(_RankSide(), len(everyone) - len(sides), absent)] if absent else []
     found: dict[tuple[str, ...], _Kind] = {}
     for side, count, first in groups:
         aspects = side.aspects()

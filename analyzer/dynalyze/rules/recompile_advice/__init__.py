@@ -12,7 +12,7 @@ from dynalyze.report import Advice, Cause
 from dynalyze.rules.recompile_advice import state, tensors, values
 from dynalyze.rules.recompile_advice.source import (
     RECOMPILATION_PAGE,
-    Source,
+    Expression,
     as_called,
     as_written,
     clipped,
@@ -117,7 +117,7 @@ def _rounded(values: list[str]) -> list[str]:
     return next((each for each in shorter if len(set(each)) == len(set(values))), values)
 
 
-ADVISERS: dict[Cause, Callable[[Series, Source], Advice]] = {
+ADVISERS: dict[Cause, Callable[[Series, Expression], Advice]] = {
     cause: vars(module)[cause]
     for cause in get_args(Cause)
     for module in (tensors, values, state)

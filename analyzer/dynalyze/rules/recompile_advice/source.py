@@ -58,7 +58,7 @@ _LONGEST = 80
 
 
 @dataclass(frozen=True)
-class Source:
+class Expression:
     """An expression as torch names it (`text`) and as the user writes it (`shown`).
 
     `argument` is what the caller writes, for a size or a stride the tensor alone; `dimension` is set for those.
@@ -100,12 +100,12 @@ class Source:
         return Example(f"{self.call}({self.argument})", f"{self.call}({changed})") if self.is_name else None
 
 
-def read_source(recompile: Recompile) -> Source:
+def read_source(recompile: Recompile) -> Expression:
     """The source of a recompile; of several sizes in one condition, the first one."""
     text = (recompile.source or "").strip()
     found = _DIMENSION.match(text) or _SIZE.search(text)
     measured, dimension = (found["tensor"], int(found["dimension"])) if found is not None else (text, None)
-    return Source(
+    return Expression(
         text,
         as_written(as_called(text, recompile)),
         _argument(measured, recompile),

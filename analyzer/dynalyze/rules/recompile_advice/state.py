@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from dynalyze.report import Advice, Example, Recompile
-from dynalyze.rules.recompile_advice.source import PRODUCTION, PRODUCTION_NOTE, Source, clipped
+from dynalyze.rules.recompile_advice.source import PRODUCTION, PRODUCTION_NOTE, Expression, clipped
 from dynalyze.rules.recompile_series import Series
 from dynalyze.text.amounts import listed
 
@@ -22,7 +22,7 @@ _MOST_NAMES = 4
 AS_ONE = "To have them in one graph, compile the function or the module that calls them, in place of each by itself."
 
 
-class State(NamedTuple):
+class TorchState(NamedTuple):
     """One state of torch that changed between two calls; None where a value is not known."""
 
     name: str
@@ -43,11 +43,11 @@ class State(NamedTuple):
         return self.name.startswith("autocast")
 
 
-def states_of(lead: Recompile) -> list[State]:
+def states_of(lead: Recompile) -> list[TorchState]:
     """All states of torch that were others, in torch's own order."""
     names = (lead.source or "").split(", ") if lead.source else []
     before, after = _values(lead.expected, len(names)), _values(lead.actual, len(names))
-    return [State(*each) for each in zip(names, before, after, strict=True)]
+    return [TorchState(*each) for each in zip(names, before, after, strict=True)]
 
 
 def is_by_design(lead: Recompile) -> bool:
@@ -58,7 +58,7 @@ def is_by_design(lead: Recompile) -> bool:
     return lead.cause == "global_state" and any(state.name == "grad_mode" for state in states_of(lead))
 
 
-def global_state(series: Series, source: Source) -> Advice:
+def global_state(series: Series, source: Expression) -> Advice:
     """Modes of torch that were others while compiling."""
     states = states_of(series.lead)
     if is_by_design(series.lead):
@@ -88,7 +88,7 @@ def global_state(series: Series, source: Source) -> Advice:
     )
 
 
-def _with_and_without_gradients(states: list[State]) -> Advice:
+def _with_and_without_gradients(states: list[TorchState]) -> Advice:
     """Nobody who trains may be told to switch gradients off; who only infers has one mode for all calls."""
     also = [state for state in states if state.name != "grad_mode"]
     other = f" Between the two {_listed(also)} changed as well: that costs no compile more" if also else ""
@@ -104,7 +104,7 @@ def _with_and_without_gradients(states: list[State]) -> Advice:
     )
 
 
-def _block(states: list[State]) -> str:
+def _block(states: list[TorchState]) -> str:
     """The `with` that sets the one state that changed; "" for several, and for what no block sets."""
     if len(states) != 1:
         return ""
@@ -114,7 +114,7 @@ def _block(states: list[State]) -> str:
     return "with torch.inference_mode():" if states[0].name == "inference_mode" else ""
 
 
-def backend(series: Series, source: Source) -> Advice:
+def backend(series: Series, source: Expression) -> Advice:
     """One function compiled by two backends, or by two results of torch.compile."""
     return Advice(
         f"Call `torch.compile` on `{source.call}` once, with one backend and one set of options, and keep what it "
@@ -123,7 +123,7 @@ def backend(series: Series, source: Source) -> Advice:
     )
 
 
-def _listed(states: list[State]) -> str:
+def _listed(states: list[TorchState]) -> str:
     return listed(list(dict.fromkeys(state.words for state in states)) or ["the state of torch"])
 
 
@@ -133,7 +133,7 @@ def _values(joined: str | None, count: int) -> list[str | None]:
     return known if len(known) == count else [None] * count
 
 
-def different_modules(series: Series, source: Source) -> Advice:
+def different_modules(series: Series, source: Expression) -> Advice:
     """One compile a module is what there is to do; what would spare it is one compile for all of them."""
     guard = clipped(series.lead.guard.partition("\n")[0])
     return Advice(
@@ -143,7 +143,7 @@ def different_modules(series: Series, source: Source) -> Advice:
     )
 
 
-def several_threads(series: Series, source: Source) -> Advice:
+def several_threads(series: Series, source: Expression) -> Advice:
     """torch compiles in one thread at a time: the others wait, and then compile as well."""
     call = f"{source.call}(...)"
     return Advice(

@@ -13,7 +13,7 @@ from dynalyze.rules.recompile_advice.source import (
     DYNAMIC_PAGE,
     PRODUCTION,
     PRODUCTION_NOTE,
-    Source,
+    Expression,
     as_written,
     dynamic_sources,
     named_place,
@@ -31,7 +31,7 @@ _DTYPES = {
 _DEVICES = {"CPU": "cpu", "CUDA": "cuda", "HIP": "cuda", "XPU": "xpu", "MPS": "mps", "Meta": "meta"}
 
 
-def dtype(series: Series, source: Source) -> Advice:
+def dtype(series: Series, source: Expression) -> Advice:
     """Another type of numbers."""
     wanted = _DTYPES.get(series.lead.expected or "")
     cast = f"{source.argument}.to({f'torch.{wanted}' if wanted else 'dtype'})"
@@ -44,7 +44,7 @@ def dtype(series: Series, source: Source) -> Advice:
     )
 
 
-def device(series: Series, source: Source) -> Advice:
+def device(series: Series, source: Expression) -> Advice:
     """Another device."""
     wanted = _DEVICES.get(series.lead.expected or "")
     moved = f'{source.argument}.to("{wanted}")' if wanted else f"{source.argument}.to(device)"
@@ -58,7 +58,7 @@ def device(series: Series, source: Source) -> Advice:
     )
 
 
-def requires_grad(series: Series, source: Source) -> Advice:
+def requires_grad(series: Series, source: Expression) -> Advice:
     """With gradients in one call, without in another."""
     name = source.argument
     if source.is_parameter:
@@ -80,7 +80,7 @@ def is_of_input(lead: Recompile) -> bool:
     return lead.cause == "requires_grad" and not read_source(lead).is_parameter
 
 
-def tensor_type(series: Series, source: Source) -> Advice:
+def tensor_type(series: Series, source: Expression) -> Advice:
     """A number or another class where a tensor was, or the other way round."""
     name, actual, example = source.argument, series.lead.actual or "", None
     if actual.endswith(("'int'>", "'float'>", "'bool'>")):
@@ -93,7 +93,7 @@ def tensor_type(series: Series, source: Source) -> Advice:
     )
 
 
-def aliasing(series: Series, source: Source) -> Advice:
+def aliasing(series: Series, source: Expression) -> Advice:
     """Two arguments that are one tensor."""
     names = [name.strip() for name in source.shown.split(",") if name.strip()]
     arguments, last = ", ".join(names), names[-1] if names else "it"
@@ -117,7 +117,7 @@ _OFFSET = ".storage_offset()"
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
-def shape(series: Series, source: Source) -> Advice:
+def shape(series: Series, source: Expression) -> Advice:
     """A size that the first compile took for fixed."""
     if series.forced_by is not None:
         return _specialized(source, series.forced_by)
@@ -266,7 +266,7 @@ def _quoted(statements: list[str]) -> str:
     return listed([f"`{each}`" for each in statements])
 
 
-def _with_numbers(sizes: Sizes, source: Source) -> Advice:
+def _with_numbers(sizes: Sizes, source: Expression) -> Advice:
     """A number has no mark: a tensor that has to be as long would become a constant with it."""
     numbers = listed([f"`{name}`" for name in sizes.numbers])
     return Advice(
@@ -279,7 +279,7 @@ def _with_numbers(sizes: Sizes, source: Source) -> Advice:
     )
 
 
-def symbolic(series: Series, source: Source) -> Advice:
+def symbolic(series: Series, source: Expression) -> Advice:
     """A size that is dynamic already, and a condition on it that did not hold."""
     if stride_of := _STRIDE.fullmatch(source.text):
         # `contiguous()` leaves a view of a single row as it is.
@@ -305,7 +305,7 @@ def symbolic(series: Series, source: Source) -> Advice:
     return _asked(source, series.forced_by)
 
 
-def _asked(source: Source, line: Location | None) -> Advice:
+def _asked(source: Expression, line: Location | None) -> Advice:
     """A line whose question about a size has another answer for the next one."""
     if line is not None and _LOOP.search(line.code or ""):
         return _specialized(source, line)
@@ -319,12 +319,12 @@ def _asked(source: Source, line: Location | None) -> Advice:
     )
 
 
-def _copied(source: Source, name: str, copied: str) -> Example | None:
+def _copied(source: Expression, name: str, copied: str) -> Example | None:
     plain = name.isidentifier() and not keyword.iskeyword(name)
     return Example(f"{source.call}({name})", f"{source.call}({copied})") if plain else None
 
 
-def rank(series: Series, source: Source) -> Advice:
+def rank(series: Series, source: Expression) -> Advice:
     """Another number of dimensions."""
     expected, actual = series.lead.expected, series.lead.actual
     dimensions = "1 dimension" if expected == "1" else f"{expected or 'the same number of'} dimensions"
@@ -338,7 +338,7 @@ def rank(series: Series, source: Source) -> Advice:
     )
 
 
-def stride(series: Series, source: Source) -> Advice:
+def stride(series: Series, source: Expression) -> Advice:
     """The same sizes in another layout of memory."""
     if source.is_cache:
         return _static_cache()
@@ -351,7 +351,7 @@ def stride(series: Series, source: Source) -> Advice:
     )
 
 
-def dynamic_marking(series: Series, source: Source) -> Advice:
+def dynamic_marking(series: Series, source: Expression) -> Advice:
     """One call with a marked tensor, another without."""
     call = source.call
     return Advice(
@@ -366,7 +366,7 @@ def dynamic_marking(series: Series, source: Source) -> Advice:
     )
 
 
-def _last_batch(series: Series, source: Source, marks: list[str]) -> Advice:
+def _last_batch(series: Series, source: Expression, marks: list[str]) -> Advice:
     """What a dataset leaves over for the last batch, where its size is no multiple of the batch."""
     whole, left = series.lead.expected, series.lead.actual
     every = f"{_quoted(marks)} before the first call" if marks else "`torch.compile(..., dynamic=True)`"
@@ -379,7 +379,7 @@ def _last_batch(series: Series, source: Source, marks: list[str]) -> Advice:
     )
 
 
-def _several_parts(series: Series, source: Source, marks: list[str]) -> Advice:
+def _several_parts(series: Series, source: Expression, marks: list[str]) -> Advice:
     """What follows a graph break takes its sizes from tensors made inside, which the caller cannot mark."""
     members = [one for member in series.members for one in (member, *_others(member))]
     names = [read_source(member).dynamo_name for member in members if member.cause == "shape"]
@@ -405,7 +405,7 @@ def _static_cache() -> Advice:
     )
 
 
-def _zero_or_one(sizes: Sizes, source: Source, size: str) -> Advice:
+def _zero_or_one(sizes: Sizes, source: Expression, size: str) -> Advice:
     """No mark is advised: one for every size, `mark_unbacked`, breaks a graph that asks anything about the size."""
     where = sizes.named if source.is_name else f"`{source.shown}`"
     where = "the input that this size comes from" if "___" in where else where
@@ -420,7 +420,7 @@ _COMPARISON = re.compile(r"[=!]= *\d")
 _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
 
 
-def _specialized(source: Source, line: Location) -> Advice:
+def _specialized(source: Expression, line: Location) -> Advice:
     """torch had made the size dynamic; marking it once more cannot help."""
     size = f"`{source.shown}`" if source.shown else "the size"
     if _LOOP.search(line.code or ""):

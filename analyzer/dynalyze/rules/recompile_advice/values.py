@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Location, Recompile
-from dynalyze.rules.recompile_advice.source import Source, as_written, dynamic_sources, named_place
+from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources, named_place
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
 from dynalyze.text.amounts import listed
@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"(?<![\w*])(\*{1,2})(\w+)")
 _CONTAINER = re.compile(r"^(?:len\((?P<name>.+)\)|list\(dict\.keys\((?P<keys>.+)\)\)(?:\[\d+\])?)$")
 
 
-def value(series: Series, source: Source) -> Advice:
+def value(series: Series, source: Expression) -> Advice:
     """A Python value, by what kind of value it is."""
     if source.text.endswith(".training"):
         return _training(source)
@@ -59,7 +59,7 @@ def value(series: Series, source: Source) -> Advice:
     )
 
 
-def module_attribute(series: Series, source: Source) -> Advice:
+def module_attribute(series: Series, source: Expression) -> Advice:
     """An attribute of a module that the program changes."""
     if source.text.endswith(".training"):
         return _training(source)
@@ -101,7 +101,7 @@ def _made_too(series: Series) -> Iterator[str]:
             yield as_written(f"{each.source}[{(each.expected or '').partition(' not in ')[0]}]")
 
 
-def of_library(series: Series, source: Source) -> Advice:
+def of_library(series: Series, source: Expression) -> Advice:
     """A value that an object of a library holds: neither its class nor its code is the user's to change."""
     name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
     if series.lead.library != "optimizer":
@@ -155,7 +155,7 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
     )
 
 
-def global_variable(series: Series, source: Source) -> Advice:
+def global_variable(series: Series, source: Expression) -> Advice:
     """A global that the program changes."""
     name, call = source.argument, source.call
     # A name for an argument: `scale` for `SETTINGS['scale']`, `gain` for `GAIN`.
@@ -171,7 +171,7 @@ def global_variable(series: Series, source: Source) -> Advice:
     )
 
 
-def identity(series: Series, source: Source) -> Advice:
+def identity(series: Series, source: Expression) -> Advice:
     """Another object where one certain object was."""
     name = source.shown.removesuffix(".__code__") or "the object"
     return Advice(
@@ -184,7 +184,7 @@ def identity(series: Series, source: Source) -> Advice:
     )
 
 
-def container(series: Series, source: Source) -> Advice:
+def container(series: Series, source: Expression) -> Advice:
     """A list of another length, a dictionary with other keys."""
     # The `def` of the function. Where that goes on below, or is torch's own around a module, what such a one takes.
     code = series.lead.location.code or ""
@@ -249,7 +249,7 @@ def _by_position(called: str, counts: tuple[str | None, str | None]) -> str:
     )
 
 
-def is_left_over(series: Series, source: Source) -> bool:
+def is_left_over(series: Series, source: Expression) -> bool:
     """Whether it is a value on Python's stack where a graph broke, which no caller can hand over in another way.
 
     A size follows from one that the caller does hand over, unless a line made a constant of it.
@@ -261,7 +261,7 @@ def is_left_over(series: Series, source: Source) -> bool:
     )
 
 
-def left_over(series: Series, source: Source) -> Advice:
+def left_over(series: Series, source: Expression) -> Advice:
     """What a graph break leaves behind: it ends with the break."""
     place, at = series.lead.result_of, series.lead.location
     made = f"`{source.shown}`" if "___" not in source.shown else "it"
@@ -280,7 +280,7 @@ def is_made_anew(lead: Recompile) -> bool:
     return same_name and lead.guard.startswith("___check_type_id(")
 
 
-def _class_made_anew(series: Series, source: Source) -> Advice:
+def _class_made_anew(series: Series, source: Expression) -> Advice:
     name = source.argument
     return Advice(
         f"Hand over `{name}` as an object of one and the same class: every `{series.lead.expected}` that came here is "
@@ -292,7 +292,7 @@ def _class_made_anew(series: Series, source: Source) -> Advice:
     )
 
 
-def _needed(source: Source, line: Location) -> Advice:
+def _needed(source: Expression, line: Location) -> Advice:
     """A number that a line makes a constant, also where torch had made it dynamic."""
     return Advice(
         f"Keep `{source.argument}` to a few values and warm up each of them: {named_place(line)} needs the number "
@@ -302,7 +302,7 @@ def _needed(source: Source, line: Location) -> Advice:
     )
 
 
-def _integer(source: Source) -> Advice:
+def _integer(source: Expression) -> Advice:
     name = source.argument
     # A part of an argument is a size as a rule, which operators take as a number alone.
     tensor = (
@@ -320,7 +320,7 @@ def _integer(source: Source) -> Advice:
     )
 
 
-def _float(source: Source) -> Advice:
+def _float(source: Expression) -> Advice:
     name = source.argument
     return Advice(
         f"Pass `{name}` as a tensor: `torch.tensor({name})`. Where it has to stay a number, compile without "
@@ -330,7 +330,7 @@ def _float(source: Source) -> Advice:
     )
 
 
-def _of_bound_method(source: Source) -> Advice:
+def _of_bound_method(source: Expression) -> Advice:
     """A number of the object whose method stands in the place of a module's `forward`, as adapters put it there.
 
     Nobody hands it over; and as a tensor it broke the graph of an adapter that asks whether it is 1.
@@ -343,7 +343,7 @@ def _of_bound_method(source: Source) -> Advice:
     )
 
 
-def _choice(series: Series, source: Source, *, yes_or_no: bool) -> Advice:
+def _choice(series: Series, source: Expression, *, yes_or_no: bool) -> Advice:
     name, call = source.argument, source.call
     values = [text for text in dict.fromkeys(series.values) if _kind(text) in ("str", "bool")][:2]
     example = None
@@ -356,7 +356,7 @@ def _choice(series: Series, source: Source, *, yes_or_no: bool) -> Advice:
     )
 
 
-def _training(source: Source) -> Advice:
+def _training(source: Expression) -> Advice:
     owner = source.shown.removesuffix(".training")
     return Advice(
         f"Call `train()` or `eval()` on `{owner}` once before the calls, not between them. A program that needs "

@@ -42,7 +42,7 @@ class Parcel(msgspec.Struct):
     shipped: bool = False
 
 
-class Node(msgspec.Struct, frozen=True):
+class ItemHost(msgspec.Struct, frozen=True):
     """Where an item ran: the host's name, and its versions of the packages that decide a row, as one text."""
 
     host: str
@@ -55,7 +55,7 @@ class Node(msgspec.Struct, frozen=True):
 class Delivery(msgspec.Struct):
     """What came back. `unusable` says why nothing can run on that node; the item has not been touched then."""
 
-    node: Node
+    node: ItemHost
     finished: Finished | None = None
     unusable: str = ""
 
@@ -68,7 +68,7 @@ class NodeWork:
         self._settings: RunSettings | None = None
         self._runner: Runner | None = None
         self._versions: dict[str, str] = {}
-        self._node = Node(socket.gethostname())
+        self._node = ItemHost(socket.gethostname())
 
     def delivery(self, data: bytes) -> bytes:
         """The packed results of a packed item."""
@@ -94,7 +94,7 @@ class NodeWork:
         self._settings, self._runner = settings, Runner(settings)
         self._versions = _versions(settings.python or sys.executable)
         packages = ", ".join(f"{name} {version}" for name, version in self._versions.items())
-        self._node = Node(self._node.host, packages)
+        self._node = ItemHost(self._node.host, packages)
 
     def _problem(self, parcel: Parcel) -> str:
         """Why no item like this one can run here; "" where it can."""

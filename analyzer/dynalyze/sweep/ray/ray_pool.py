@@ -13,8 +13,8 @@ from dynalyze.privacy.redaction import redaction
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Done
 from dynalyze.sweep.ray import node
-from dynalyze.sweep.ray.node_work import Delivery, Node, Parcel
-from dynalyze.sweep.ray.ray_session import Session
+from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
+from dynalyze.sweep.ray.ray_session import RaySession
 from dynalyze.sweep.work import RunSettings, lost_item
 from dynalyze.text.errors import UsageError, first_line
 from dynalyze.text.visible import say
@@ -62,10 +62,10 @@ class ClusterPool:
         self._gpus = gpus_per_item
         self._folder = None if folder is None else folder.resolve()
         ships = self._folder is not None and not shared_disk
-        self._session = Session(address, self._folder if ships else None, cores=workers)
+        self._session = RaySession(address, self._folder if ships else None, cores=workers)
         self._ships = ships and not self._session.starts_cluster
         self._pending: dict[Any, _Submitted] = {}
-        self._nodes: set[Node] = set()
+        self._nodes: set[ItemHost] = set()
         self._announced: set[Demand] = set()
         self._largest = 0.0
 

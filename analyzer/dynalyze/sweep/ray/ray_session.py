@@ -45,7 +45,7 @@ _CHECKOUT_TEMPLATES = _PACKAGE.parents[1] / "reports" / "templates"
 _SWITCHES = ("TORCH", "PYTORCH_", "TRANSFORMERS_", "HF_HUB_OFFLINE")
 
 
-class Session:
+class RaySession:
     """A connection to a cluster. Leaving the `with` block ends it, and the cluster where it was started here."""
 
     def __init__(self, address: str, folder: Path | None, *, cores: int | None = None) -> None:
@@ -59,7 +59,7 @@ class Session:
     def starts_cluster(self) -> bool:
         return self._address == LOCAL
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> RaySession:
         with self._undo:
             _check_reachable(self._address)
             variables = _IMPATIENT

@@ -6,7 +6,7 @@ import pytest
 
 from dynalyze.render.words.fixes import before_and_after, caveats, of_calls, of_whole, unsafe_command, write_command
 from dynalyze.report import Location
-from dynalyze.report.fixes import CompiledOperators, Counts, Evidence, Fix, Fixed, Side, WholeProgram
+from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Evidence, Fix, Fixed, WholeProgram
 from sample_reports import fixed_report
 
 
@@ -73,16 +73,19 @@ def test_what_compiled_code_does_otherwise_is_a_sentence(effect: str, said: str)
 
 
 def test_lines_that_no_call_reached() -> None:
-    sides = [Side(Location("m.py", line)) for line in (12, 14)]
+    sides = [BranchSide(Location("m.py", line)) for line in (12, 14)]
     fix = Fix("f1", ["b1"], "source", "verified", evidence=Evidence(sides=sides))
     assert caveats(fix) == ["No call reached lines 12 and 14; what happens there was not checked."]
 
 
 def test_the_table_counts_the_whole_program_or_else_its_calls() -> None:
-    calls = Evidence(before=Counts(2, 3, 0), after=Counts(0, 1, 0))
+    calls = Evidence(before=CompileCounts(2, 3, 0), after=CompileCounts(0, 1, 0))
     rows = [("graph breaks", 2, 0), ("graphs", 3, 1), ("recompiles", 0, 0)]
-    assert before_and_after(Fixed(evidence=calls, before=Counts(9, 9, 9))) == ("the program's calls", rows)
-    assert before_and_after(Fixed(before=Counts(2, 3, 0), after=Counts(0, 1, 0))) == ("the whole program", rows)
+    assert before_and_after(Fixed(evidence=calls, before=CompileCounts(9, 9, 9))) == ("the program's calls", rows)
+    assert before_and_after(Fixed(before=CompileCounts(2, 3, 0), after=CompileCounts(0, 1, 0))) == (
+        "the whole program",
+        rows,
+    )
     assert before_and_after(Fixed()) == ("", [])
 
 
