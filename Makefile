@@ -43,6 +43,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/line_budget.py
 
 # Browser tests use the system's Chromium; nothing is downloaded from elsewhere.
 chromium:
