@@ -169,6 +169,14 @@ def test_without_a_recipe_pytorchs_telling_hints_are_the_advice() -> None:
     assert finding.detail.why == "Because."
 
 
+def test_a_setting_that_pytorch_names_is_not_told_as_the_end_of_it() -> None:
+    report = empty_report()
+    hints = ["Enable it with `torch._dynamo.config.capture_scalar_outputs = True`"]
+    report.graph_breaks = [graph_break("b1", "split", PLACE, gb_type="Never seen", gb_id=None, hints=hints)]
+    (finding,) = found_by(report, "graph-break")
+    assert finding.advice.startswith(f"{hints[0]}. ") and "`dynalyze fix`" in finding.advice
+
+
 @pytest.mark.parametrize("hints", [[], ["Please report an issue to PyTorch."]])
 def test_without_any_telling_hint_nothing_is_added_to_what_pytorch_says(hints: list[str]) -> None:
     report = empty_report()

@@ -143,10 +143,20 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
     )
 
 
+_STAYS = (
+    "Code behind this line may break next, or compile again for each size it meets: `dynalyze fix` tries the setting and "
+    "reports what stays."
+)
+
+
 def _from_torch(found: GraphBreak) -> Advice:
-    """PyTorch's own hints, those first that say something about this code; nothing is added to them."""
+    """PyTorch's own hints, those first that say something about this code. A setting among them was tried on no program
+    of its kind, so what it leaves is said to be open.
+    """
     telling = [hint for hint in found.hints if not hint.startswith(_GENERIC_HINTS)]
     action = " ".join(" ".join(hint.split()) for hint in telling or found.hints)
+    if "torch._dynamo.config." in action:
+        action = f"{action.rstrip('.')}. {_STAYS}"
     return Advice(
         action=(action or "PyTorch gives no hint for this one.") + _hidden(found), why=found.explanation, link=found.url
     )
