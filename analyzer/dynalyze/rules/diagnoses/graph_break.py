@@ -144,8 +144,8 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
 
 
 _STAYS = (
-    "Code behind this line may break next, or compile again for each size it meets: `dynalyze fix` tries the setting and "
-    "reports what stays."
+    "Code behind this line may break next, or compile again for each size it meets: `dynalyze fix` tries the setting "
+    "and reports what stays."
 )
 
 
