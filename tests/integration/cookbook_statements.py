@@ -399,6 +399,12 @@ FITTING = (
         "(torch.arange(1.0, 4.0),)",
     ),
     fitting(
+        "one-hot-of-largest",
+        "def f(kinds): return F.one_hot(kinds, max(3, kinds.max() + 1))[:, :3] * 2",
+        "def f(kinds): return F.one_hot(kinds.clamp(max=3), 4)[:, :3] * 2",
+        "(torch.tensor([0, 1, 2, 5]),)",
+    ),
+    fitting(
         "any-mask",
         """
         def f(h, padding=None):
@@ -735,6 +741,7 @@ NEAR = (
         """,
         "(torch.ones(2), torch.ones(2))",
     ),
+    near("one-hot-of-largest", "def f(kinds): return F.one_hot(kinds) * 2", "(torch.tensor([0, 1, 2]),)"),
     near("sorted-tensor", "def f(h): return h * sorted(h, key=lambda v: -v)[0]", "(torch.tensor([1.0, 2.0]),)"),
     near(
         "any-mask",

@@ -151,7 +151,7 @@ def with_example(report: Json, name: str) -> Section:
 
 EXAMPLES = {
     # Section: graphs that are left with the advice in place.
-    "crop": 1, "turn": 1, "mean": 1, "shift": 1, "weigh": 1, "pay": 1, "repeat": 1, "fade": 1, "tail": 1,
+    "crop": 1, "turn": 1, "mean": 1, "shift": 1, "weigh": 1, "pay": 1, "fade": 1, "tail": 1,
     "mix": 1,
 }  # fmt: skip
 
@@ -206,6 +206,7 @@ def compiled_graphs(report: Json, tmp_path_factory: pytest.TempPathFactory) -> d
         *(with_example(report, name) for name in EXAMPLES),
         dynamic_true(BY_NAME["crop"]),
         dynamic_true(BY_NAME["encode"]),
+        dynamic_true(BY_NAME["repeat"]),
         same_mode(report),
         global_as_argument(report),
         attribute_as_buffer(report),
@@ -232,7 +233,7 @@ def test_with_the_example_it_does_not(compiled_graphs: dict[str, int], name: str
 
 
 @pytest.mark.parametrize(
-    "name", ["dynamic-trim", "same-mode", "global-as-argument", "attribute-as-buffer", "created-once"]
+    "name", ["dynamic-trim", "dynamic-repeat", "same-mode", "global-as-argument", "attribute-as-buffer", "created-once"]
 )
 def test_with_the_other_change_it_does_not(compiled_graphs: dict[str, int], name: str) -> None:
     assert compiled_graphs[name] == 1

@@ -191,8 +191,10 @@ def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> I
             at: stack.enter_context(pool.worker(arms[at].request, arms[at].caches, python=arms[at].python))
             for at in order
         }
-        # Two runs of one program at the same time could get into each other's way: they load one after the other.
-        together = arms[0].request.source.get("kind") != "program"
+        # Two runs of one program at the same time could get into each other's way: they load one after the other. So do
+        # forked ones: without imports to do, threads of torch that spin take more than the second core gives.
+        is_program = arms[0].request.source.get("kind") == "program"
+        together = not is_program and not all(worker.forked for worker in workers.values())
         for worker in workers.values():
             worker.send("load")
             if not together:

@@ -23,6 +23,7 @@ class Series:
     `modules` are what the program calls the modules that run one code, where each was compiled for the first time and
     they are made differently: then nothing changed between calls. `differ`: they have other values of the lead's.
     `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer.
+    `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     """
 
@@ -35,6 +36,7 @@ class Series:
     differ: bool = False
     replaced: list[str] = field(default_factory=list)
     asked: Location | None = None
+    was_dynamic: bool = False
 
     @property
     def recompiles(self) -> list[Recompile]:
@@ -93,7 +95,9 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.changes += 1
         series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
+    forced = {each for size in report.forced_sizes for each in size.recompiles}
     for series in found.values():
+        series.was_dynamic = any(each.id in forced for each in series.members)
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         series.asked = next((each.forced_by for each in members if _asks_about(each, series.lead)), None)

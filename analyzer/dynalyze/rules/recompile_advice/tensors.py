@@ -120,7 +120,7 @@ _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 def shape(series: Series, source: Expression) -> Advice:
     """A size that the first compile took for fixed."""
     if series.forced_by is not None:
-        return _specialized(source, series.forced_by)
+        return _specialized(source, series.forced_by, dynamic=series.was_dynamic)
     if series.asked is not None:
         return _asked(source, series.asked)
     if source.is_cache:
@@ -420,8 +420,8 @@ _COMPARISON = re.compile(r"[=!]= *\d")
 _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
 
 
-def _specialized(source: Expression, line: Location) -> Advice:
-    """torch had made the size dynamic; marking it once more cannot help."""
+def _specialized(source: Expression, line: Location, *, dynamic: bool = True) -> Advice:
+    """A line that needs the size itself; `dynamic`: torch had made it dynamic, so marking it once more cannot help."""
     size = f"`{source.shown}`" if source.shown else "the size"
     if _LOOP.search(line.code or ""):
         return Advice(
@@ -433,7 +433,7 @@ def _specialized(source: Expression, line: Location) -> Advice:
             "in each step, and the compiler guards that.",
             link=DYNAMIC_PAGE,
         )
-    if source.dimension is not None and _COMPARISON.search(line.code or ""):
+    if not dynamic and source.dimension is not None and _COMPARISON.search(line.code or ""):
         allowed = f"`torch._dynamo.maybe_mark_dynamic({source.argument}, {source.dimension})`"
         return Advice(
             f"{named_place(line)} compares {size} with a number, and that size gets code of its own: one compile, "
