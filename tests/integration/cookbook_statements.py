@@ -741,7 +741,7 @@ NEAR = (
         """,
         "(torch.ones(2), torch.ones(2))",
     ),
-    near("one-hot-of-largest", "def f(kinds): return F.one_hot(kinds) * 2", "(torch.tensor([0, 1, 2]),)"),
+    near("one-hot-of-largest", "def f(kinds): return F.one_hot(kinds) * 2", "(torch.tensor([0, 1, 2]),)", "one-hot"),
     near("sorted-tensor", "def f(h): return h * sorted(h, key=lambda v: -v)[0]", "(torch.tensor([1.0, 2.0]),)"),
     near(
         "any-mask",

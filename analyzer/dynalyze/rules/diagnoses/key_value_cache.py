@@ -130,7 +130,7 @@ def prefill_and_decode(report: Report) -> Iterator[Ranked]:
     call = "`generate` of two tokens" if by_generate(report, members[0]) else "call with a prompt, and one with a token"
     yield prefill_and_decode.finding(
         "The prompt and the single tokens after it were compiled apart",
-        f"Nothing is wrong with it. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
+        f"Expected. Do both in the warm-up: one {call}, before the first text of a user. Prompts of "
         "another length compile once more, and from then on any length fits.",
         why=f"{FROM_RUN} A size of 1 always gets code of its own, so no setting joins the two. Each is kept.",
         location=called_from(report, members[0]),

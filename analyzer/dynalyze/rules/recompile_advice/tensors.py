@@ -67,7 +67,7 @@ def requires_grad(series: Series, source: Expression) -> Advice:
             "Whether a gradient is wanted decides which backward graph is made.",
         )
     return Advice(
-        "Nothing is wrong with it where both are meant, as with a GAN's discriminator, which gets samples with "
+        "Expected where both are meant, as with a GAN's discriminator, which gets samples with "
         f"a gradient and without: two programs, each compiled once and kept. Where no gradient of `{name}` is used, "
         f"pass `{name}.detach()` in every call.",
         "Whether a gradient is wanted decides whether a backward graph is made, so each case is a compile.",

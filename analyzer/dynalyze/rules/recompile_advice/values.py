@@ -197,7 +197,7 @@ def container(series: Series, source: Expression) -> Advice:
     held = (found["name"] or found["keys"]) if found else source.shown
     if series.lead.library == "optimizer":
         return Advice(
-            "Nothing is wrong with it: the first step makes what the optimizer remembers of each parameter, so it is "
+            "Expected: the first step makes what the optimizer remembers of each parameter, so it is "
             "another program than those after it. Take two steps in the warm-up.",
             "The compiled code goes through a container entry by entry, so its length and its keys are built in.",
         )
