@@ -102,7 +102,8 @@ class Gate:
         except UsageError as error:
             found.unchecked.append(f"the program could not be run again: {error}")
             return found, None
-        one, other = self._before
+        moved = [*changed.changes, *put]
+        one, other, after = (_without_places(run, moved) for run in (*self._before, after))
         if problem := _unusable(one, other):
             found.unchecked.append(problem)
             return found, after.report
@@ -123,6 +124,15 @@ class Gate:
             kept = {path: state for path, state in files.items() if path not in observation.put
                     and not (path.startswith(own) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))}  # fmt: skip
         return ProgramRun(seen.report, streams.lines("stdout"), list(_of_program(streams.lines("stderr"))), kept)
+
+
+def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:
+    """The run with `#` for the line numbers that its output names in these files: a change moves the lines below it."""
+    if not files:
+        return run
+    at = re.compile(rf"((?:{'|'.join(map(re.escape, files))})(?::|\", line ))\d+")
+    return replace(run, printed=[at.sub(r"\1#", line) for line in run.printed],
+                   errors=[at.sub(r"\1#", line) for line in run.errors])  # fmt: skip
 
 
 def _unusable(one: ProgramRun, other: ProgramRun) -> str:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.fix.whole_program import ProgramRun, _compare, _of_program, _other_files, _other_lines, _unusable
+from dynalyze.fix.whole_program import (
+    ProgramRun,
+    _compare,
+    _of_program,
+    _other_files,
+    _other_lines,
+    _unusable,
+    _without_places,
+)
 from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
 from sample_reports import empty_report
@@ -71,6 +79,13 @@ def test_lines_that_differ_by_themselves_are_unchecked_and_those_of_standard_err
     assert not found.different and found.compared == ["exit status"]
     assert len(found.unchecked) == 1 and "printed lines" in found.unchecked[0]
     assert len(found.left_out) == 1 and "standard error" in found.left_out[0]
+
+
+@pytest.mark.parametrize("said", ["{}:{}: UserWarning: slow", '  File "{}", line {}, in forward'])
+def test_a_line_number_counts_in_files_that_do_not_change_alone(said: str) -> None:
+    for file, alike in (("/p/net.py", True), ("/p/other.py", False)):
+        before, after = (_without_places(run(errors=[said.format(file, number)]), ["/p/net.py"]) for number in (47, 49))
+        assert (before.errors == after.errors) == alike
 
 
 def printing(*printed: str, status: int = 0, effects: tuple[tuple[str, str], ...] = (), **files: str) -> ProgramRun:
