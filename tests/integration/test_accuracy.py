@@ -12,7 +12,7 @@ from accuracy_runs import TwoHeads, calls, judged, replacing, training, verdicts
 
 from dynalyze.capture.bench.accuracy import accuracy
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.torch_private import numerics
+from dynalyze.capture.bench.validity import Compiles
 
 
 @pytest.fixture(autouse=True)
@@ -385,6 +385,12 @@ class NumberKeeper(torch.nn.Module):
         return x * 2
 
 
+class InEager(torch.nn.Module):
+    @torch.compiler.disable
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
 @pytest.mark.filterwarnings("ignore")  # Inductor's own imports.
 @pytest.mark.parametrize(
     ("model", "backend", "verdict"),
@@ -393,17 +399,20 @@ class NumberKeeper(torch.nn.Module):
         (TwoHeads(), replacing(torch.sigmoid, lambda x: torch.sigmoid(x) * 1.01), ""),
         (NumberKeeper(), "aot_eager", ""),
         (torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5)), "inductor", ""),
+        (InEager(), "aot_eager", ""),
     ],
-    ids=["right", "wrong", "keeps a number", "draws other numbers"],
+    ids=["right", "wrong", "keeps a number", "draws other numbers", "runs in eager"],
 )
 def test_code_that_is_there_is_compared_at_once_and_only_equal_is_an_answer(
     model: torch.nn.Module, backend: Any, verdict: str
 ) -> None:
+    compiles = Compiles()
+    compiles.listen()
     workload, compiled = calls(model, torch.randn(6, 16)), torch.compile(model, backend=backend)
     for step in workload.steps(compiled):
         step.prepare()
         step.run()
-    frames = numerics.compiled_frames()
-    answer = accuracy(workload, lambda: compiled, Configuration("tested"), at_once=True)
+    graphs = len(compiles.with_graph)
+    answer = accuracy(workload, lambda: compiled, Configuration("tested"), compiled_now=compiles.runs_a_graph)
     assert answer["verdict"] == verdict
-    assert numerics.compiled_frames() == frames or isinstance(model, NumberKeeper)
+    assert len(compiles.with_graph) == graphs or isinstance(model, NumberKeeper)

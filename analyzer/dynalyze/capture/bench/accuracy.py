@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from dynalyze.capture.bench import across
@@ -31,6 +32,7 @@ from dynalyze.capture.bench.memory import free_memory
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs
 from dynalyze.capture.bench.protocol import Configuration, Failure
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
+from dynalyze.capture.bench.validity import codes_run
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.torch_private import dynamo, numerics
 
@@ -49,13 +51,14 @@ _UNNAMED_WIDTH = 100
 
 def accuracy(
     workload: Workload, make_target: Callable[[], Target], configuration: Configuration, device: str = "cpu", *,
-    save: str = "", against: str = "", at_once: bool = False,
+    save: str = "", against: str = "", compiled_now: Callable[[CodeType], bool] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Compare what `make_target()` gives with eager and with fp64, in the fields of `measurements.Accuracy`.
 
     The values go into the file `save`, for another interpreter; with those of another one, in the file `against`, they
-    are compared too: `across` (across.py). With `at_once` the code is compared that this process has compiled by now,
-    with eager alone: where that does not say "equal" the verdict is "", and takes the whole test.
+    are compared too: `across` (across.py). With `compiled_now`, which knows code that calls a compiled graph, what
+    this process has compiled by now is held against eager alone: where that does not say "equal", or a call runs no
+    compiled code, the verdict is "", and takes the whole test.
 
     Everything is left as it was found, except that Dynamo forgets all that it has compiled in this process. Nothing
     that goes wrong in the target is raised: the answer is "not comparable" then, with the reason. `device` is the type
@@ -74,7 +77,7 @@ def accuracy(
             with numerics.full_float32():
                 capture = OutputCapture(workload, state)
                 test = _Test(workload, make_target, configuration, device, capture, save, against)
-                return answer | (test.at_once() if at_once else test.compare())
+                return answer | (test.at_once(compiled_now) if compiled_now is not None else test.compare())
         finally:
             state.leave()
             dynamo.forget_compiled()
@@ -124,12 +127,21 @@ class _Test:
             answer["across"] = across.judged(Path(self.against), runs, self.workload.model)
         return answer
 
-    def at_once(self) -> dict[str, Any]:
+    def at_once(self, compiled_now: Callable[[CodeType], bool]) -> dict[str, Any]:
         """The answer where compiled code that is there gives what eager gives, each value within the tolerance."""
         eager = self._eager(reference=True)
         if eager.moves:  # What calls keep shows in later ones, and is for the whole test.
             return {"verdict": ""}
-        again, compiled = self._eager(), self.capture.run(self.make_target())
+        target, ran = self.make_target(), []
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            outputs = []
+            ran.append(bool(codes_run(lambda: outputs.append(target(*args, **kwargs)), compiled_now)))
+            return outputs[0]
+
+        again, compiled = self._eager(), self.capture.run(watched)
+        if not all(ran):  # Past the recompile limit, say: eager would be compared with itself.
+            return {"verdict": ""}
         runs = Runs(eager, again, compiled, None, self._tolerance, tokens=self.workload.phase == "generate")
         tensors, faults = judge(runs), broken(eager.promises, again.promises, compiled.promises)
         alike = tensors and not faults and all(each.verdict == "equal" for each in tensors)

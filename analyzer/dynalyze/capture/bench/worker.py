@@ -243,8 +243,8 @@ class MeasuringSession:
                 return {"verdict": "left out", "reason": refusal}
             if refusal is None:
                 return {"verdict": ""}
-        at_once = command.get("at_once", False)
-        return dict(accuracy(workload, self._target, self._configuration, self._device, **files, at_once=at_once))
+        now = self._compiles.runs_a_graph if command.get("at_once") else None
+        return dict(accuracy(workload, self._target, self._configuration, self._device, **files, compiled_now=now))
 
     def _attention(self, command: Command) -> Answer:
         return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])
