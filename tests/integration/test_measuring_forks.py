@@ -117,6 +117,21 @@ def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest)
                 assert worker.ask("check")["invalid"] == ""
 
 
+def test_a_server_that_imported_beside_a_program_forks_at_full_priority(
+    request_of: WorkerRequest, tmp_path: Path
+) -> None:
+    own = f"priority {os.getpriority(os.PRIO_PROCESS, 0)} of {os.getpid()}"
+    (tmp_path / "net.py").write_text(
+        f"{NET}\nimport os\nprint('priority', os.getpriority(os.PRIO_PROCESS, 0), 'of {os.getpid()}')\n"
+    )
+    with worker_pool() as (pool, said):
+        pool.prepare_beside("inductor")
+        with pool.worker(request_of, pool.empty_caches()) as worker:
+            assert worker.ask("load")["import_seconds"] > 0
+            assert worker.forked
+    assert own in said.getvalue()
+
+
 def test_one_process_leaves_nothing_to_the_next(request_of: WorkerRequest, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         NET + "torch.set_default_dtype(torch.float64)\nprint('made with', torch.ones(1).dtype)\n"

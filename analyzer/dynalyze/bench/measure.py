@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -17,7 +18,8 @@ from dynalyze.bench.in_turns import measurements as in_turns_here
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
 from dynalyze.bench.prices import name_breaks
 from dynalyze.bench.records import ConfigRun, measurement
-from dynalyze.bench.run import Benchmarks, run_bench
+from dynalyze.bench.run import Benchmarks, pool_for, run_bench
+from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
 from dynalyze.capture.events import BundleWritten, CompileCall, TimedInTurns
 from dynalyze.capture.settings import CompileOptions, ModelBuild, settings_of
@@ -58,7 +60,7 @@ def measure(
     UsageError where what was asked for cannot be run.
     """
     began = time.monotonic()
-    plan = replace(plan, label=Path(target.path or target.stem).name)
+    plan = replace(plan, label=_label(target))
     if target.rebuilt:
         if plan.rerun:
             raise UsageError(f"--rerun is for programs; {target.spec} is made anew in every process as it is")
@@ -77,11 +79,13 @@ def measure(
 
 
 def add_bench(
-    seen: Observed, target: TargetSpec, plan: Plan, before: Callable[[str], None] | None = None
-) -> Plan | None:
+    seen: Observed, target: TargetSpec, plan: Plan, before: Callable[[str], None] | None = None,
+    pool: WorkerPool | None = None,
+) -> Plan | None:  # fmt: skip
     """Benchmark what was just observed, and put it into the report; a note there says why not.
 
-    `before` is called once it is sure that something will be measured, with a line on that.
+    `before` is called once it is sure that something will be measured, with a line on that. `pool` was `started_beside`
+    the program.
     Returns the plan that was run, for more work of this kind while the run's folder is there; None where none was.
     """
     report = seen.report
@@ -101,7 +105,7 @@ def add_bench(
     announce_repeats(ready, report)
     report.answers_unchecked = "the benchmark that compares them has not ended"
     note = f"its speed is being measured, for at most {ready.total:g} s"
-    found = run_bench(ready, first=None if before is None else partial(before, note))
+    found = run_bench(ready, first=None if before is None else partial(before, note), pool=pool)
     report.measurements, report.accuracy = found.measurements, found.accuracy
     report.answers_unchecked, report.operators = found.unchecked, found.operators
     name_breaks(report)
@@ -109,6 +113,20 @@ def add_bench(
     if found.status == "interrupted":
         report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
     return ready
+
+
+@contextmanager
+def started_beside(target: TargetSpec, plan: Plan) -> Iterator[WorkerPool]:
+    """A pool for `add_bench` that gets ready while the program runs."""
+    with pool_for(replace(plan, label=_label(target))) as pool:
+        needs = ["transformers"] * (target.asked is not None)
+        needs += ["inductor"] * any(each.compile and each.backend == "inductor" for each in plan.configurations_on("cpu"))
+        pool.prepare_beside(*needs)
+        yield pool
+
+
+def _label(target: TargetSpec) -> str:
+    return Path(target.path or target.stem).name
 
 
 def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, WorkerSource]:
@@ -131,7 +149,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     # What compiling took is not known where caches spared it a part.
     cached = any("hit" in name for each in report.compilations for name in each.cache)
     plan = replace(
-        _as_called(plan, seen), source=source.fields, label=Path(target.path or target.stem).name, total=left,
+        _as_called(plan, seen), source=source.fields, label=_label(target), total=left,
         cold_seconds=None if cached else sum(each.seconds.get("total", 0.0) for each in report.compilations),
         prices_first=plan.prices and bool(report.graph_breaks),  # One process, and the answer to what to do first.
     )  # fmt: skip

@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -72,18 +73,17 @@ class Benchmarks:
 
 def run_bench(
     plan: Plan, progress: Callable[[str], None] | None = None, of_a_work: MakeWorkBench | None = None, *,
-    first: Callable[[], object] | None = None,
+    first: Callable[[], object] | None = None, pool: WorkerPool | None = None,
 ) -> Benchmarks:  # fmt: skip
     """Measure what the plan asks for; `progress` gets lines to show, instead of standard error. `of_a_work` decides
     what is measured of a workload, and in which order. `first` is done before, while imports begin, and takes nothing
-    of the budget.
+    of the budget. `pool` is a `pool_for` this plan, where one was made before; it is the caller's to leave.
 
     Raises:
         UsageError: what was asked for cannot be run; nothing was measured then.
     """
-    streams = Streams(plan.label, quiet=plan.quiet, once=True)
-    show, every = progress_line(streams)
-    with WorkerPool(streams, plan.timeout, python=plan.python, sandboxed=plan.sandboxed) as pool:
+    with nullcontext(pool) if pool else pool_for(plan) as pool:
+        show, every = progress_line(pool.streams)
         if first is not None:
             compiled = plan.configurations_on(plan.device or "cpu")
             pool.prepare(worker_request(plan, plan.works[0], compiled[0] if compiled else plan.eager))
@@ -91,6 +91,11 @@ def run_bench(
         line = Progress(progress or show, every, plan.seconds / plan.pairs, total=plan.total)
         pool.begin(plan.total, line.tick)
         return run_in(pool, plan, line, of_a_work)
+
+
+def pool_for(plan: Plan) -> WorkerPool:
+    streams = Streams(plan.label, quiet=plan.quiet, once=True)
+    return WorkerPool(streams, plan.timeout, python=plan.python, sandboxed=plan.sandboxed)
 
 
 def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWorkBench | None = None) -> Benchmarks:

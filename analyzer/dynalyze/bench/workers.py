@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from dynalyze.capture.bench.protocol import SOCKET_FILE, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import BESIDE, SOCKET_FILE, Failure, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
@@ -157,6 +157,12 @@ class WorkerPool:
     def prepare(self, request: WorkerRequest) -> None:
         """Start the server off which the process for this request will be forked, and do not wait for it."""
         self._forks_of(self._python).prepare(request)
+
+    def prepare_beside(self, *needs: str) -> None:
+        """Have the server import while a program runs: "transformers" and "inductor" where `needs` names them. It takes
+        what the program leaves of the machine; where there is one processor it is not started.
+        """
+        self._forks_of(self._python).start_beside(needs)
 
     def begin(self, total: float | None, waiting: Callable[[], None]) -> None:
         """The whole benchmark has so many seconds from now on; `waiting` is called meanwhile."""
@@ -350,9 +356,14 @@ class Forks:
             self.close()
             return None
 
+    def start_beside(self, needs: Sequence[str]) -> None:
+        """Start the server beside a program, and do not wait for it."""
+        if not self.refused and len(os.sched_getaffinity(0)) > 1:
+            self._server = self._start(["fork-measures", BESIDE, *needs], awaited=False)
+
     def prepare(self, request: WorkerRequest) -> None:
-        """Start the server, and do not wait for it."""
-        if self._forks(request):
+        """Start the server where there is none, and do not wait for it."""
+        if self._server is None and self._forks(request):
             with contextlib.suppress(UsageError):  # It is tried once more when it is needed.
                 self._server = self._start(["fork-measures", *_needs(request)], awaited=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
-    from dynalyze.bench.measure import add_bench
+    from dynalyze.bench.measure import add_bench, started_beside
     from dynalyze.capture.notebook import SUFFIX
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
@@ -82,19 +83,24 @@ def explain(context: click.Context, /, **options: Any) -> int:
         bundle=not options["no_bench"], largest_copy=_LARGEST_COPY, seconds_in_turns=options["bench_seconds"],
         overrides=True,
     )  # fmt: skip
-    with Interrupts(), observed(observation, outputs.keep()) as seen:
-        if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.
-            seen.report.fix_command = same_call(context, "fix")
+    with Interrupts(), ExitStack() as bench:
+        plan, pool = None, None
         if not options["no_bench"]:
             seconds = options["bench_seconds"]
             plan = replace(
                 short_bench(options, target), total=seconds, seconds=seconds * _TIMED_SHARE,
                 more_time=shlex.join(["dynalyze", *same_call(context, "bench")]),
             )  # fmt: skip
-            add_bench(seen, target, plan, before=lambda note: outputs.publish_early(seen.report, note))
-        else:
-            seen.report.answers_unchecked = "--no-bench"
-        return outputs.publish(seen.report)
+            pool = bench.enter_context(started_beside(target, plan))
+        with observed(observation, outputs.keep()) as seen:
+            if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.
+                seen.report.fix_command = same_call(context, "fix")
+            if plan is not None:
+                add_bench(seen, target, plan, lambda note: outputs.publish_early(seen.report, note), pool)
+            else:
+                seen.report.answers_unchecked = "--no-bench"
+            bench.close()
+            return outputs.publish(seen.report)
 
 
 def same_call(context: click.Context, name: str) -> list[str]:

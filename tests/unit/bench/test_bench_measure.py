@@ -29,7 +29,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """The plans that would have been run."""
     found: list[Plan] = []
 
-    def run(plan: Plan, *, first: Any = None) -> Benchmarks:
+    def run(plan: Plan, *, first: Any = None, pool: Any = None) -> Benchmarks:
         found.append(plan)
         return Benchmarks()
 

@@ -18,11 +18,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
 from dynalyze.capture import forkserver
-from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE
+from dynalyze.capture.bench.protocol import BESIDE, IMPORT_SECONDS_VARIABLE
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.torch_private import runtime
 
@@ -31,6 +32,8 @@ _INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inducto
 _CPU = "<the CPU>"
 """Stands among names of modules for what Inductor has to find out about the processor, which takes seconds."""
 _TRIAL_SECONDS = 60
+_NICE = 5
+_THREAD_END_SECONDS = 1.0
 _PAGE = 4096
 _HUGE_PAGE = 1 << 21
 _CACHES = "TORCHINDUCTOR_CACHE_DIR"  # Inductor sets it when it is imported.
@@ -60,7 +63,7 @@ def _reason_against_forks(native_threads: int) -> str:
 
 
 def serve(address: str, what: list[str]) -> int:
-    """Import torch and what `what` names ("inductor", "transformers"), then fork for who connects."""
+    """Import torch and what `what` names ("inductor", "transformers", BESIDE a program), then fork for who connects."""
     own = os.environ.get(_CACHES)
     if _ASK_NVML not in os.environ:
         os.environ[_ASK_NVML] = "1"
@@ -68,15 +71,12 @@ def serve(address: str, what: list[str]) -> int:
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
     native_threads = _threads()
-    began = time.perf_counter()
-    importlib.import_module("torch")
-    os.environ[IMPORT_SECONDS_VARIABLE] = str(time.perf_counter() - began)
-    _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
-    if "transformers" in what:
-        with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
-            from dynalyze.capture.hf.build import preload
-
-            preload()
+    if BESIDE in what:
+        with ThreadPoolExecutor(1, initializer=_yield_to_others) as thread:
+            thread.submit(_import_all, what).result()
+        _wait_for_threads_to_end(native_threads)
+    else:
+        _import_all(what)
 
     def imported(modules: Sequence[str]) -> str:
         _import(modules)
@@ -91,6 +91,31 @@ def serve(address: str, what: list[str]) -> int:
         return 1
     forkserver.listen(address, _measure, imported)
     return 0
+
+
+def _import_all(what: list[str]) -> None:
+    began = time.thread_time()  # Beside a program, waiting for a processor is no part of it.
+    importlib.import_module("torch")
+    os.environ[IMPORT_SECONDS_VARIABLE] = str(time.thread_time() - began)
+    _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
+    if "transformers" in what:
+        with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
+            from dynalyze.capture.hf.build import preload
+
+            preload()
+
+
+def _yield_to_others() -> None:
+    """Lower the priority of this thread alone: a process could not raise its own again without privileges."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+
+
+def _wait_for_threads_to_end(count: int) -> None:
+    """A thread that Python has joined is there for the system a moment longer."""
+    end = time.monotonic() + _THREAD_END_SECONDS
+    while _threads() > count and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def imported_modules() -> list[str]:

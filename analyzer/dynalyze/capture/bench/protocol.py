@@ -56,6 +56,8 @@ from dynalyze.capture.shapes import Dim
 SOCKET_FILE = "bench.socket"
 IMPORT_SECONDS_VARIABLE = "DYNALYZE_IMPORT_SECONDS"
 """In a forked worker: how long its fork server took to import torch."""
+BESIDE = "beside"
+"""Asks a fork server to import while the user's program runs, and to leave it the processors that it wants."""
 # The name of the configuration with the arguments that the program itself gave to torch.compile; of bundles alone.
 AS_WRITTEN = "as written"
 RERUN_HINT = (
