@@ -120,7 +120,9 @@ def started_beside(target: TargetSpec, plan: Plan) -> Iterator[WorkerPool]:
     """A pool for `add_bench` that gets ready while the program runs."""
     with pool_for(replace(plan, label=_label(target))) as pool:
         needs = ["transformers"] * (target.asked is not None)
-        needs += ["inductor"] * any(each.compile and each.backend == "inductor" for each in plan.configurations_on("cpu"))
+        needs += ["inductor"] * any(
+            each.compile and each.backend == "inductor" for each in plan.configurations_on("cpu")
+        )
         pool.prepare_beside(*needs)
         yield pool
 

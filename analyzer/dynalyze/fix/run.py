@@ -23,8 +23,9 @@ from dynalyze.fix.gates import Gates, GateVerdict
 from dynalyze.fix.lines import same_break
 from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
 from dynalyze.fix.proof import DRAWS, ChangeProcess, Checked, UnchangedCode
+from dynalyze.fix.recompiles import Candidate, candidates, gone, no_better
 from dynalyze.fix.search import FixSearch, evidence_of, reason_against, whole_less
-from dynalyze.fix.settings import as_python
+from dynalyze.fix.settings import as_python, merged, title_of
 from dynalyze.fix.source_files import source_of
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
@@ -108,7 +109,7 @@ def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Cal
             there = f"there are {', '.join(sorted(known))}" if known else "it has none"
             raise UsageError(f"--only {unknown[0]}: no graph break of this run; {there}")
         report.fixed = Fixed(before=counts_of(report), reproduce=list(report.command))
-        if not report.graph_breaks:
+        if not report.graph_breaks and not any(candidates(report)):
             return FixResult(report)
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
@@ -208,14 +209,60 @@ class FixSession:
         gone = {each.id for each in self._gone if each.id not in wanted}  # Recorded calls do not meet them.
         if fixed.kept:
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
-        if fixed.kept and report.outcome.status != "interrupted" and self._options.bench_seconds:
-            assert fixed.evidence is not None
-            try:
+        try:
+            if report.outcome.status != "interrupted" and not self._options.only:
+                self._end_recompiles(gates, process, search)
+            if report.outcome.status != "interrupted" and fixed.kept and self._options.bench_seconds:
+                assert fixed.evidence is not None
                 fixed.evidence.speedup = self._speed(gates, process.changes(search.state.texts), search.state)
-            except Stopped:  # What was verified stays.
-                report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+        except Stopped:  # What was verified stays.
+            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
         return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
+
+    def _end_recompiles(self, gates: Gates, process: ChangeProcess, search: FixSearch) -> None:
+        """Try settings that advice on recompiles names, on top of all that is kept, until one holds."""
+        fixed, kept = self._fixed, search.state
+        for candidate in candidates(self._report):
+            self._progress(f"trying against recompiles: {title_of(candidate.settings)}")
+            state = replace(kept, settings=merged(kept.settings, candidate.settings), changed=True)
+            told, after = self._tried_against(candidate, state, gates, process, search)
+            told.id = f"f{len(self._report.fixes) + 1}"
+            self._report.fixes.append(told)
+            if told.status == "verified":
+                search.state, fixed.evidence, fixed.after = state, told.evidence, after
+                fixed.kept.append(told.id)
+                fixed.setting = _lines_of(state, self._compiled_at)
+            if told.status != "rejected":
+                return
+
+    def _tried_against(
+        self, candidate: Candidate, state: FixState, gates: Gates, process: ChangeProcess, search: FixSearch
+    ) -> tuple[Fix, CompileCounts | None]:
+        """What came of settings against recompiles, and what the whole program compiles with them, where it was run."""
+        asked = CheckRequest(settings=state.settings, regions=state.instead.regions, draws=DRAWS)
+        tried = process.check(state.texts, asked)
+        calls = search.baseline.counts
+        evidence = evidence_of(tried, calls=self._calls, before=calls, share=search.share)
+        told = Fix(
+            "", [], "setting", "rejected", title_of(candidate.settings), evidence=evidence,
+            setting=as_python(candidate.settings), recompiles=[each.id for each in candidate.recompiles],
+        )  # fmt: skip
+        told.reason = reason_against(tried, state.loses) or whole_less(evidence)
+        if calls.recompiles and tried.after is not None:  # Else what set them off is not met in the calls alone.
+            told.reason = told.reason or no_better(calls, tried.after.counts)
+        if told.reason:
+            return told, None
+        verdict, after = self._through(gates, process, state, evidence), None
+        told.reason = verdict.different
+        if verdict.after is not None:
+            after = counts_of(verdict.after)
+            told.recompiles = [each.id for each in gone(candidate.recompiles, verdict.after.recompiles)]
+            told.reason = told.reason or no_better(self._fixed.after or counts_of(self._report), after)
+        if not told.reason:
+            told.reason = "; ".join(verdict.unchecked)
+            told.status = "suggested" if told.reason else "verified"
+        return told, after
 
     def _search(self, process: ChangeProcess, baseline: UnchangedCode, *, thorough: bool = False) -> FixSearch:
         seconds = self._options.search_seconds

@@ -1,4 +1,4 @@
-"""Settings of Dynamo that end breaks: those of the cookbook's recipes, as names and values."""
+"""Settings of Dynamo that end breaks or recompiles: those that advice names, as names and values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dynalyze.fix.sites import Proposal
 from dynalyze.report import GraphBreak
 from dynalyze.rules.recipe import recipe_of
 
-_CONFIG = "torch._dynamo.config."
+_CONFIG, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
           "Failed to trace builtin operator")  # fmt: skip
 """The types of breaks at which values of tensors are read, or sizes that they decide: as PyTorch's texts begin."""
@@ -34,8 +34,12 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
     for each in wanted:
         if each and each not in tried:
             tried.append(each)
-            yield Proposal("setting", "Set " + ", ".join(f"{name} = {value}" for name, value in each.items()),
-                           settings=each, loses=("logged",) if _IGNORED in each else ())  # fmt: skip
+            loses = ("logged",) if _IGNORED in each else ()
+            yield Proposal("setting", title_of(each), settings=each, loses=loses)
+
+
+def title_of(settings: dict[str, object]) -> str:
+    return "Set " + ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def as_python(settings: dict[str, object]) -> str:
@@ -48,7 +52,7 @@ def as_python(settings: dict[str, object]) -> str:
         if isinstance(value, list):
             lines += [f"{_CONFIG}{name}.add({function})" for function in value]
         else:
-            lines.append(f"{_CONFIG}{name} = {value!r}")
+            lines.append(f"{'' if name.startswith(_COMPILER) else _CONFIG}{name} = {value!r}")
     return "\n".join(lines)
 
 
@@ -59,6 +63,8 @@ def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object
         before = found.get(name)
         if isinstance(before, list) and isinstance(value, list):
             found[name] = [*before, *(each for each in value if each not in before)]
+        elif isinstance(before, str) and isinstance(value, str):  # Sources, between commas.
+            found[name] = ",".join(dict.fromkeys([*before.split(","), *value.split(",")]))
         else:
             found[name] = value
     return found
@@ -67,7 +73,7 @@ def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object
 def _of_recipe(broken: GraphBreak) -> Iterator[dict[str, object]]:
     """What the recipe of the break says."""
     recipe = recipe_of(broken)
-    if recipe is not None and recipe.config and (found := _read(recipe.config)):
+    if recipe is not None and recipe.config and (found := read(recipe.config)):
         yield found
 
 
@@ -78,13 +84,13 @@ def _of_logger(broken: GraphBreak) -> Iterator[dict[str, object]]:
         yield {_IGNORED: [f"logging.Logger.{method}"]}
 
 
-def _read(config: str) -> dict[str, object]:
-    """The settings of a recipe; empty where one of its lines is none that can be had by name."""
+def read(config: str) -> dict[str, object]:
+    """The settings of an advice; empty where one of its lines is none that can be had by name."""
     found: dict[str, object] = {}
     for statement in ast.parse(config).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
             name = ast.unparse(statement.targets[0])
-            if not name.startswith(_CONFIG):
+            if not name.startswith((_CONFIG, _COMPILER)):
                 return {}
             found[name.removeprefix(_CONFIG)] = statement.value.value
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

@@ -80,6 +80,7 @@ class BriefFix(msgspec.Struct, omit_defaults=True):
     breaks: list[str]
     title: str
     setting: str = ""
+    recompiles: list[str] = []
     compared: list[str] = []
     caveats: list[str] = []
     patch_omitted: bool = False
@@ -242,6 +243,7 @@ def _fix(fix: Fix, fence: Fence) -> BriefFix:
         fix.breaks[:_MOST_IDS],
         fence.message(fix.title, of.quotes),
         setting=setting,
+        recompiles=fix.recompiles[:_MOST_IDS],
         compared=[] if fix.status == "rejected" else words_fixes.of_calls(fix.evidence),
         caveats=[fence.sentence(each, of.quotes) for each in words_fixes.caveats(fix)],
         program=of,

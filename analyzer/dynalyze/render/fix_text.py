@@ -24,14 +24,14 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
     for note in notes:
         summary.line(note, style="dim")
     summary.line()
-    breaks = {each.id: each for each in report.graph_breaks}
+    known = {each.id: each.location for each in report.graph_breaks}
+    known |= {each.id: each.location for each in report.recompiles}
     for fix in report.fixes:
         if fix.status == "rejected":
             continue
         _heading(summary, fix)
-        for name in fix.breaks:
-            if name in breaks:
-                summary.place(breaks[name].location)
+        for place in {known[name].at: known[name] for name in fix.ends if name in known}.values():
+            summary.place(place)
         _change(summary, fix)
         if (why := words.reason(fix)) and not fixed.given:  # Else the first line has it.
             summary.indented(why, "yellow")
@@ -52,7 +52,7 @@ def add(summary: Summary, report: Report, fixed: Fixed, notes: Sequence[str]) ->
 def _heading(summary: Summary, fix: Fix) -> None:
     mark, style = _MARKS[fix.status]
     title = Text(one_line(fix.title), style="bold")
-    ends = one_line(", ".join(fix.breaks))
+    ends = one_line(", ".join(fix.ends))
     title.append(f"  {ends}, {words.changes(fix)}, {words.STATUSES[fix.status]}", style="dim")
     summary.beside(Text.assemble((f"{mark} ", style), (one_line(fix.id), "dim")), title)
 

@@ -98,7 +98,7 @@ class Evidence(msgspec.Struct):
 
 
 class Fix(msgspec.Struct):
-    """A change that ends graph breaks. `breaks` are the ids of those that it ends.
+    """A change that ends graph breaks, or a setting that ends recompiles: `breaks` and `recompiles` are their ids.
 
     verified: the breaks are gone, none is new, no less is compiled, the calls give the same in eager, traced and under
     the program's own backend, and the whole program does what it did. suggested: some of that could not be checked, as
@@ -119,6 +119,12 @@ class Fix(msgspec.Struct):
     setting: Source = ""
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     instead: Instead | None = None
+    recompiles: list[Word] = []
+
+    @property
+    def ends(self) -> list[str]:
+        """The ids of all that it ends."""
+        return [*self.breaks, *self.recompiles]
 
     def __post_init__(self) -> None:
         if self.status == "proved":

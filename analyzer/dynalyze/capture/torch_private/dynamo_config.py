@@ -1,6 +1,7 @@
 """Dynamo's settings for a while: those that a change turns on, by name and value, as JSON has them.
 
-Run on torch 2.13. A setting that this torch lacks is refused by name.
+Run on torch 2.13. A setting that this torch lacks is refused by name. A name without dots is one of
+torch._dynamo.config; one of torch.compiler.config is written out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Any
 
 _OF_FUNCTIONS = ("reorderable_logging_functions", "ignore_logging_functions")
 """Settings that are sets of functions; their values are lists of names here."""
+
+
+_DYNAMO, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 
 
 class UnknownSetting(Exception):
@@ -30,16 +34,22 @@ def settings_of_dynamo(values: Mapping[str, Any]) -> Iterator[None]:
         yield
         return
     import torch._dynamo
+    import torch.compiler
 
-    config = torch._dynamo.config
-    patch: dict[str, Any] = {}
+    patches: dict[str, dict[str, Any]] = {_DYNAMO: {}, _COMPILER: {}}
     for name, value in values.items():
+        module = _COMPILER if name.startswith(_COMPILER) else _DYNAMO
+        short = name.removeprefix(module)
         try:
-            now = getattr(config, name)
+            now = operator.attrgetter(f"{module}{short}".removeprefix("torch."))(torch)
         except AttributeError:
-            raise UnknownSetting(f"torch {torch.__version__} has no torch._dynamo.config.{name}") from None
-        patch[name] = {*now, *map(_function, value)} if name in _OF_FUNCTIONS else value
-    with config.patch(patch):
+            raise UnknownSetting(f"torch {torch.__version__} has no {module}{short}") from None
+        patches[module][short] = {*now, *map(_function, value)} if name in _OF_FUNCTIONS else value
+    with contextlib.ExitStack() as stack:
+        for module, patch in patches.items():
+            if patch:
+                config = operator.attrgetter(module.removeprefix("torch.").removesuffix("."))(torch)
+                stack.enter_context(config.patch(patch))
         yield
 
 

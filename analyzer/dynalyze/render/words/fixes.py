@@ -42,15 +42,17 @@ def verdict(report: Report, fixed: Fixed) -> str:
         return _of_given(report, fixed)
     if not report.graph_breaks and report.outcome.status not in ("complete", "incomplete"):
         return f"Nothing could be fixed. {report.outcome.message}"
+    again = _of_recompiles(report)
     if not report.graph_breaks:
-        return "Nothing to fix: the program has no graph break."
+        return again or "Nothing to fix: the program has no graph break, and no recompile that a setting could end."
     ended, suggested = ended_breaks(report), suggested_breaks(report)
     asked = count_of(len(ended) + len(fixed.unfixed), "graph break")
     if not ended and suggested:
-        ended_by = f" {report.outcome.message}" if report.outcome.status == "interrupted" else ""
-        return f"Suggested, not verified: changes for {len(suggested)} of {asked}.{ended_by}"
+        ended_by = report.outcome.message if report.outcome.status == "interrupted" else ""
+        told = f"Suggested, not verified: changes for {len(suggested)} of {asked}."
+        return " ".join(filter(None, [told, ended_by, again]))
     if not ended:
-        return f"Fixed none of {asked}: no change could be verified."
+        return f"Fixed none of {asked}: no change could be verified. {again}".strip()
     said = [f"Fixed and verified {len(ended)} of {asked}."]
     said += [
         f"{len(each.breaks)} of them by compiling less: {each.instead.operators:.0%} of the operators."
@@ -61,7 +63,18 @@ def verdict(report: Report, fixed: Fixed) -> str:
         said.append(f"Changes for {len(suggested)} more are suggested, not verified.")
     if fixed.after and not fixed.after.breaks and len(said) == 1:
         said.append(f"The changed program compiles to {count_of(fixed.after.graphs, 'graph')}.")
-    return " ".join(said)
+    return " ".join([*said, again]).strip()
+
+
+def _of_recompiles(report: Report) -> str:
+    """What became of the settings that were tried against recompiles; "" where none was."""
+    tried = [each for each in report.fixes if each.recompiles]
+    all_of_them = count_of(len(report.recompiles), "recompile")
+    for status, how in (("verified", "Fixed and verified"), ("suggested", "Suggested, not verified: a setting for")):
+        for each in tried:
+            if each.status == status:
+                return f"{how} {len(each.recompiles)} of {all_of_them}."
+    return f"Fixed none of {all_of_them}: no setting could be verified." if tried else ""
 
 
 def _of_given(report: Report, fixed: Fixed) -> str:

@@ -1,0 +1,57 @@
+"""`fix` on recompiles: settings that the advice names are tried on the calls and on the whole program."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from program import dynalyze
+
+from limits import WALL_SECONDS
+
+SIZES = """
+import torch
+{setting}
+
+@torch.compile(backend="eager")
+def scaled(x, mask):
+    return (x * mask).sum()
+
+for n in (5, 6, 7):
+    scaled(torch.ones(n, 8), torch.ones(n, 8))
+print("done{more}")
+"""
+HOW_MANY = "', torch._dynamo.utils.counters['stats']['unique_graphs'], '"
+
+
+def fixed(code: str, folder: Path) -> dict[str, Any]:
+    (folder / "serve.py").write_text(code, encoding="utf-8")
+    ended = dynalyze("fix", "serve.py", "--no-bench", "--quiet-target", "--json", "fix.json", cwd=folder, bench=True)
+    assert ended.status == 0, ended.stderr
+    return dict(json.loads((folder / "fix.json").read_text()))
+
+
+def test_a_setting_that_ends_recompiles_is_verified_and_holds_for_torch(tmp_path: Path) -> None:
+    report = fixed(SIZES.format(setting="", more=""), tmp_path)
+    (kept,) = report["fixes"]
+    assert (kept["status"], kept["kind"], kept["recompiles"]) == ("verified", "setting", ["r1"])
+    assert (report["fixed"]["before"]["recompiles"], report["fixed"]["after"]["recompiles"]) == (1, 0)
+    counting = f"print('GRAPHS{HOW_MANY}')"
+    for setting, graphs in (("", 2), (report["fixed"]["setting"], 1)):
+        (tmp_path / "changed.py").write_text(SIZES.format(setting=setting, more="") + counting, encoding="utf-8")
+        ended = subprocess.run(
+            [sys.executable, "changed.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS,
+            check=True,
+        )  # fmt: skip
+        assert re.findall(r"GRAPHS +(\d+)", ended.stdout) == [str(graphs)]
+
+
+def test_a_setting_that_changes_what_the_program_prints_is_rejected(tmp_path: Path) -> None:
+    code = SIZES.format(setting="", more="").replace('"done"', f"'done{HOW_MANY}'")
+    report = fixed(code, tmp_path)
+    assert [each["status"] for each in report["fixes"]] == ["rejected"]
+    assert (report["fixed"]["kept"], report["fixed"].get("setting", "")) == ([], "")
