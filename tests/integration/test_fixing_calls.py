@@ -23,7 +23,7 @@ ENDED = {
     "context-manager": "eager-only-context", "data-dependent-size": "setting", "debugger": "eager-only",
     "explicit-break": "no-asked-break", "logger": "eager-only",
     "logger-once": "eager-only", "print": "eager-only",
-    "progress-bar": "no-progress-bar", "reconstruction": "eager-only-context", "recurrent-layer": "setting",
+    "reconstruction": "eager-only-context", "recurrent-layer": "setting",
     "unique": "setting", "warning": "eager-only",
 }  # fmt: skip
 # The change of these recipes does something else: it draws other numbers, keeps no times, leaves a lock to the caller,

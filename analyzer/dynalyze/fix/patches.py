@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import os
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +22,17 @@ def changed(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[str]
 def is_library(file: str) -> bool:
     """Whether a file is of an installed package or of Python itself, which are never written to."""
     return package_path(file) is not None or file.startswith(sysconfig.get_path("stdlib"))
+
+
+def record_of(target: Path) -> Path | None:
+    """The RECORD of an installed distribution that lists a file, as below a folder of `pip install --target`."""
+    for folder in target.parents:
+        for record in folder.glob("*.dist-info/RECORD"):
+            with contextlib.suppress(OSError, csv.Error), record.open(encoding="utf-8", errors="replace") as lines:
+                rows = (row[0] for row in csv.reader(lines) if row and row[0].endswith(target.name))
+                if any(Path(os.path.normpath(folder / row)) == target for row in rows):
+                    return record
+    return None
 
 
 def patch_of(originals: Mapping[str, str], texts: Mapping[str, str], root: Path) -> str:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynalyze.fix.git import is_in_git, restoring
-from dynalyze.fix.installed import record_of
-from dynalyze.fix.patches import changed, is_library
+from dynalyze.fix.patches import changed, is_library, record_of
 from dynalyze.fix.source_files import CannotWrite, FileText, Originals, source_of
 from dynalyze.text.errors import UsageError
 from dynalyze.text.shell import path_word, short_path

@@ -163,25 +163,6 @@ def test_a_break_that_was_asked_for_goes() -> None:
     assert text == "import torch\ndef f(x):\n    y = x\n    return y\n"
 
 
-def test_a_loop_with_a_progress_bar_has_none_in_compiled_code() -> None:
-    bar = Value("class", "tqdm.std.tqdm")
-    text = rewritten("""
-        import torch
-        from tqdm import tqdm
-
-        def f(x, steps):
-            for i, step in enumerate(tqdm(steps, desc="d")):  # here
-                x = x + step
-            return x
-        """, "no-progress-bar", tqdm=bar)  # fmt: skip
-    assert 'enumerate(steps if torch.compiler.is_compiling() else tqdm(steps, desc="d")):' in text
-
-
-def test_a_bar_that_is_used_for_more_stays() -> None:
-    source = "def f(x):\n    bar = tqdm(x)  # here\n    for y in bar:\n        x = x + bar.n\n    return x\n"
-    assert rewritten(source, "no-progress-bar", tqdm=Value("class", "tqdm.std.tqdm")) == ""
-
-
 def test_a_filter_of_warnings_is_set_in_eager_alone() -> None:
     text = rewritten("""
         import warnings

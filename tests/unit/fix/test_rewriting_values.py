@@ -91,8 +91,6 @@ def test_a_check_with_a_part_of_python_is_no_other_check() -> None:
         ("y = x[x > 0].mean()", "y = x.masked_fill(~(x > 0), 0).sum() / (x > 0).sum()"),
         ("y = x[rows].mean(0)", "y = x.masked_fill(~rows[..., None], 0).sum(0) / rows.sum()"),
         ("y = mask[rows].any()", "y = (mask & rows[..., None]).any()"),
-        ("y = x[mask].shape[0] * x", "y = mask.sum() * x"),
-        ("y = x / x[rows].numel()", "y = x / rows[..., None].expand_as(x).sum()"),
         ("x[rows] = y[rows]", "x.copy_(torch.where(rows[..., None], y, x))"),
         ("x[mask] = y[mask] * 2 + n", "x.copy_(torch.where(mask, (y * 2 + n), x))"),
         ("y = x / x[mask].mean()", "y = x / (x.masked_fill(~mask, 0).sum() / mask.sum())"),

@@ -147,14 +147,6 @@ def without_read(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.func.value if called(node) in _TO_NUMBER else node
 
 
-def is_first_of(node: cst.BaseExpression) -> bool:
-    """`...[0]`."""
-    if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return False
-    index = node.slice[0].slice.value
-    return isinstance(index, cst.Integer) and index.evaluated_value == 0
-
-
 def _bracketed(site: Site, node: cst.BaseExpression) -> str:
     """A condition of Python as a part of an `and`."""
     code = site.code(node)

@@ -1,4 +1,4 @@
-"""Contexts and progress bars that are for people alone: in compiled code without them."""
+"""Contexts that are for people alone: in compiled code without them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import libcst as cst
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.effects import guards
-from dynalyze.fix.rewriting.harmless import function_name, is_progress
-from dynalyze.fix.rewriting.syntax import called
+from dynalyze.fix.rewriting.harmless import function_name
 from dynalyze.fix.sites import Changes, Proposal, Site, walk, with_top
 
 _FOR_PEOPLE = ("warnings.catch_warnings", "contextlib.redirect_stdout", "contextlib.redirect_stderr",
@@ -45,26 +44,6 @@ def context_in_eager_alone(site: Site) -> Iterator[Proposal]:
     )  # fmt: skip
 
 
-@rewriter("no-progress-bar", rank=11)
-def loop_without_progress_bar(site: Site) -> Iterator[Proposal]:
-    """`for x in tqdm(xs)`, `for i, x in enumerate(tqdm(xs))`: in compiled code a loop over `xs`."""
-    changes: Changes = {}
-    for loop in walk(site.statement, lambda each: isinstance(each, cst.For | cst.CompFor)):
-        assert isinstance(loop, cst.For | cst.CompFor)
-        over = loop.iter
-        if isinstance(over, cst.Call) and called(over) in ("enumerate", "zip") and over.args:
-            over = over.args[0].value
-        bare = _without_bar(site, over) if isinstance(over, cst.Call) and is_progress(site, over) else None
-        if bare is not None:
-            text = f"{bare} if {torch_name(site)}.compiler.is_compiling() else {site.code(over)}"
-            changes[over] = cst.parse_expression(text if over is not loop.iter else f"({text})")
-    if changes:
-        yield Proposal(
-            "", "Loop without the progress bar in compiled code",
-            site.with_nodes(changes, import_of_torch(site)), loses=("printed",),
-        )  # fmt: skip
-
-
 def _for_people(site: Site, statement: cst.With) -> list[cst.WithItem]:
     """The items of its head that change nothing but what people see."""
     calls = [(each, each.item) for each in statement.items if isinstance(each.item, cst.Call)]
@@ -76,12 +55,3 @@ def _sets_filter(site: Site, node: cst.CSTNode) -> bool:
         return False
     call = node.body[0].value
     return isinstance(call, cst.Call) and site.code(call.func) in [f"warnings.{name}" for name in _FILTERS]
-
-
-def _without_bar(site: Site, call: cst.Call) -> str | None:
-    """What a bar is put around, as source; None where it is put around nothing."""
-    plain = [site.code(each.value) for each in call.args if each.keyword is None and not each.star]
-    if called(call) == "trange":
-        return f"range({', '.join(plain)})" if plain else None
-    named = [each for each in call.args if each.keyword is not None and each.keyword.value in ("iterable", "sequence")]
-    return site.code(named[0].value) if named else plain[0] if plain else None

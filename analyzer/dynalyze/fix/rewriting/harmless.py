@@ -95,12 +95,6 @@ def function_name(site: Site, call: cst.Call) -> str:
     return value.name if value is not None and value.kind in ("function", "class") else ""
 
 
-def is_progress(site: Site, call: cst.Call) -> bool:
-    """Whether it makes a progress bar."""
-    known = function_name(site, call)
-    return known.startswith(PROGRESS) or (not known and called(call) in ("tqdm", "trange"))
-
-
 def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
     """The kinds of side effects of a call that does nothing but tell people something, or is about memory and
     debugging; None of any other one. Its arguments are not looked at.

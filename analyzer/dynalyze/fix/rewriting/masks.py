@@ -1,4 +1,4 @@
-"""Reductions and counts of the elements that a boolean mask chooses: of all, with the others left out by the mask."""
+"""Reductions of the elements that a boolean mask chooses: of all, with the others left out by the mask."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.conditions import import_of_torch, is_first_of, torch_name
+from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
 from dynalyze.fix.rewriting.masked import MASKED, Masked, is_boolean, masked_of
-from dynalyze.fix.rewriting.reads import counts_alike
 from dynalyze.fix.rewriting.syntax import bracketed, called, number
 from dynalyze.fix.sites import Proposal, Site, walk
 
@@ -30,43 +29,6 @@ def reduce_under_mask(site: Site) -> Iterator[Proposal]:
             "", "Reduce the whole tensor, with what the mask leaves out set to what changes nothing",
             site.with_nodes(dict(changes), import_of_torch(site)),
         )  # fmt: skip
-
-
-@rewriter("masked-count", *MASKED, rank=16)
-def count_mask(site: Site) -> Iterator[Proposal]:
-    """`x[mask].numel()` that is computed with, or compared: the sum of the mask."""
-    asked = site.statement.test if isinstance(site.statement, cst.If) else site.statement
-    if not isinstance(asked, cst.SimpleStatementLine | cst.BaseExpression):
-        return
-    changes: dict[cst.CSTNode, cst.CSTNode] = {}
-    for node in walk(asked, lambda each: isinstance(each, cst.Call | cst.Subscript)):
-        assert isinstance(node, cst.Call | cst.Subscript)
-        text = _counted(site, node)
-        if text is not None and counts_alike(site, node, "int64"):
-            changes[node] = cst.parse_expression(text)
-    if changes:
-        yield Proposal("", "Count where the mask holds", site.with_nodes({**changes}))
-
-
-def _counted(site: Site, node: cst.Call | cst.Subscript) -> str | None:
-    """How many elements, or rows, `x[mask]` has: `.numel()`, `len(...)`, `.size(0)`, `.shape[0]`."""
-    chosen: cst.BaseExpression | None = None
-    rows = True
-    if isinstance(node, cst.Subscript):
-        shape = node.value
-        if is_first_of(node) and isinstance(shape, cst.Attribute) and shape.attr.value == "shape":
-            chosen = shape.value
-    elif isinstance(node.func, cst.Name):
-        chosen = node.args[0].value if called(node) == "len" and len(node.args) == 1 else None
-    elif isinstance(node.func, cst.Attribute):
-        rows = called(node) == "size" and len(node.args) == 1 and number(node.args[0].value) == 0
-        chosen = node.func.value if rows or (called(node) == "numel" and not node.args) else None
-    masked = masked_of(site, chosen) if chosen is not None else None
-    if masked is None:
-        return None
-    if rows or masked.dims == masked.mask_dims:
-        return f"{bracketed(site, masked.mask)}.sum()"
-    return f"{masked.wide(site)}.expand_as({site.code(masked.tensor)}).sum()"
 
 
 def _reduced(site: Site, call: cst.Call) -> str | None:

@@ -228,18 +228,24 @@ def changes(fix: Fix) -> str:
 
 
 def fix_command(report: Report, about: Collection[str] | None = None) -> str:
-    """The command line that tries changes for these graph breaks, of their ids, or for all that it can be tried for;
-    "" where there is none.
+    """The command line that tries changes for these graph breaks, of their ids, or for all that it can be tried for,
+    recompiles among them; "" where there is none.
     """
     fixable = [each.id for each in report.graph_breaks if _can_change(each)]
     wanted = [name for name in fixable if about is None or name in about]
-    if not (report.fix_command and wanted):
+    if not report.fix_command or not (wanted or (about is None and _has_setting(report))):
         return ""
     words = report.fix_command
     at = words.index("--") if "--" in words else len(words)
-    all_of_them = len(wanted) == len(report.graph_breaks) or len(wanted) > _MOST_NAMED
+    all_of_them = len(wanted) in (0, len(report.graph_breaks)) or len(wanted) > _MOST_NAMED
     only = [] if about is None and all_of_them else ["--only", ",".join(wanted)]
     return command_line([*words[:at], *only, *words[at:]])
+
+
+def _has_setting(report: Report) -> bool:
+    """Whether a setting is advised against recompiles."""
+    advised = (each.detail.config for each in report.findings if each.rule == "recompile" and each.detail is not None)
+    return any(".config." in config for config in advised)
 
 
 def write_command(report: Report, fixed: Fixed) -> str:
