@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -42,13 +43,12 @@ def candidates(report: Report) -> Iterator[Candidate]:
 
 
 def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
-    """Those of `before` that a run with other settings lacks: one more or less of one cause at one function counts."""
-    left = [_what(each) for each in after]
+    """Those of `before` that a run with other settings lacks: one of one cause at one function stands for another."""
+    left = Counter(map(_what, after))
     found = []
     for each in before:
-        if _what(each) in left:
-            left.remove(_what(each))
-        else:
+        left[_what(each)] -= 1
+        if left[_what(each)] < 0:
             found.append(each)
     return found
 

@@ -23,7 +23,8 @@ from dynalyze.text.errors import UsageError
 
 _PRINTED = "printed lines"
 _MOST_OUTPUT = 16 << 20
-_LONGEST = 80
+_LONGEST = 32
+"""Of a line that is quoted: longer texts count as values of the program, which a report hides."""
 _NUMBERS = re.compile(r"\s*[-+]?(0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?)", re.IGNORECASE)
 _OF_TORCH = re.compile(
     r"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\S*[/\\])?torch[/\\]\S+\.py:\d+\]"
@@ -208,7 +209,8 @@ def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str])
         if kind != "equal":
             was, now = one[first:last], after[start:end]
             if was and now:
-                return f"prints {_quoted(now[0])} in the place of {_quoted(was[0])}"
+                at = next((at for at, (a, b) in enumerate(zip(was[0], now[0], strict=False)) if a != b), 0)
+                return f"prints {_quoted(now[0], at)} in the place of {_quoted(was[0], at)}"
             return f"prints {_quoted(now[0])} in addition" if now else f"no longer prints {_quoted(was[0])}"
     return "prints other numbers"
 
@@ -257,6 +259,8 @@ def _varying(one: str, other: str) -> set[int]:
     return {place for place, (a, b) in enumerate(pairs) if a[0] != b[0]}
 
 
-def _quoted(text: str) -> str:
-    text = text.strip()
-    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+def _quoted(text: str, at: int = 0) -> str:
+    """A line, or the part around a place in it."""
+    start = max(0, at - _LONGEST // 3) if len(text) > _LONGEST else 0
+    rest = "..." if len(text) > start + _LONGEST else ""
+    return repr(f"{'...' if start else ''}{text[start : start + _LONGEST]}{rest}".strip())

@@ -13,8 +13,10 @@ from dynalyze.fix.whole_program import (
     _unusable,
     _without_places,
 )
+from dynalyze.privacy import shortened
 from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
+from dynalyze.report.held import Holds
 from sample_reports import empty_report
 
 SAME = ["start", "loss 0.5", ""]
@@ -36,6 +38,14 @@ SAME = ["start", "loss 0.5", ""]
 def test_lines(other: list[str], after: list[str], said: str | None) -> None:
     found = _other_lines(SAME, other, after)
     assert found == said
+
+
+def test_of_a_long_line_that_part_is_quoted_that_a_report_shows() -> None:
+    """A text of more than 40 characters is a value of the program there, and hidden."""
+    before, after = (f"{'step ' * 20}loss {loss}{' ok' * 30}" for loss in ("0.5", "0.6"))
+    found = _other_lines([before], [before], [after])
+    assert found is not None and "loss 0.6 ok" in found and "loss 0.5 ok" in found
+    assert shortened(Holds.QUOTE, found) == found
 
 
 @pytest.mark.parametrize(
