@@ -166,7 +166,7 @@ COMMANDS = {
     "fix": ["--no-bench"],
     "bench": ["--seconds", "1", "--pairs", "5"],
     "audit": ["--bench-seconds", "1"],
-    "plan": ["--budget", "10"],
+    "plan": ["--bench-seconds", "10"],
     "cache": [],
     "verify": ["--no-bench"],
     "upgrade": ["--no-bench", "--to", sys.executable],

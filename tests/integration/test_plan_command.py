@@ -152,7 +152,7 @@ def test_every_way_and_every_size_to_pad_to_is_measured(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(SIZED)
     (tmp_path / "shapes.csv").write_text("rows,count\n8,1000\n64,100\n60,10\n")
     _, report = plan(
-        tmp_path, "net.py:make", "--backend", "aot_eager", "--budget", "500", "--threads", "1", "--start-up", "100",
+        tmp_path, "net.py:make", "--backend", "aot_eager", "--bench-seconds", "500", "--threads", "1", "--start-up", "100",
         "--shapes", "shapes.csv",
     )  # fmt: skip
     found = report["plan"]
@@ -195,7 +195,7 @@ def test_a_plan_without_time_says_what_to_do() -> None:
     report = empty_report()
     report.measurements = [Measurement("eager", status="failed", reason="the time was up before it was timed")]
     problem, remedy = why_nothing_was_measured(report, 100.0)
-    assert "100 s of --budget" in problem and "--budget 400" in remedy
+    assert "100 s" in problem and "--bench-seconds 400" in remedy
     plan = CompilePlan(problem=problem, remedy=remedy)
     assert sentences(plan) == [f"There is no plan: {problem}.", f"{remedy[:1].upper()}{remedy[1:]}."]
 

@@ -23,6 +23,7 @@ from dynalyze.cli.options import (
     transformers_options,
     vary_inputs_option,
 )
+from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MATRIX_SECONDS = 3600.0
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @target_options
 @sandbox_option
 @compile_options

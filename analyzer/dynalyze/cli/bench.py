@@ -22,6 +22,7 @@ from dynalyze.cli.options import (
     target_options,
     vary_inputs_option,
 )
+from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _AS_THEY_ARE = (
 )  # fmt: skip
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @target_options
 @sandbox_option
 @compile_options

@@ -19,6 +19,7 @@ from dynalyze.cli.options import (
     transformers_options,
     with_model_options,
 )
+from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors.json"
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @target_options
 @sandbox_option
 @compile_options

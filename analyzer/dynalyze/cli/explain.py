@@ -21,6 +21,7 @@ from dynalyze.cli.options import (
     target_options,
     transformers_options,
 )
+from dynalyze.cli.sections import Sectioned
 
 if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan
@@ -35,7 +36,7 @@ _LARGEST_COPY = 1 << 30
 """Bytes of tensors that are written for other processes, unasked; a larger model is timed where it is."""
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @target_options
 @compile_options
 @transformers_options

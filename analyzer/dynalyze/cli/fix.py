@@ -23,6 +23,7 @@ from dynalyze.cli.options import (
     target_options,
     transformers_options,
 )
+from dynalyze.cli.sections import Sectioned
 from dynalyze.files.paths import working_folder
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
@@ -30,7 +31,7 @@ from dynalyze.text.visible import say
 _UNFIXED = "unfixed"
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @target_options
 @sandbox_option
 @compile_options

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
+from dynalyze.cli.sections import Renamed
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,15 +31,19 @@ def _all(*decorators: _Decorator) -> _Decorator:
     return decorate
 
 
-def seconds_option(name: str, help: str, default: float | None = None) -> _Decorator:
-    """A time above zero."""
-    above_zero = click.FloatRange(min=0, min_open=True)
-    return click.option(name, type=above_zero, default=default, show_default=True, metavar="SECONDS", help=help)
+def seconds_option(name: str, help: str, default: float | None = None, *older: str) -> _Decorator:
+    """A time above zero; `older` are names that still work."""
+    return click.option(
+        name, *older, type=click.FloatRange(min=0, min_open=True), default=default, metavar="SECONDS", help=help,
+        show_default=True, cls=Renamed,
+    )  # fmt: skip
 
 
 def count_option(name: str, help: str, default: int | None = None, metavar: str | None = "N") -> _Decorator:
     """A whole number above zero."""
-    return click.option(name, type=click.IntRange(1), default=default, show_default=True, metavar=metavar, help=help)
+    return click.option(
+        name, type=click.IntRange(1), default=default, show_default=True, metavar=metavar, help=help, cls=Renamed
+    )
 
 
 def shown_options(of_what: str = "") -> _Decorator:
@@ -114,27 +119,27 @@ compile_options = _all(
 """How dynalyze compiles what it compiles itself."""
 
 model_options = _all(
-    click.option("--full-size", is_flag=True, help="hf: keep the configuration's size. [default: scaled down]"),
-    click.option("--weights", is_flag=True, help="hf: load the checkpoint's own weights."),
+    click.option("--full-size", is_flag=True, help="Keep the configuration's size. [default: scaled down]"),
+    click.option("--weights", is_flag=True, help="Load the checkpoint's own weights."),
     click.option(
         "--init", type=click.Choice(("fast", "real")), default="fast", show_default=True,
-        help="hf: random weights by a cheap fill, or by the model's own initialisation.",
+        help="Random weights by a cheap fill, or by the model's own initialisation.",
     ),
-    click.option("--attn-implementation", metavar="NAME", help="hf: how attention is computed, as eager or sdpa."),
-    click.option("--trust-remote-code", is_flag=True, help="hf: allow code that comes with a checkpoint to run."),
+    click.option("--attn-implementation", metavar="NAME", help="How attention is computed, as eager or sdpa."),
+    click.option("--trust-remote-code", is_flag=True, help="Allow code that comes with a checkpoint to run."),
 )  # fmt: skip
 """How the model of an `hf:` target is built."""
 
 transformers_options = _all(
-    count_option("--batch", "hf: size of the batch. [default: 2]"),
-    count_option("--sequence", "hf: length of the inputs, in tokens."),
+    count_option("--batch", "Size of the batch. [default: 2]"),
+    count_option("--sequence", "Length of the inputs, in tokens."),
     click.option(
-        "--phase", type=click.Choice(PHASES), default="forward", show_default=True,
-        help="hf: one forward pass, one with backward, or a phase of a language model.",
+        "--phase", type=click.Choice(PHASES), default="forward", show_default=True, metavar="PHASE",
+        help=f"One of {', '.join(PHASES)}.",
     ),
-    click.option("--static-cache", is_flag=True, help="hf: a key-value cache of a fixed size."),
-    count_option("--new-tokens", "hf: tokens that are generated.", 16, None),
-    click.option("--cold", is_flag=True, help="hf: compile the very first call, without one in eager before it."),
+    click.option("--static-cache", is_flag=True, help="A key-value cache of a fixed size."),
+    count_option("--new-tokens", "Tokens that are generated.", 16),
+    click.option("--cold", is_flag=True, help="Compile the very first call, without one in eager before it."),
     model_options,
 )  # fmt: skip
 """How the model of an `hf:` target is built, and what is done with it."""
@@ -156,6 +161,12 @@ report_options = _all(
 )  # fmt: skip
 """Where a report goes, and what it may show."""
 
+
+def as_word(name: str) -> str:
+    """The name of an option as it stands on a command line, without its dashes."""
+    return name.replace("_", "-")
+
+
 FORMATS = {
     "chrome_trace": ("Chrome trace", "Write the compile times for Perfetto."),
     "graphml": ("GraphML", "Write the map of compiles and breaks as GraphML."),
@@ -167,7 +178,17 @@ FORMATS = {
 """Outputs that are one file each: the module in `render/`, which names the option; its title and what `--help` says."""
 
 output_options = _all(
-    *(click.option(f"--{name.replace('_', '-')}", metavar="FILE", help=says) for name, (_, says) in FORMATS.items()),
+    click.option(
+        "--out",
+        "outs",
+        multiple=True,
+        metavar="FORMAT=FILE",
+        help=f"Write another format: {', '.join(map(as_word, FORMATS))}; repeatable. --sarif FILE does the same.",
+    ),
+    *(
+        click.option(f"--{as_word(name)}", metavar="FILE", help=says, hidden=True)
+        for name, (_, says) in FORMATS.items()
+    ),
     report_options,
 )
 """Where the report of what was compiled goes, and what it may show."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from dynalyze import privacy
 from dynalyze.cli.files import check_outputs, print_document, print_summary, write_whole
-from dynalyze.cli.options import FORMATS
+from dynalyze.cli.options import FORMATS, as_word
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
@@ -33,17 +33,32 @@ EXIT_STATUSES: dict[str, int] = {
 }  # fmt: skip
 
 
+def _of_out(given: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+    """The files that --out FORMAT=FILE names, by the option that does the same."""
+    formats = {"json": "json_file", "html": "html_file", **{as_word(name): name for name in FORMATS}}
+    found: dict[str, str] = {}
+    for each in given:
+        word, _, file = each.partition("=")
+        if word not in formats or not file:
+            raise UsageError(f"--out {each}: say FORMAT=FILE, with one of {', '.join(formats)}")
+        if formats[word] in known or formats[word] in found:
+            raise UsageError(f"--out {each}: {word} goes to a file already")
+        found[formats[word]] = file
+    return found
+
+
 class Outputs:
     """The outputs of one command: files, or "-" for the one document on standard output."""
 
     def __init__(self, options: Mapping[str, Any], default_stem: str, source: str | None = None) -> None:
         """Refuse, before anything runs, a file that cannot be written, or that is `source`, what is read."""
         self._options = options
-        if options.get("brief") and not options.get("json_file"):
-            raise UsageError("--brief makes the JSON a short one: name it with --json FILE, or --json - to print it")
         self._artifacts: str | None = options.get("artifacts")
         names = ("json_file", "html_file", *FORMATS)
         self._files: dict[str, str] = {name: file for name in names if (file := options.get(name)) is not None}
+        self._files |= _of_out(options.get("outs", ()), self._files)
+        if options.get("brief") and "json_file" not in self._files:
+            raise UsageError("--brief makes the JSON a short one: name it with --json FILE, or --json - to print it")
         streamed = [name for name in _DOCUMENTS if self._files.get(name) == "-"]
         if len(streamed) > 1:
             both = " and ".join(f"{_option(name)} -" for name in streamed)

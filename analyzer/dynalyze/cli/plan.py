@@ -21,6 +21,7 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
 )
+from dynalyze.cli.sections import Renamed, Sectioned
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,15 +46,15 @@ _ENOUGH = 300.0
 _NOTHING_MEASURED = 4
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @target_options
 @compile_options
 @model_options
 @report_options
 @count_option("--calls", "How many calls a process makes.")
-@seconds_option("--seconds", "How long a process lives: as many calls as possible in this time.")
+@seconds_option("--lifetime", "How long a process lives: as many calls as possible in this time.", None, "--seconds")
 @seconds_option("--start-up", "How long the first calls may take, until they are steady.")
-@seconds_option("--budget", "How long the measuring may take.", 300.0)
+@seconds_option("--bench-seconds", "How long the measuring may take.", 300.0, "--budget")
 @click.option(
     "--configs", metavar="LIST",
     help="The ways to consider: those of `dynalyze bench`. [default: what makes sense on the device]",
@@ -62,12 +63,12 @@ _NOTHING_MEASURED = 4
 @count_option("--batch", "Batch size of a language model or of hf:NAME.")
 @count_option("--sequence", "Length of its prompt or of its inputs.")
 @click.option(
-    "--shapes", "shapes_file", metavar="FILE",
+    "--histogram", "--shapes", "shapes_file", metavar="FILE", cls=Renamed,
     help="The shapes of production and how often each comes: a CSV, a log, or a report.",
 )  # fmt: skip
 @click.option(
     "--dim", "dims", multiple=True, metavar="NAME=INPUT:AXIS",
-    help="Which input has a size of --shapes: batch=input_ids:0; repeatable.",
+    help="Which input has a size of --histogram: batch=input_ids:0; repeatable.",
 )  # fmt: skip
 @click.option("--rerun", is_flag=True, help="Run a program again in every process, as `dynalyze bench --rerun`.")
 @count_option("--threads", "Threads of torch on the CPU.")
@@ -78,13 +79,13 @@ def plan(context: click.Context, /, **options: Any) -> int:
 
     \b
     dynalyze plan model.py:Net --input "torch.randn(2, 8)" --calls 1000
-    dynalyze plan serve.py --seconds 3600 --start-up 30
-    dynalyze plan hf:BertModel --shapes shapes.csv
+    dynalyze plan serve.py --lifetime 3600 --start-up 30
+    dynalyze plan hf:BertModel --histogram shapes.csv
     dynalyze plan bench.json --calls 1000     of what dynalyze bench or plan measured
 
     Each way is started with empty caches and with warm ones, and takes turns with eager, as `dynalyze bench` does it.
-    Without --calls, --seconds and --start-up it says from how many calls on which is best. With --shapes it says which
-    sizes to pad to, and measures a call of each.
+    Without --calls, --lifetime and --start-up it says from how many calls on which is best. With --histogram it says
+    which sizes to pad to, and measures a call of each.
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
@@ -93,12 +94,12 @@ def plan(context: click.Context, /, **options: Any) -> int:
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.launch.shape_options import read_dims
 
-    if options["calls"] is not None and options["seconds"] is not None:
-        raise UsageError("--calls and --seconds exclude each other: say how many calls, or how long")
-    wish = Wish(options["calls"], options["seconds"], options["start_up"])
+    if options["calls"] is not None and options["lifetime"] is not None:
+        raise UsageError("--calls and --lifetime exclude each other: say how many calls, or how long")
+    wish = Wish(options["calls"], options["lifetime"], options["start_up"])
     dims = read_dims(options["dims"])
     if dims and options["shapes_file"] is None:
-        raise UsageError("--dim names an input that has a size of --shapes, which is not given")
+        raise UsageError("--dim names an input that has a size of --histogram, which is not given")
     shapes = _histogram(options["shapes_file"])
     saved = options["target"] or ""
     if saved.endswith(".json") and not options["module"]:
@@ -121,16 +122,16 @@ def plan(context: click.Context, /, **options: Any) -> int:
         from dynalyze.bench.measure import measure
         from dynalyze.bench.ways import measure_ways
 
-        ends = time.monotonic() + options["budget"] - _CLOSING
+        ends = time.monotonic() + options["bench_seconds"] - _CLOSING
 
         def measured(ready: Plan) -> Benchmarks:
             return measure_ways(replace(ready, total=max(_LEAST_BUDGET, ends - time.monotonic())), wish)
 
         report = measure(target, wanted, tuple(sys.argv[1:]), measured)
         found = _add_plan(report, wish, shapes, dims, problem)
-        found.budget = options["budget"]
+        found.budget = options["bench_seconds"]
         if not found.points:
-            found.problem, found.remedy = why_nothing_was_measured(report, options["budget"])
+            found.problem, found.remedy = why_nothing_was_measured(report, options["bench_seconds"])
         status = outputs.publish(report)
         return status if found.points or status != 0 else _NOTHING_MEASURED
 
@@ -202,8 +203,8 @@ def why_nothing_was_measured(report: Report, budget: float) -> tuple[str, str]:
     late = any("time was up" in reason for reason in reasons)
     if report.outcome.status == "complete" and (late or not reasons):
         return (
-            f"the {budget:g} s of --budget were over before eager and one way of compiling had been measured",
-            f"give it more: --budget {max(_ENOUGH, 4 * budget):g}; or measure fewer ways: --configs default",
+            f"the {budget:g} s of --bench-seconds were over before eager and one way of compiling had been measured",
+            f"give it more: --bench-seconds {max(_ENOUGH, 4 * budget):g}; or measure fewer ways: --configs default",
         )
     if reasons:
         return reasons[0], "" if "`" in reasons[0] else "`dynalyze bench` says more of each way"

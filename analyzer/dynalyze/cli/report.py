@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from dynalyze.cli.options import artifacts_option, brief_option, check_fail_on, output_options
+from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("source", metavar="INPUT")
 @output_options
 @brief_option

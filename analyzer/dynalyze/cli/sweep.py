@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from dynalyze.cli.options import compile_options, count_option, seconds_option, shown_options, transformers_options
+from dynalyze.cli.sections import Sectioned
 
 
-class _WithArguments(click.Command):
+class _WithArguments(Sectioned):
     """What follows -- goes to the programs, and is no target."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -21,13 +21,14 @@ from dynalyze.cli.options import (
     target_options,
     transformers_options,
 )
+from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
 _PATCHES = (".patch", ".diff")
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @target_options

@@ -95,7 +95,6 @@ def _add_next(summary: Summary, report: Report) -> None:
     if command := fix_command(report):
         summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command)))
         summary.indented(HOW_TO_GO_ON, "dim", by=6)
-        summary.line()
 
 
 def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:

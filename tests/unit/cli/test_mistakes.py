@@ -17,7 +17,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return error
 
 
-@pytest.mark.parametrize("typed", ["-o", "--out", "--output", "--output=x.html", "-ox.html", "--outfile"])
+@pytest.mark.parametrize("typed", ["-o", "--output", "--output=x.html", "-ox.html", "--outfile"])
 @pytest.mark.parametrize("command", ["explain", "bench", "audit", "report"])
 def test_an_output_by_the_habit_of_other_tools(command: str, typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = said(capsys, command, "model.py", typed, "x.html")
@@ -38,7 +38,7 @@ def test_each_output_that_is_told_exists(command: str, capsys: pytest.CaptureFix
     assert known is not None
     written = {
         option.opts[0] for option in known.params
-        if isinstance(option, click.Option) and option.metavar in ("FILE", "DIR") and option.help
+        if isinstance(option, click.Option) and option.metavar in ("FILE", "DIR", "FORMAT=FILE") and option.help
     } - {"--policy", "--baseline", "--source-root"}  # fmt: skip
     assert {word for word in told.replace(",", "").split() if word.startswith("--")} == written
 

@@ -344,7 +344,7 @@ def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
     ("change", "said"),
     [
         ({"fixes": []}, "Fixed none of 4 graph breaks: no change could be verified."),
-        ({"fixes": [], "graph_breaks": []}, "Nothing to fix: the program has no graph break."),
+        ({"fixes": [], "graph_breaks": []}, "Nothing to fix: the program has no graph break, and no recompile"),
     ],
 )
 def test_where_nothing_was_verified(change: dict[str, Any], said: str) -> None:
