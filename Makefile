@@ -10,7 +10,7 @@ JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 # The versions of torch that `make matrix` runs the truth cases on; MATRIX_2_15=/path/to/python names an interpreter of one.
 MATRIX ?= 2.8 2.11 2.13 2.15
 
-.PHONY: setup demo test slow matrix check unit chromium screenshot clean
+.PHONY: setup demo test slow matrix check docs unit chromium screenshot clean
 
 setup: $(READY)
 
@@ -34,7 +34,7 @@ slow: setup chromium
 	DYNALYZE_TRUTH=all DYNALYZE_KILLS=10 $(BIN)/python -m pytest -k "truth or torch or killed" \
 	  tests/integration/test_sweep_truth.py tests/integration/test_sweep.py
 
-# The truth cases on other versions of torch, one after the other: hours. Not in CI. It writes docs/torch-versions.md.
+# The truth cases on other versions of torch, one after the other: hours. Not in CI. It writes docs/reference/torch-versions.md.
 matrix: setup
 	nice $(BIN)/python tests/integration/matrix.py $(MATRIX)
 
@@ -44,6 +44,10 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/line_budget.py
+
+# The pages of docs/reference that say what the code says: options, keys of the report, rules.
+docs: setup
+	$(BIN)/python docs/make_reference.py
 
 # Browser tests use the system's Chromium; nothing is downloaded from elsewhere.
 chromium:

@@ -1,4 +1,4 @@
-"""The examples of docs/in-your-code.md, as they stand but for the backend."""
+"""The examples of docs/how-to/in-your-code.md, as they stand but for the backend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "in-your-code.md"
+DOC = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "in-your-code.md"
 # No code is generated: that Inductor works is not what these examples show.
 _BACKEND = {
     "torch.compile(score)": 'torch.compile(score, backend="eager")',

@@ -1,4 +1,4 @@
-"""Runs the truth cases on several versions of torch, and writes what came of it into docs/torch-versions.md.
+"""Runs the truth cases on several versions of torch, and writes what came of it into docs/reference/torch-versions.md.
 
 `make matrix`. Each version is an environment of its own in the folder `--environments`, made by uv or pip where it is
 not there; `MATRIX_2_15=/path/to/python` names another interpreter for one. Each is run twice where torch can resume
@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PAGE = ROOT / "docs" / "torch-versions.md"
+PAGE = ROOT / "docs" / "reference" / "torch-versions.md"
 BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
 NEEDS = ("numpy", "transformers")
 FIRST_NESTED = (2, 11)  # 2.8 does not have the setting.

@@ -48,7 +48,7 @@ _ADVICE = {
     "tensors": "keep these tensors as one, stacked: few guards look at that (at parameters and buffers as "
     "many as before)",
 }
-"""By what a group of guards holds. Each was measured on torch 2.13, as docs/prices.md says."""
+"""By what a group of guards holds. Each was measured on torch 2.13, as benchmarks/results/prices.md says."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def sweep(context: click.Context, /, **options: Any) -> int:
       hf:all, hf:Llama*    architectures of transformers, built small
       models/              the Python files of a folder
       'models/*.py:Net'    a glob of files
-      plan.toml            a file of targets and configurations, see docs/sweep.md
+      plan.toml            a file of targets and configurations, see docs/how-to/sweep.md
 
     The backend is eager: Dynamo alone decides what breaks a graph, and costs least. --backend inductor goes the
     whole road.

@@ -81,7 +81,7 @@ def _file_uri(path: str) -> str:
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _SITE = "https://github.com/dynalyze/dynalyze"
-_HELP = f"{_SITE}/blob/main/docs/ci.md#what-the-rules-mean"
+_HELP = f"{_SITE}/blob/main/docs/reference/rules.md"
 _FINGERPRINT = "dynalyze/v1"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _TO_GITHUB: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "recommendation"}
@@ -130,7 +130,7 @@ def _descriptors(report: Report) -> list[Object]:
         found.setdefault(visible(finding.rule), {"shortDescription": _text(finding.title or finding.rule)})
     for check in _failed_checks(report):
         title = f"The policy asks for {check.name}: {check.limit}" if check.limit else check.name
-        about = {"shortDescription": _text(title), "helpUri": f"{_SITE}/blob/main/docs/audit.md"}
+        about = {"shortDescription": _text(title), "helpUri": f"{_SITE}/blob/main/docs/how-to/release-gate.md"}
         found.setdefault(_check_id(check), {**about, "defaultConfiguration": {"level": "error"}})
     return [{"id": identity, **each} for identity, each in found.items()]
 

@@ -1,4 +1,4 @@
-"""What coding agents are told: one text, in the package and in the docs; --brief, and how to go on."""
+"""What coding agents are told: one text in the package; --brief, and how to go on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import dynalyze
 from dynalyze.cli.explain import same_call
 from dynalyze.cli.group import group, run
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
 SKILL = Path(dynalyze.__file__).parent / "data" / "SKILL.md"
 
 
@@ -20,11 +19,11 @@ def test_the_skill_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == SKILL.read_text()
 
 
-def test_the_text_for_projects_is_that_of_the_skill() -> None:
-    assert SKILL.read_text().startswith("---\nname: dynalyze\ndescription: ")
-    _, head, body = SKILL.read_text().split("---\n", 2)
-    assert len(head.splitlines()) == 2
-    assert (DOCS / "AGENTS.md").read_text() == body.lstrip()
+def test_an_agents_file_is_the_skill_without_its_head() -> None:
+    """docs/how-to/agents.md cuts it off by its lines."""
+    lines = SKILL.read_text().splitlines()
+    assert (lines[0], lines[1], lines[3]) == ("---", "name: dynalyze", "---") and lines[2].startswith("description: ")
+    assert lines[5] == "# torch.compile problems with dynalyze"
 
 
 @pytest.mark.parametrize("command", ["explain", "fix", "verify", "report"])

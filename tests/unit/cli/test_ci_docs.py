@@ -1,4 +1,4 @@
-"""docs/ci.md names no command or option that is not there, and every group of lines of the doctor."""
+"""docs/how-to/ci.md names no command or option that is not there, and every group of lines of the doctor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from dynalyze.cli.group import group
 from dynalyze.doctor.checks import CHECKS
 
-TEXT = (Path(__file__).parents[3] / "docs" / "ci.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
 # Prompts of YAML before a command, and a command over several lines, which a `>` folds.
 _FOLDED = re.compile(r"run: >\n(?P<lines>(?: {10}.*\n)+)")
 _COMMAND = re.compile(r"^\s*(?:- )*(?:run: |entry: )?(dynalyze [a-z].*)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The accuracy test: is compiled as right as eager, measured from fp64? The method is described in docs/accuracy.md.
+"""The accuracy test: is compiled as right as eager, measured from fp64? See docs/explanation/accuracy.md.
 
 | verdict        | what it says                                                                                     |
 |----------------|--------------------------------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""What a call keeps beside its values, and compiling must keep too: the contracts of docs/accuracy.md.
+"""What a call keeps beside its values, and compiling must keep too: the contracts of docs/explanation/accuracy.md.
 
 | contract      | what is the same in eager and in compiled                                                |
 |---------------|------------------------------------------------------------------------------------------|
