@@ -10,7 +10,7 @@ JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 # The versions of torch that `make matrix` runs the truth cases on; MATRIX_2_15=/path/to/python names an interpreter of one.
 MATRIX ?= 2.8 2.11 2.13 2.15
 
-.PHONY: setup demo test slow matrix check docs unit chromium screenshot clean
+.PHONY: setup demo test slow matrix check docs site unit chromium screenshot clean
 
 setup: $(READY)
 
@@ -48,6 +48,11 @@ check: setup
 # The pages of docs/reference that say what the code says: options, keys of the report, rules.
 docs: setup
 	$(BIN)/python docs/make_reference.py
+
+# A page for each finding, recipe and graph-break id, in site/.
+site: setup
+	rm -rf site
+	$(BIN)/python docs/make_site.py
 
 # Browser tests use the system's Chromium; nothing is downloaded from elsewhere.
 chromium:

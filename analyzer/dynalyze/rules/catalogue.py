@@ -36,13 +36,13 @@ def overview(width: int = WIDTH) -> str:
 
 
 def entry(rule_id: str, width: int = WIDTH) -> str | None:
-    """All about one id; None where there is none. Code is not wrapped."""
-    rule = next((rule for rule in all_rules() if rule_id in rule.ids), None)
-    if rule is not None:
-        return _rule(rule, width)
+    """All about one id, which a finding and a recipe may share; None where there is none. Code is not wrapped."""
+    texts = [_rule(rule, width) for rule in all_rules() if rule_id in rule.ids]
     recipe = find_by_id(rule_id)
     if recipe is not None:
-        return _recipe(recipe, width)
+        texts.append(_recipe(recipe, width))
+    if texts:
+        return "\n".join(texts)
     known = pytorch.registry().entry(rule_id)
     return _break(known, width) if known is not None else None
 

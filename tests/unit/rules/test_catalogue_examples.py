@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from dynalyze.rules.catalogue import entry
+from dynalyze.rules.recipe import recipes
 from dynalyze.rules.rule import Rule, rules
 
 WITH_EXAMPLE = [rule for rule in rules() if rule.example is not None]
@@ -25,3 +26,9 @@ def test_an_example_is_python_and_is_shown(rule: Rule) -> None:
 def test_what_to_do_is_plain_prose() -> None:
     for rule in rules():
         assert not rule.fix or (rule.fix[0].isupper() and rule.fix.endswith("."))
+
+
+def test_a_recipe_is_shown_beside_a_finding_of_its_id() -> None:
+    for recipe in recipes():
+        shown = entry(recipe.id) or ""
+        assert " ".join(recipe.why.split()) in " ".join(shown.split()), recipe.id
