@@ -15,6 +15,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -88,7 +89,7 @@ def _of_command(name: str, mine: list[_Row], rows_of: dict[str, list[_Row]]) -> 
     yield from _table(own) if own else ()
 
 
-def _decorated(decorator: Callable[[Callable[[], None]], Callable[[], None]]) -> click.Command:
+def _decorated(decorator: Callable[..., Any]) -> click.Command:
     return click.command()(decorator(lambda: None))
 
 
@@ -128,7 +129,7 @@ def report_keys() -> str:
     lines = ["## Keys", "", _text(Report), ""]
     lines += [_key(name, next(_structs(hints[name]), None)) for name in Report.__struct_fields__]
     lines += ["", "## `--brief`", "", ABOUT_BRIEF, ""]
-    inside = {
+    inside: dict[str, type[msgspec.Struct]] = {
         "the document": brief.Brief,
         "`findings[]`": brief.BriefFinding,
         "`fixes[]`": brief.BriefFix,
@@ -144,7 +145,12 @@ def _key(name: str, struct: type[msgspec.Struct] | None) -> str:
 
 
 def _text(struct: type[msgspec.Struct]) -> str:
-    return re.sub(r"\bNone\b", "null", " ".join((struct.__dict__.get("__doc__") or "").split()))
+    return _in_json(struct.__dict__.get("__doc__") or "")
+
+
+def _in_json(text: str) -> str:
+    """A docstring on one line, in the words of JSON."""
+    return re.sub(r"\bNone\b", "null", " ".join(text.split()))
 
 
 def _fields(struct: type[msgspec.Struct]) -> str:
@@ -178,7 +184,7 @@ def schema() -> str:
     found = msgspec.json.schema(Report)
     for each in found["$defs"].values():
         if "description" in each:
-            each["description"] = " ".join(each["description"].split())
+            each["description"] = _in_json(each["description"])
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 

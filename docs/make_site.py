@@ -59,7 +59,9 @@ def blocks(text: str) -> Iterator[Block]:
         elif starts == "- ":
             yield Block("list", items=tuple(("", each.removeprefix("- ")) for each in taken if each))
         else:
-            yield Block("entries", items=tuple(found.groups() for each in taken if (found := _LISTED.match(each))))
+            yield Block(
+                "entries", items=tuple((found[1], found[2]) for each in taken if (found := _LISTED.match(each)))
+            )
 
 
 def linked(text: str) -> Markup:

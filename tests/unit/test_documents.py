@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
+
+from dynalyze.report.document import to_json
+from sample_reports import measured_report, rich_report
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -48,6 +53,12 @@ def test_links_work_on_the_package_index_and_the_index_leads_to_every_page() -> 
 def test_the_reference_is_what_the_code_says() -> None:
     """`make docs` writes it."""
     assert runpy.run_path(str(DOCS / "make_reference.py"))["stale"]() == []
+
+
+def test_a_report_is_what_the_schema_says() -> None:
+    schema = Draft202012Validator(json.loads((DOCS / "reference" / "report.schema.json").read_text()))
+    for report in (rich_report(), measured_report()):
+        assert [error.message for error in schema.iter_errors(json.loads(to_json(report)))] == []
 
 
 def test_they_stay_readable() -> None:
