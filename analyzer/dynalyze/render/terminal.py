@@ -53,10 +53,10 @@ def render(
     _add_others(summary, cards.findings[:_MOST_FINDINGS], whole)
     left = 0 if verbose else len(cards.findings) - _MOST_FINDINGS
     more = [f"{words.count_of(left, 'more finding')}: see the page, -v or --json."] if left > 0 else []
+    if len(cards.findings) > whole:
+        summary.line()
     if closing := [each for each in (words.order_words(report), *more) if each]:
         summary.line(" ".join(closing), style="dim")
-    if closing or len(cards.findings) > whole:
-        summary.line()
     plan_text.add(summary, report.plan)
     if report.plan is None:
         bench_text.add(summary, report.measurements, report.accuracy)
