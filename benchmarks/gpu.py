@@ -72,7 +72,7 @@ def measure(case: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def show(report: dict[str, Any]) -> None:
     print(f"torch {report['environment'].get('torch')}, {report['environment'].get('device_name') or 'no GPU name'}\n")
-    print("| configuration | ms | speed-up | first call | compile peak | steady peak | answers |")
+    print("| configuration | ms | speedup | first call | compile peak | steady peak | answers |")
     print("|---|---|---|---|---|---|---|")
     verdicts = {each["configuration"]: each["verdict"] for each in report["accuracy"]}
     for row in report["measurements"]:

@@ -152,8 +152,8 @@ def test_every_way_and_every_size_to_pad_to_is_measured(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(SIZED)
     (tmp_path / "shapes.csv").write_text("rows,count\n8,1000\n64,100\n60,10\n")
     _, report = plan(
-        tmp_path, "net.py:make", "--backend", "aot_eager", "--bench-seconds", "500", "--threads", "1", "--start-up", "100",
-        "--shapes", "shapes.csv",
+        tmp_path, "net.py:make", "--backend", "aot_eager", "--bench-seconds", "500", "--threads", "1",
+        "--start-up", "100", "--shapes", "shapes.csv",
     )  # fmt: skip
     found = report["plan"]
     points = {each["configuration"]: each for each in found["points"]}

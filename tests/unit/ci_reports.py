@@ -45,7 +45,7 @@ def judged_by_policy() -> Report:
         advice="Mend them, or ignore them with a reason.",
         checks=[
             PolicyCheck("graph-breaks", "failed", True, "0", "6", evidence=["b1", "b4"]),
-            PolicyCheck("speed-up", "failed", True, "1.2x", "1.1x (1.0 to 1.2)"),
+            PolicyCheck("speedup", "failed", True, "1.2x", "1.1x (1.0 to 1.2)"),
             PolicyCheck("memory", "unknown", False, reason="Memory was not measured."),
             PolicyCheck("accuracy", "unknown", True, reason="The answers were not compared."),
             PolicyCheck("recompiles", "passed", True, "4", "2"),

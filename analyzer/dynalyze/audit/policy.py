@@ -1,6 +1,7 @@
 """What a project asks of a run before it ships: `[tool.dynalyze.audit]` in pyproject.toml, or a file of its own.
 
 [tool.dynalyze.audit]
+targets = ["model.py:build --no-bench", "serve.py"]
 max-graph-breaks = 0
 min-speedup = 1.2
 fail-on = ["error", "recompile"]
@@ -48,6 +49,7 @@ ANY = "any"
 
 _LEVELS = ("error", "warning", "info", "none")
 _TABLE = "audit"
+_TARGETS = "targets"
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,19 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     return _policy(table, path, f"{path}, {title(_TABLE)}")
 
 
+def targets_of_project() -> list[str]:
+    """What `targets` of the nearest project names, each as it stands behind `dynalyze audit`. Raises UsageError where
+    there are none.
+    """
+    found = nearest_table(_TABLE, Path.cwd())
+    if found is None or _TARGETS not in found[0]:
+        raise UsageError(f'say what to audit: TARGET, or targets = ["model.py"] in [{title(_TABLE)}] of {PROJECT_FILE}')
+    targets = found[0][_TARGETS]
+    if not (isinstance(targets, list) and targets and all(isinstance(each, str) and each.strip() for each in targets)):
+        raise UsageError(f'{found[1]}, {title(_TABLE)}: targets is a list of texts, e.g. targets = ["model.py"]')
+    return targets
+
+
 def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
     """The policy with what the options say: `--fail-on` takes the place of its own, a limit that of the same limit.
 
@@ -168,10 +183,12 @@ def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup:
 
 
 def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
-    check_keys(table, (*_READERS, "ignore"), where)
+    check_keys(table, (*_READERS, "ignore", _TARGETS), where)
     given: dict[str, Any] = {}
     for key, value in table.items():
         name = dashed(key)
+        if name == _TARGETS:
+            continue
         if name in given:
             raise UsageError(f"{where}: {name} is given twice")
         given[name] = value if name == "ignore" else _READERS[name](value, f"{where}: {name}")

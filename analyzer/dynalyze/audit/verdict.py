@@ -309,9 +309,7 @@ def judge_policy(
     excused = excused or excused_findings(report, policy, baseline)
     case = Case(report, policy, excused)
     ended = _ENDED.get(report.outcome.status)
-    ran = case.check(
-        _RUN, "failed" if ended else "passed", "everything comes to its end", ended or "it came to its end"
-    )
+    ran = case.check(_RUN, "failed" if ended else "passed", "the run finishes", ended or "it finished")
     limits = ((check, field.replace("_", "-"), getattr(policy, field)) for field, check in CHECKS.items())
     found = (check(case, name, limit) for check, name, limit in limits if limit not in (None, ()))
     checks = [ran, *(check for check in found if check is not None)]
@@ -328,7 +326,7 @@ def _success(checks: list[PolicyCheck]) -> str:
     said = [check for check in checks if check.name not in (_RUN, _FINDINGS)]
     words = [check.found for check in said if check.status in ("passed", "waived")]
     words += [f"{title(check).lower()} not known ({check.reason})" for check in checks if check.status == "unknown"]
-    return f"PASS: {'; '.join(words) or 'nothing was asked for'}"
+    return f"PASS: {'; '.join(words) or 'nothing was required'}"
 
 
 def _failure(case: Case, checks: list[PolicyCheck]) -> str:
@@ -336,7 +334,7 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
     words = []
     for check in (each for each in checks if each.fails):
         if check.status == "unknown":
-            words.append(f"{title(check).lower()} not known, though asked for ({check.reason})")
+            words.append(f"{title(check).lower()} not known, though required ({check.reason})")
         elif check.name == _FINDINGS:  # Those that no other failed check speaks of.
             reached = failing(case.excused.counting(case.report.findings), case.policy.fail_on)
             left = [finding for finding in reached if _SAID_BY.get(finding.rule) not in failed]

@@ -20,7 +20,7 @@ and the interval is the mean plus and minus a quantile of Student's t, with n - 
 On the log scale the interval of the ratio turned round is the interval turned round.
 
 The control is an A/A arm: pairs of eager processes, built as independently as an eager and a compiled one are. Its
-noise floor is the end of its own 95% interval that lies farther from 1. The interval of a speed-up reaches at least as
+noise floor is the end of its own 95% interval that lies farther from 1. The interval of a speedup reaches at least as
 far to either side of the ratio: a difference that two equals may show is not shown.
 
 Looking after every pair and stopping at the first interval that excludes 1 would inflate the error: with each look at

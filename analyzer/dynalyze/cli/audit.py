@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.explain import short_bench
+from dynalyze.cli.explain import same_call, short_bench
 from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
+    FORMATS,
     compile_options,
     is_given,
     observation_of,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from dynalyze.report import Report
 
 _MATRIX_SECONDS = 3600.0
+_OF_ONE = ("json_file", "html_file", "outs", "artifacts", "baseline", *FORMATS)
 
 
 @click.command(cls=Sectioned)
@@ -65,7 +68,8 @@ def audit(context: click.Context, /, **options: Any) -> int:
     """Decide whether TARGET may ship: run it under torch.compile, measure speed, memory and answers, and judge all of
     it by a policy. Exit 1 where it fails.
 
-    TARGET is what `dynalyze explain` takes. Without a policy this is asked: no graph break, no function left in eager,
+    TARGET is what `dynalyze explain` takes; without one, each of `targets` in [tool.dynalyze.audit] of pyproject.toml
+    is audited. Without a policy this is asked: no graph break, no function left in eager,
     no finding that is an error, answers that are wrong by no more than rounding.
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
@@ -76,6 +80,8 @@ def audit(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
 
+    if options["target"] is None and options["module"] is None:
+        return _each_of_project(context)
     target = target_of(context)
     baseline = _baseline(options)
     policy = with_options(
@@ -92,6 +98,26 @@ def audit(context: click.Context, /, **options: Any) -> int:
         if options["update_baseline"]:
             baseline = _updated(report, policy, options["baseline"], hide_names=options["redact"])
         return outputs.publish(report, conclusion(report, policy, baseline))
+
+
+def _each_of_project(context: click.Context) -> int:
+    """Audit each target of the project with the options given; the exit status is that of the worst."""
+    from dynalyze.audit.policy import targets_of_project
+    from dynalyze.cli.outputs import WORST_FIRST
+
+    targets = targets_of_project()
+    given = [each.opts[0] for each in audit.params if each.name in _OF_ONE and is_given(context, each.name)]
+    if len(targets) > 1 and given:
+        raise UsageError(f"{given[0]} is for one TARGET, and the project names {len(targets)}")
+    _, *words = same_call(context, "audit", but=())
+    statuses = []
+    for target in targets:
+        say(f"audit {target}")
+        with audit.make_context("audit", [*words, *shlex.split(target)], parent=context.parent) as own:
+            statuses.append(int(audit.invoke(own)))
+        if statuses[-1] > max(WORST_FIRST):  # A signal ends all.
+            break
+    return min(statuses, key=lambda each: WORST_FIRST.index(each) if each in WORST_FIRST else -1)
 
 
 def _baseline(options: dict[str, Any]) -> Baseline | None:

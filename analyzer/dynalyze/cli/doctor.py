@@ -14,7 +14,7 @@ from dynalyze.cli.options import redact_option, seconds_option
 @seconds_option("--timeout", "Give each step at most this long.", 180.0)
 @redact_option
 def doctor(python: str | None, json_file: str | None, timeout: float, redact: bool) -> int:
-    """Say what this environment can and cannot compile, and what to install.
+    """Check what this environment can compile, and what to install.
 
     Looks at torch, the C++ compiler, CUDA and Triton, caches, environment variables and packages, and compiles a small
     function. Exit status 1 where torch.compile cannot work at all.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -104,8 +105,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
             return outputs.publish(seen.report)
 
 
-def same_call(context: click.Context, name: str) -> list[str]:
-    """The command line of another command for the same target, with the options that it has too."""
+def same_call(context: click.Context, name: str, but: Collection[str] = _OUTPUTS) -> list[str]:
+    """The command line of a command for the same target, with the options that it has too, `but` for these."""
     command = context.find_root().command
     assert isinstance(command, click.Group)
     other = command.get_command(context, name)
@@ -114,7 +115,7 @@ def same_call(context: click.Context, name: str) -> list[str]:
     words: list[str] = []
     for each in context.command.params:
         option = each.name or ""
-        shared = isinstance(each, click.Option) and option not in _OUTPUTS and known.intersection(each.opts)
+        shared = isinstance(each, click.Option) and option not in but and known.intersection(each.opts)
         if not shared or not is_given(context, option):
             continue
         if isinstance(value := context.params[option], bool):

@@ -32,6 +32,9 @@ EXIT_STATUSES: dict[str, int] = {
     "timed_out": 4, "failed": 3, "interrupted": 130, "complete": 0, "nothing_compiled": 0, "incomplete": 0,
 }  # fmt: skip
 
+WORST_FIRST = (2, 4, 3, 1, 0)
+"""The exit statuses of the contract: where several hold, the first does."""
+
 
 def _of_out(given: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
     """The files that --out FORMAT=FILE names, by the option that does the same."""

@@ -27,7 +27,8 @@ from dynalyze.report.measurements import Interval, Measurement
 
 # Set by dynalyze itself to a folder of each run.
 _OF_THE_RUN = ("variables.TORCH_TRACE",)
-_OUTPUTS = ("--json", "--html", "--sarif", "--junit", "--markdown", "--chrome-trace", "--graphml", "--artifacts")
+_OUTPUTS = ("--json", "--html", "--sarif", "--junit", "--markdown", "--chrome-trace", "--graphml", "--artifacts",
+            "--out")  # fmt: skip
 _NO_MATTER = (*_OUTPUTS, "--fail-on", "--timeout", "--python")
 _SWITCHES = ("--no-source", "--redact", "--show-values", "--quiet-target", "--no-bench")
 

@@ -149,7 +149,7 @@ class Seconds(msgspec.Struct):
 class LatencyChange(msgspec.Struct):
     """The median latency of one configuration and phase, in milliseconds. `ratio` is after by before.
 
-    The two were measured at different times, so what tells them apart is the speed-up over eager of each:
+    The two were measured at different times, so what tells them apart is the speedup over eager of each:
     `overlap` says whether the intervals of these two do, None where one is missing. `note` says why there is no ratio.
     """
 

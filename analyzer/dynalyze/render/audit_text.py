@@ -30,7 +30,7 @@ def add_policy(summary: Summary, verdict: PolicyVerdict | None) -> None:
     for check in words_policy.worst_first(verdict.checks):
         line = Text(one_line(f"{words_policy.title(check)}: {words_policy.found(check)}"))
         if check.fails and check.limit:
-            line.append(f"; asked for: {one_line(check.limit)}", style="dim")
+            line.append(f"; required: {one_line(check.limit)}", style="dim")
         summary.beside(Text(words_policy.MARKS[check.status], style=_CHECK_STYLES[check.status]), line, by=3)
     notes = [words_policy.source(verdict), *map(words_policy.waiver, verdict.waivers), words_policy.fixed(verdict)]
     for note in filter(None, notes):

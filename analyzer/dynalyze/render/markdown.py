@@ -118,7 +118,7 @@ def _table(report: Report) -> Iterator[str]:
     """The policy's checks; without a policy what was counted."""
     if report.policy is not None and report.policy.checks:
         checks = words_policy.worst_first(report.policy.checks)
-        yield from ("| check | result | found | asked for |", "|---|---|---|---|")
+        yield from ("| check | result | found | required |", "|---|---|---|---|")
         for check in checks[:_MOST_CHECKS]:
             told = prose(words_policy.found(check))
             yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {told} | {prose(check.limit)} |"

@@ -53,7 +53,7 @@ class RowBreak(msgspec.Struct, frozen=True):
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """The measured speed-up of an item; `verdict` is the benchmark's own word. None where it claims none."""
+    """The measured speedup of an item; `verdict` is the benchmark's own word. None where it claims none."""
 
     configuration: Name
     verdict: Word
@@ -213,7 +213,7 @@ class MatrixRow(NamedTuple):
 
 
 class SpeedTotal(NamedTuple):
-    """The measured speed-ups of one configuration: `median` is of those that claim one, `failed` have no verdict."""
+    """The measured speedups of one configuration: `median` is of those that claim one, `failed` have no verdict."""
 
     configuration: str
     faster: int

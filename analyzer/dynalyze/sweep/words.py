@@ -112,7 +112,7 @@ def reason_words(found: BrokenLine) -> str:
 
 
 def speed_words(speed: Speed) -> str:
-    """One measured speed-up: "default: faster 1.83x (1.79 to 1.88)"."""
+    """One measured speedup: "default: faster 1.83x (1.79 to 1.88)"."""
     text = f"{speed.configuration}: {speed.verdict}"
     if speed.speedup is None:
         return text
@@ -121,7 +121,7 @@ def speed_words(speed: Speed) -> str:
 
 
 def speed_total_words(total: SpeedTotal) -> str:
-    """All speed-ups of a configuration: "12 faster, 3 slower (median of these 1.41x); 5 show no difference"."""
+    """All speedups of a configuration: "12 faster, 3 slower (median of these 1.41x); 5 show no difference"."""
     claims = [f"{number:,} {word}" for number, word in ((total.faster, "faster"), (total.slower, "slower")) if number]
     middle = f" (median of these {total.median:.2f}x)" if total.median is not None else ""
     parts = [f"{', '.join(claims)}{middle}"] if claims else []

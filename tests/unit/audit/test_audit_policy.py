@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dynalyze.audit.policy import Policy, WaiverRule, read_policy, with_options
+from dynalyze.audit.policy import Policy, WaiverRule, read_policy, targets_of_project, with_options
 from dynalyze.report import Finding, Location
 from dynalyze.text.errors import UsageError
 
@@ -52,6 +52,18 @@ def refused(folder: Path, text: str, name: str = "policy.toml") -> str:
     assert name in message
     assert "\n" not in message
     return message
+
+
+def test_a_project_names_its_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = "[tool.dynalyze.audit]\n"
+    written(tmp_path, f'{table}targets = ["model.py:Net --train", "serve.py"]\nmax-graph-breaks = 2', "pyproject.toml")
+    assert targets_of_project() == ["model.py:Net --train", "serve.py"]
+    assert read_policy(None).max_graph_breaks == 2
+    for text in (table, f"{table}targets = []", f'{table}targets = "model.py"', f"{table}targets = [3]", ""):
+        written(tmp_path, text, "pyproject.toml")
+        with pytest.raises(UsageError, match="targets = "):
+            targets_of_project()
 
 
 def test_every_key_is_understood(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_what_was_not_measured_fails_only_where_it_is_asked_for() -> None:
         key = name.replace("_", "-")
         assert check(verdict, key).status == "unknown"
         assert not verdict.passed
-        assert f"{title(check(verdict, key)).lower()} not known, though asked for (" in verdict.summary
+        assert f"{title(check(verdict, key)).lower()} not known, though required (" in verdict.summary
 
 
 def test_speed_is_judged_by_the_low_end_of_its_interval() -> None:

@@ -294,7 +294,7 @@ def test_equals_that_are_quiet_enough_need_no_more_pairs():
 
 
 def clear(ratio: float) -> tuple[list[Pair], Speedup]:
-    """Pairs with a clear speed-up, and a verdict with an interval of round numbers."""
+    """Pairs with a clear speedup, and a verdict with an interval of round numbers."""
     pairs = pairs_of(*[ratio] * MIN_PAIRS)
     return pairs, Speedup(Interval(ratio, ratio * 0.8, ratio * 1.25), "faster", 0.01, MIN_PAIRS)
 

@@ -23,8 +23,8 @@ def test_the_terminal_begins_with_the_verdict() -> None:
     text = flat(terminal.render(failed_report(), color=False, width=100))
     assert text.startswith("FAIL ")
     assert "✗ Graph breaks: " in text
-    assert "asked for: at most 0 graph breaks" in text
-    assert "? Speed: no speed was measured; asked for: at least 1.20x as fast as eager" in text
+    assert "required: at most 0 graph breaks" in text
+    assert "? Speed: no speed was measured; required: at least 1.20x as fast as eager" in text
     assert "Judged by /home/me/pyproject.toml, against the baseline known.json: 0 known findings" in text
     assert "lets 1 finding pass until 2999-12-31. Its reason: until the logger is gone" in text
     assert "expired on 2020-01-31 and passes no more" in text

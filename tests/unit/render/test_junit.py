@@ -104,7 +104,7 @@ def test_what_a_run_cut_short_did_not_show_is_not_passed() -> None:
 def test_a_policy_has_a_test_for_each_check() -> None:
     assert outcomes(judged_by_policy(), "policy") == {
         "graph-breaks": "failure",
-        "speed-up": "failure",
+        "speedup": "failure",
         "memory": "skipped",
         "accuracy": "failure",  # Unknown, and asked for.
         "recompiles": "ok",

@@ -125,7 +125,7 @@ def test_the_policy_decides_and_failures_come_first() -> None:
     assert text.startswith("### ❌ dynalyze: failed")
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [
-        "check", "graph-breaks", "speed-up", "Answers", "memory", "recompiles",
+        "check", "graph-breaks", "speedup", "Answers", "memory", "recompiles",
     ]  # fmt: skip
     assert "Logged until the release" in text
     assert "known to the baseline" in text

@@ -165,8 +165,8 @@ def test_failed_checks_that_no_finding_tells_are_results() -> None:
     report = judged_by_policy()
     told = {result["ruleId"]: result for result in run_of(report)["results"] if result["ruleId"].startswith("policy/")}
     # graph-breaks is told by the findings of its breaks; memory was not asked for.
-    assert set(told) == {"policy/speed-up", "policy/accuracy"}
-    assert told["policy/speed-up"]["message"]["text"] == "speed-up: 1.1x (1.0 to 1.2); asked for: 1.2x."
+    assert set(told) == {"policy/speedup", "policy/accuracy"}
+    assert told["policy/speedup"]["message"]["text"] == "speedup: 1.1x (1.0 to 1.2); required: 1.2x."
 
 
 def test_the_run_is_told() -> None:

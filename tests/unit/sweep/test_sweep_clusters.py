@@ -1,4 +1,4 @@
-"""Sweep -> summary: clusters by line and cause, consequences, shares, errors grouped alike, speed-ups."""
+"""Sweep -> summary: clusters by line and cause, consequences, shares, errors grouped alike, speedups."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def name(cell: AttentionCell) -> str:
 def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
     """What is known of it: "2 graph breaks", "same answers", "1.83x faster (1.79 to 1.88)", "2.1 ms".
 
-    Its breaks and recompiles count only where it ran to its end. The speed-up is against eager of the same combination;
+    Its breaks and recompiles count only where it ran to its end. The speedup is against eager of the same combination;
     `short`, for a narrow column, tells that without its interval, and the answers as "answers: same".
     """
     known = ((cell.graph_breaks, "graph break"), (cell.recompiles, "recompile"))

@@ -1,6 +1,6 @@
 """The sentences about measurements that the terminal, the page and the verdict share.
 
-A number is told only of a measurement that is valid; where the interval of a speed-up includes 1 nothing is called
+A number is told only of a measurement that is valid; where the interval of a speedup includes 1 nothing is called
 faster.
 """
 
@@ -154,7 +154,7 @@ def accuracy_of(item: Measurement, accuracy: Iterable[Accuracy]) -> Accuracy | N
 
 
 def fastest(measurements: Iterable[Measurement]) -> Measurement | None:
-    """The configuration of the greatest speed-up that was shown; else the first valid one; else the first one."""
+    """The configuration of the greatest speedup that was shown; else the first valid one; else the first one."""
     items = [item for item in measurements if item.configuration != EAGER]
     shown = [item for item in items if item.status == "valid" and item.speedup is not None]
     faster = [item for item in shown if item.speedup and item.speedup.verdict == "faster"]
@@ -224,7 +224,7 @@ def ratio_words(speed: Speedup) -> str:
 
 
 def no_difference(speed: Speedup) -> str:
-    """What stands in the place of a speed-up that was not shown, with the reason."""
+    """What stands in the place of a speedup that was not shown, with the reason."""
     ratio = speed.ratio
     if speed.floor is None:
         why = "the noise floor is not known"

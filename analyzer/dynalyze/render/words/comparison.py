@@ -181,7 +181,7 @@ def _counts(side: FunctionSide) -> list[tuple[int, str]]:
 
 
 def measurement_words(item: LatencyChange) -> str:
-    """Both medians with their ratio, and both speed-ups over eager; or why they cannot be compared."""
+    """Both medians with their ratio, and both speedups over eager; or why they cannot be compared."""
     if item.ratio is None or item.before is None or item.after is None:
         return f"not comparable: {item.note}"
     text = f"{item.before:.3g} ms {ARROW} {item.after:.3g} ms, ratio {item.ratio:.2f}"

@@ -34,7 +34,7 @@ def title(check: PolicyCheck) -> str:
 
 def status(check: PolicyCheck) -> str:
     """How it came out: "passed"."""
-    return "not known, and asked for" if check.status == "unknown" and check.fails else _STATUSES[check.status]
+    return "not known, and required" if check.status == "unknown" and check.fails else _STATUSES[check.status]
 
 
 def worst_first(checks: list[PolicyCheck]) -> list[PolicyCheck]:
@@ -50,8 +50,8 @@ def found(check: PolicyCheck) -> str:
 
 
 def against_limit(check: PolicyCheck) -> str:
-    """What was found and what was asked for: "6; asked for: 0"."""
-    return f"{check.found or check.status}{f'; asked for: {check.limit}' if check.limit else ''}"
+    """What was found and what is required: "6; required: 0"."""
+    return f"{check.found or check.status}{f'; required: {check.limit}' if check.limit else ''}"
 
 
 def outcome(verdict: PolicyVerdict) -> str:
