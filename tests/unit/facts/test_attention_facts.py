@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dynalyze.capture.events import Event
 from dynalyze.events.log import RunLog
-from dynalyze.facts.attention_calls import attention, lowered, traced
+from dynalyze.facts.attention_calls import attention, traced
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report.models import AttentionCall, AttentionInput
-from records import TORCH, end, frame, graphs_run, run_of, start
+from records import TORCH, end, frame, graphs_run
 
 SHAPE = "1, 2, 8, 16][256, 128, 16, 1]cpu"
 LIKE = AttentionInput("float32", [1, 2, 8, 16], [256, 128, 16, 1])
@@ -68,17 +68,6 @@ def test_a_mask_and_sizes_that_may_change() -> None:
 def test_alike_calls_are_counted_and_others_are_not() -> None:
     text = dynamo(LINE, call("a"), call("b"), OTHER_LINE, call("c"))
     assert [(found.line, found.count) for found in calls(run_with(("dynamo", text)))] == [(9, 2), (15, 1)]
-
-
-def test_the_kernel_is_read_from_the_aten_graph() -> None:
-    run = run_with(("dynamo", dynamo(LINE, call())), ("inference", aten(LINE, f"flash = {FLASH}")))
-    assert [found.backend for found in calls(run)] == ["cpu_flash"]
-
-
-def test_single_operations_are_math() -> None:
-    math = ('bmm: "f32[2, 8, 8]" = torch.ops.aten.bmm.default(view, view_1)', f"soft = {SOFTMAX}")
-    run = run_with(("dynamo", dynamo(LINE, call())), ("inference", aten(LINE, *math)))
-    assert [found.backend for found in calls(run)] == ["math"]
 
 
 def test_the_softmax_of_a_gpu_stands_at_no_line() -> None:
@@ -169,8 +158,3 @@ def test_the_body_of_an_operator_has_names_of_its_own() -> None:
     ((_, written),) = traced(text).calls
     assert written.annotation(0, "query") == "bf16[2, 8, 4, 16][512, 64, 16, 1]cpu"
     assert written.origin is not None and written.origin.line == 9
-
-
-def test_a_text_that_cannot_be_read_is_no_attention() -> None:
-    assert traced("").calls == [] and lowered("attention ( = \n def (").kernels == []
-    assert calls(run_of(start())) == []

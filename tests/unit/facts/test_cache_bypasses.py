@@ -14,7 +14,6 @@ from dynalyze.facts.compilations import add_bypasses, compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
-from dynalyze.render import html
 from dynalyze.render.words.report import cache_words
 from dynalyze.report import Compilation, Finding, Report
 from dynalyze.rules.rule import judge
@@ -180,18 +179,9 @@ def test_a_cache_that_the_user_switched_off_is_worth_no_warning() -> None:
     assert found.title.startswith("forward is compiled anew")
 
 
-def test_without_a_bypass_nothing_is_said() -> None:
-    assert findings(report_of(start(), end(inductor_fx_local_cache_miss_count=1))) == []
-
-
 def test_without_source_the_kind_stays_and_the_words_go() -> None:
     cleaned = without_source(report_of(start(), bypass(FUNCTION, "autograd"), end()))
     assert cleaned.compilations[0].cache_bypasses[0].said == ""
     (found,) = findings(cleaned)
     assert "mine" not in found.advice
     assert "custom_op" in found.advice
-
-
-def test_the_page_shows_the_reason_with_the_compilation() -> None:
-    report = report_of(start(), bypass(), end())
-    assert f"1 bypass: {PASS}" in html.render(report)

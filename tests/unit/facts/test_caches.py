@@ -102,11 +102,6 @@ def test_a_bypass_has_its_reason_and_the_line_of_the_operation() -> None:
     assert [(place.file, place.line) for place in use.places] == [(MODEL, 7)]
 
 
-def test_no_record_of_a_cache_is_no_caches() -> None:
-    run = run_of(start(), end())
-    assert caches(run, compiled(run)) is None
-
-
 def test_a_damaged_text_of_settings_is_left_out() -> None:
     events = looked()
     TEXTS.update(dict.fromkeys(TEXTS, "[1"))

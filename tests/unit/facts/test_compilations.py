@@ -20,8 +20,8 @@ from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.timeline import MAX_ROWS, TimelineView
 from dynalyze.report import PHASES, BackwardCompile, Compilation, CompileMemory, Report
 from recordings import as_run, line_with, recorded, without_live_fields
-from records import MAIN, TORCH, broke, end, failed, frame, process, run_of, start, torch_frame
-from sample_reports import clean_report, compilation, empty_report, recompile, rich_report
+from records import TORCH, end, frame, process, run_of, start
+from sample_reports import compilation, empty_report, recompile
 
 
 def compiled(run: RunLog) -> list[Compilation]:
@@ -67,66 +67,26 @@ def test_status_of_recorded_compilations(name: str, how: str, tmp_path: Path) ->
     assert [(c.function, c.status, c.resumes) for c in found] == RECORDED[name]
 
 
-@pytest.mark.parametrize("how", ["live", "stripped", "text"])
-def test_a_frame_left_in_eager_says_which_break_did_it(how: str, tmp_path: Path) -> None:
-    events = recorded("break_in_try", "text" if how == "text" else "live")
-    (found,) = compiled(as_run(without_live_fields(events) if how == "stripped" else events, tmp_path))
-    assert found.reason == "Failed to trace builtin operator"
-
-
-def test_recorded_callers_are_lines_of_the_program(tmp_path: Path) -> None:
-    found = compiled(as_run(recorded("nested_helpers"), tmp_path))
+def test_reasons_callers_and_epochs_of_recorded_compilations(tmp_path: Path) -> None:
+    for how in ("live", "text"):
+        (found,) = compiled(as_run(recorded("break_in_try", how), tmp_path / how))
+        assert found.reason == "Failed to trace builtin operator"
+    callers = compiled(as_run(recorded("nested_helpers"), tmp_path / "nested"))
     codes = ["forward(torch.ones", "return scale(x) - 3", "return announce(x * 2)"]
-    assert [c.caller and c.caller.line for c in found[:3]] == [line_with("nested_helpers", code) for code in codes]
+    assert [c.caller and c.caller.line for c in callers[:3]] == [line_with("nested_helpers", code) for code in codes]
+    reset = compiled(as_run(recorded("two_epochs"), tmp_path / "reset"))
+    assert [(c.compile_id, c.epoch) for c in reset] == [("0/0", 0), ("1/0", 0), ("0/0", 1), ("1/0", 1)]
 
 
-def test_a_reset_starts_another_epoch_with_the_same_ids(tmp_path: Path) -> None:
-    found = compiled(as_run(recorded("two_epochs"), tmp_path))
-    assert [(c.compile_id, c.epoch) for c in found] == [("0/0", 0), ("1/0", 0), ("0/0", 1), ("1/0", 1)]
-
-
-def test_a_whole_graph() -> None:
-    found = one(start("0/0", frame(10)), end(graph_op_count=12, guard_count=9))
-    assert (found.status, found.reason, found.ops, found.guards, found.resumes) == ("compiled", "", 12, 9, False)
-    assert (found.location.line, found.function) == (10, "forward")
-    assert found.caller is not None
-    assert found.caller.line == 90
-
-
-def test_a_frame_with_a_break_in_it_is_compiled_in_part() -> None:
-    assert one(start(), broke([frame(12)]), end()).status == "broken"
-
-
-def test_a_frame_skipped_over_a_break_stays_in_eager() -> None:
-    found = one(
-        start(), broke([frame(12)]), failed([frame(12)], logged=True, refused=False), end(has_guarded_code=False)
-    )
-    assert (found.status, found.reason) == ("eager", "Failed to trace builtin operator")
-
-
-def test_a_refusal_is_a_failure() -> None:
-    found = one(start(), failed([frame(12)], refused=True), end(has_guarded_code=False))
-    assert (found.status, found.reason) == ("failed", "Failed to trace builtin operator")
-
-
-def test_an_error_of_the_backend_is_a_failure_that_names_it() -> None:
-    found = one(
-        start(),
-        failed([], "backend='inductor' raised:\nAssertionError: x", exception="BackendCompilerFailed", refused=False),
-        end(has_guarded_code=False, fail_type="BackendCompilerFailed"),
-    )
-    assert found.status == "failed"
-    assert "backend='inductor' raised" in found.reason or "BackendCompilerFailed" in found.reason
-
-
-def test_a_frame_without_tensor_operations_is_eager_without_a_fault() -> None:
+def test_how_a_compile_ends_without_numbers() -> None:
     found = one(start(), end(has_guarded_code=False))
     assert (found.status, found.reason) == ("eager", "nothing to compile: no tensor operation was traced")
-
-
-def test_a_compile_that_never_ended_failed() -> None:
     found = one(start())
     assert (found.status, found.reason) == ("failed", "the process ended while this was compiling")
+    found = one(start(), end(duration_us="soon", graph_op_count=None, guard_count="many"))
+    assert (found.seconds, found.ops, found.guards) == ({}, None, None)
+    found = one(start(), end(entire_frame_compile_time_s=2.5, backend_compile_time_s=1.5))
+    assert (found.seconds["total"], found.seconds["aot_autograd"]) == (2.5, 1.5), "older columns hold seconds"
 
 
 def test_an_end_belongs_to_the_start_of_its_own_epoch_and_process() -> None:
@@ -140,70 +100,13 @@ def test_an_end_belongs_to_the_start_of_its_own_epoch_and_process() -> None:
     ]
 
 
-def test_ids_of_interleaved_compiles_in_two_threads_do_not_mix() -> None:
-    found = compiled(
-        run_of(
-            start("0/0", frame(10, "f")),
-            start("1/0", frame(20, "g")),
-            broke([frame(21, "g")], id="1/0"),
-            end("0/0", graph_op_count=3),
-            end("1/0", graph_op_count=4),
-        )
-    )
-    assert [(c.function, c.status, c.ops) for c in found] == [("f", "compiled", 3), ("g", "broken", 4)]
-
-
-def test_resumed_frames_bear_the_users_name() -> None:
-    found = one(start("1/0", frame(12, "torch_dynamo_resume_in_forward_at_12")), end("1/0"))
-    assert (found.function, found.location.function, found.resumes) == ("forward", "forward", True)
-
-
-def test_the_caller_is_the_innermost_line_outside_torch() -> None:
-    above = [MAIN, frame(40, "train"), torch_frame(9, "__call__", "nn/modules/container.py")]
-    found = one(start("0/0", frame(10), above), end())
-    assert found.caller is not None
-    assert found.caller.line == 40
-    assert one(start("0/0", frame(10), []), end()).caller is None
-
-
 def test_times_are_inclusive_and_in_seconds() -> None:
+    columns = {"dynamo": 1_900_000, "aot_autograd": 1_500_000, "inductor": 1_250_000, "inductor_code_gen": 500_000}
     found = one(
-        start(),
-        end(
-            duration_us=2_000_000,
-            dynamo_cumulative_compile_time_us=1_900_000,
-            aot_autograd_cumulative_compile_time_us=1_500_000,
-            inductor_cumulative_compile_time_us=1_250_000,
-            inductor_code_gen_cumulative_compile_time_us=500_000,
-        ),
+        start(), end(duration_us=2_000_000, **{f"{k}_cumulative_compile_time_us": v for k, v in columns.items()})
     )
-    assert found.seconds == {
-        "total": 2.0,
-        "dynamo": 1.9,
-        "aot_autograd": 1.5,
-        "inductor": 1.25,
-        "code_generation": 0.5,
-    }
-
-
-def test_older_columns_hold_seconds() -> None:
-    found = one(start(), end(entire_frame_compile_time_s=2.5, backend_compile_time_s=1.5))
-    assert (found.seconds["total"], found.seconds["aot_autograd"]) == (2.5, 1.5)
-
-
-def test_the_backward_compile_has_its_own_time() -> None:
-    found = one(
-        start(),
-        end(duration_us=2_000_000, graph_op_count=4),
-        end(backward=True, duration_us=700_000, graph_op_count=9),
-        end(backward=True, duration_us=300_000),
-    )
-    assert (found.seconds, found.ops) == ({"total": 2.0, "backward": 1.0}, 4)
-
-
-def test_metrics_that_are_no_numbers_do_no_harm() -> None:
-    found = one(start(), end(duration_us="soon", graph_op_count=None, guard_count="many"))
-    assert (found.seconds, found.ops, found.guards) == ({}, None, None)
+    seconds = {"total": 2.0, "dynamo": 1.9, "aot_autograd": 1.5, "inductor": 1.25, "code_generation": 0.5}
+    assert found.seconds == seconds
 
 
 def test_cache_hits_of_forward_and_backward_add_up() -> None:
@@ -226,17 +129,6 @@ def test_what_torch_counts_twice_is_taken_apart() -> None:
     )
 
 
-def test_a_phase_that_is_not_known_leaves_its_time_to_the_one_around_it() -> None:
-    assert exclusive({"total": 3.0, "inductor": 2.0}) == {"other": 1.0, "inductor": 2.0}
-    assert exclusive({"total": 3.0}) == {"other": 3.0}
-    assert exclusive({}) == {}
-    assert exclusive({"backward": 3.0}) == {}
-
-
-def test_a_phase_longer_than_the_one_around_it_is_cut() -> None:
-    assert exclusive({"total": 1.0, "dynamo": 1.5, "inductor": 4.0}) == {"other": 0.0, "dynamo": 0.0, "inductor": 1.0}
-
-
 STEPS = {"dynamo": 0.5, "guards": 0.25, "inductor": 1.0, "kernels": 8.0}
 
 
@@ -249,22 +141,6 @@ def with_costs(**metrics: Any) -> CompileEnded:
 def test_steps_that_torch_told_of_go_before_its_sums_and_what_none_accounts_for_is_other() -> None:
     told = with_costs(duration_us=10_000_000, aot_autograd_cumulative_compile_time_us=9_500_000)
     assert one(start(), told).exclusive == {**STEPS, "other": 0.25}
-
-
-def test_steps_longer_than_the_whole_are_not_believed() -> None:
-    told = with_costs(duration_us=1_000_000)
-    assert one(start(), told).exclusive == {"other": 1.0}
-
-
-def test_the_page_tells_the_most_that_a_compile_added_and_nothing_where_it_was_not_read() -> None:
-    report = rich_report()
-    assert "memory" not in " ".join(TimelineView(report, Index(report, Anchors()), Anchors()).sentences)
-    first, second, *_ = report.compilations
-    first.memory, second.memory = CompileMemory(50_000_000, 10_000_000, 0), CompileMemory(20_000_000, 0, 300_000_000)
-    said = TimelineView(report, Index(report, Anchors()), Anchors()).sentences[-1]
-    assert "50 MB more" in said
-    assert f"({first.compile_id}, forward)" in said
-    assert "300 MB" in said
 
 
 def test_memory_is_told_of_each_direction_where_it_was_read() -> None:
@@ -299,37 +175,25 @@ def times(*logs: Any) -> list[Compilation]:
     return compilations(RunLog(list(logs)), Places(TORCH), Sources())
 
 
-def test_a_compile_begins_where_torch_says() -> None:
-    end = ended(NOON + 5, start_time_us=int((NOON + 2.25) * 1e6), duration_us=2_000_000)
-    (found,) = times(process(started(NOON + 2.3), end, at=NOON))
-    assert found.began == pytest.approx(2.25)
-
-
-def test_without_torchs_own_reading_the_event_tells() -> None:
-    (found,) = times(process(started(NOON + 2.5), at=NOON))
-    assert found.began == 2.5
-
-
-def test_another_clock_is_not_mixed_with_ours() -> None:
-    """The lines of a log have no time zone; torch's own reading has."""
-    end = ended(NOON + 5, start_time_us=int((NOON + 7202) * 1e6), duration_us=1_000_000)
-    (found,) = times(process(started(NOON + 2), end, at=NOON))
-    assert found.began == 2
+def test_a_compile_begins_where_torch_says_or_else_the_event() -> None:
+    """A clock of another zone, as in the lines of a log, is not mixed with torch's own."""
+    told = ended(NOON + 5, start_time_us=int((NOON + 2.25) * 1e6), duration_us=2_000_000)
+    elsewhere = ended(NOON + 5, start_time_us=int((NOON + 7202) * 1e6), duration_us=1_000_000)
+    for seen, at, began in (
+        ([started(NOON + 2.3), told], NOON, pytest.approx(2.25)),
+        ([started(NOON + 2.5)], NOON, 2.5),
+        ([started(NOON + 2), elsewhere], NOON, 2),
+        ([started(0.0), ended(0.0, duration_us=5)], 0.0, None),
+    ):
+        (found,) = times(process(*seen, at=at))
+        assert found.began == began
+    (found,) = times(process(started(NOON), ended(NOON + 9, backward=True, duration_us=2_000_000), at=NOON))
+    assert found.backward[0].began == 7
 
 
 def test_processes_share_one_clock() -> None:
     found = times(process(started(NOON + 1), at=NOON), process(started(NOON + 4), number=1, pid=2, at=NOON + 3))
     assert [each.began for each in found] == [1, 4]
-
-
-def test_without_the_start_of_the_run_the_first_compile_is_zero() -> None:
-    found = times(process(started(NOON + 1), started(NOON + 1.5, "1/0"), at=0.0))
-    assert [each.began for each in found] == [0, 0.5]
-
-
-def test_what_nobody_knows_stays_unknown() -> None:
-    (found,) = times(process(started(0.0), ended(0.0, duration_us=5), at=0.0))
-    assert found.began is None
 
 
 def test_a_backward_compile_is_a_span_of_its_own() -> None:
@@ -345,11 +209,6 @@ def test_a_backward_compile_is_a_span_of_its_own() -> None:
     assert span.began == pytest.approx(8)
     assert span.seconds == {"total": 0.9, "inductor": 0.6}
     assert span.exclusive == pytest.approx({"other": 0.3, "inductor": 0.6})
-
-
-def test_a_backward_compile_without_its_start_began_its_length_before_its_end() -> None:
-    (found,) = times(process(started(NOON), ended(NOON + 9, backward=True, duration_us=2_000_000), at=NOON))
-    assert found.backward[0].began == 7
 
 
 # Drawn.
@@ -376,21 +235,6 @@ def test_rows_stand_in_order_of_their_start() -> None:
     assert [span.backward for span in spans(report)] == [False, True, False]
 
 
-def test_bars_are_to_scale() -> None:
-    first, second = view(timed(("0/0", 10.0, 1.0), ("1/0", 12.0, 2.0))).rows
-    assert second.width == pytest.approx(2 * first.width, abs=0.1)
-    assert second.x - first.x == pytest.approx(2 * first.width, abs=0.1)
-
-
-def test_a_bar_is_filled_by_its_phases() -> None:
-    for row in view(rich_report()).rows:
-        begins, widths = ([part[at] for part in row.segments] for at in (1, 2))
-        assert begins[0] == pytest.approx(row.x, abs=0.02)
-        assert sum(widths) == pytest.approx(row.width, abs=0.1)
-        for at, (left, width) in enumerate(zip(begins[:-1], widths, strict=False)):
-            assert left + width == pytest.approx(begins[at + 1], abs=0.02)
-
-
 def test_the_share_of_recompilation_is_said_in_words() -> None:
     report = timed(("0/0", 1.0, 3.0), ("0/1", 5.0, 1.0))
     assert view(report).sentences == ["4.0 s went into 2 compiles.", "None of it was recompilation."]
@@ -398,16 +242,6 @@ def test_the_share_of_recompilation_is_said_in_words() -> None:
     assert view(report).sentences[1] == "25% of compile time was recompilation (1.0 s)."
     report.recompiles = [recompile("r1", "0/1", cause="limit")]
     assert view(report).sentences[1] == "None of it was recompilation."
-
-
-def test_the_backward_graph_of_a_recompile_is_recompilation_too() -> None:
-    report = timed(("0/0", 1.0, 2.0), ("0/1", 5.0, 1.0))
-    report.compilations[1].backward = [BackwardCompile(7.0, {"total": 1.0})]
-    report.recompiles = [recompile("r1", "0/1")]
-    assert view(report).sentences == [
-        "4.0 s went into 2 compiles, 1.0 s of it into backward graphs.",
-        "50% of compile time was recompilation (2.0 s).",
-    ]
 
 
 def test_a_compile_of_another_process_with_the_same_id_is_no_recompile() -> None:
@@ -426,18 +260,3 @@ def test_a_compile_without_a_start_is_told_and_stays_in_the_table() -> None:
 def test_too_many_rows_are_counted() -> None:
     found = view(timed(*((f"{at}/0", float(at), 0.5) for at in range(MAX_ROWS + 7))))
     assert (len(found.rows), found.shown.omitted) == (MAX_ROWS, 7)
-
-
-@given(st.floats(0, 1e6), st.floats(1e-6, 1e6))
-def test_the_axis_has_a_few_ticks_inside_of_it(start: float, length: float) -> None:
-    found = view(timed(("0/0", start, length)))
-    assert len(found.ticks) <= 7
-    assert all(found.rows[0].x - 1 <= x <= found.width for x, _ in found.ticks)
-
-
-def test_nothing_recorded_draws_nothing() -> None:
-    assert view(empty_report()).table == []
-    untimed = clean_report()
-    for item in untimed.compilations:
-        item.seconds = {}
-    assert (view(untimed).table, view(untimed).sentences) == ([], [])

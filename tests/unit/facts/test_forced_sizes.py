@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dynalyze.capture.events import Event, Frame, SpecializedSeen
 from dynalyze.capture.trace_records import TraceRecords
@@ -15,7 +13,6 @@ from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
-from dynalyze.render import html
 from dynalyze.report import ForcedSize, Location, Recompile, Report
 from dynalyze.rules.rule import judge
 from records import MAIN, MODEL, TORCH, again, end, frame, run_of, start, torch_frame
@@ -81,20 +78,11 @@ def test_lines_and_sizes_are_told_apart() -> None:
     ]  # fmt: skip
 
 
-def test_the_innermost_line_outside_torch_made_the_constant() -> None:
-    sizes, _ = judged(start(), fixed(stack=[MAIN, frame(12), torch_frame()]), end())
-    assert sizes[0].location.line == 12
-
-
 @pytest.mark.parametrize("stack", [[], [torch_frame()], [Frame("<string>", 1, "f")]])
 def test_without_such_a_line_the_compiled_function_is_named(stack: list[Frame]) -> None:
     sizes, _ = judged(start(), fixed(stack=stack), end())
     assert sizes[0].location.line == 10
     assert judged(fixed(stack=stack))[0] == []
-
-
-def test_a_symbol_without_a_source_is_nobodys_size() -> None:
-    assert judged(start(), fixed(sources=[]), end())[0] == []
 
 
 def test_a_recompile_gets_the_line_of_the_version_whose_guard_failed_or_of_its_own() -> None:
@@ -179,12 +167,6 @@ def test_only_the_size_that_torch_refuses_is_refused() -> None:
     assert [(size.source, size.refused) for size in sizes] == [("x.size()[0]", True), ("y.size()[0]", False)]
 
 
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_any_source_and_value(source: str, value: str) -> None:
-    sizes, _ = judged(start(), fixed(sources=[source], value=value), end())
-    assert [size.values for size in sizes] == [[value]]
-
-
 # Findings and the page.
 
 
@@ -233,13 +215,3 @@ def test_a_marked_size_is_one_error_at_its_line() -> None:
 
 def test_a_constant_that_cost_nothing_is_no_finding() -> None:
     assert judge(report_of(start(), fixed(), end())) == []
-
-
-def test_the_page_shows_them() -> None:
-    report = recompiled()
-    report.findings = judge(report)
-    page = html.render(report)
-    assert 'id="forced-sizes"' in page
-    assert 'id="d1"' in page
-    assert 'href="#r1"' in page
-    assert 'id="forced-sizes"' not in html.render(clean_report())

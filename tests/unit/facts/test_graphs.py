@@ -103,21 +103,6 @@ def test_one_operation(line: str, op: str) -> None:
     assert [node.op for node in parse(f"def forward(self, x):\n    {line}\n").nodes] == [op]
 
 
-@pytest.mark.parametrize(
-    "line", ["l_x_ = L_x_", "w = self.weight", "return (x,)", "# y = x + 1", "", "class inner(Module):", ")", "x,"]
-)
-def test_what_is_no_operation(line: str) -> None:
-    assert parse(f"def forward(self, x):\n    {line}\n").nodes == []
-
-
-def test_the_inputs_of_an_inner_graph_are_none_of_the_outer_one() -> None:
-    inner = DYNAMO.replace("L_x_", "inner_x").replace("class GraphModule", "    class cond_true_0")
-    found = parse(DYNAMO + inner)
-    assert found.inputs[0][0] == "L_x_"
-    assert len(found.inputs) == 2
-    assert len(found.nodes) == 6
-
-
 @given(st.text(max_size=400))
 def test_no_text_is_too_strange(text: str) -> None:
     parse(text)
@@ -228,11 +213,6 @@ def test_forward_and_backward_are_told_apart() -> None:
         "fx_graph_runnable.py", "post_grad.py", "output_code.py",
         "fx_graph_runnable_backward.py", "post_grad_backward.py", "output_code_backward.py", "transformed_code.py",
     ]  # fmt: skip
-
-
-def test_a_backward_that_never_reached_its_code_is_known_by_its_tangents() -> None:
-    (texts,) = texts_of(graphs_run(("dynamo", DYNAMO), ("post_grad", BACKWARD)))
-    assert [text.direction for text in texts.texts] == ["", "backward"]
 
 
 def test_a_graph_that_a_backend_cut_in_pieces_keeps_each() -> None:

@@ -140,21 +140,6 @@ def test_what_each_kernel_computes() -> None:
     }
 
 
-def test_triton_kernels_and_their_comments() -> None:
-    found = by_name(TRITON)
-    assert [(kernel.name, kernel.kind, kernel.calls) for kernel in found.values()] == [
-        ("mm", "extern", 1),
-        ("triton_poi_fused_addmm_relu_0", "triton", 2),
-        ("triton_per_fused__softmax_1", "triton", 1),
-        ("scale_kernel_2", "triton", 1),
-    ]
-    assert found["triton_poi_fused_addmm_relu_0"].ops == ["aten.addmm", "aten.relu"]
-    assert found["triton_poi_fused_addmm_relu_0"].source_nodes == ["h", "relu"]
-    assert found["triton_per_fused__softmax_1"].ops == ["aten._softmax"]
-    assert found["scale_kernel_2"].ops == []
-    assert found["mm"].ops == ["aten.addmm"]
-
-
 @pytest.mark.parametrize(
     ("method", "kind"),
     [("cpp", "cpp"), ("cpp_pybinding", "cpp"), ("cuda", "cpp"), ("rocm", "cpp"), ("triton", "triton"),
@@ -192,14 +177,6 @@ def test_the_id_of_the_graph() -> None:
 )  # fmt: skip
 def test_a_name_is_taken_apart(name: str, known: tuple[str, ...], ops: list[str]) -> None:
     assert split_name(name, known) == ops
-
-
-@given(
-    st.lists(st.sampled_from(["add", "_softmax", "native_layer_norm", "masked_fill", "relu", "_to_copy"]), max_size=8)
-)
-def test_any_names_that_are_joined_come_apart_again(ops: list[str]) -> None:
-    expected = sorted(set(ops))
-    assert split_name("_".join(["cpp", "fused", *expected, "12"])) == expected
 
 
 @given(st.text(max_size=300))

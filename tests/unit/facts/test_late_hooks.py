@@ -30,10 +30,6 @@ def told(*events: Event) -> list[tuple[int, int]]:
     return [(each.location.line, each.count) for each in found]
 
 
-def test_a_line_that_registers_several_is_told_once() -> None:
-    assert told(start(), end(has_guarded_code=True), hook(5, 1), hook(5, 2), hook(9, 3)) == [(5, 2), (9, 1)]
-
-
 def test_what_is_compiled_afterwards_runs_it() -> None:
     whole = (start(), end(has_guarded_code=True))
     assert told(*whole, hook(5, 1), hook(9, 2), HookSeen(number=1, met=True)) == [(9, 1)]

@@ -133,13 +133,6 @@ def test_what_inductor_tracked_comes_first() -> None:
     assert (mm.post_grad_nodes, mm.source_nodes) == (["mm", "mm_3"], ["mm", "mm_again"])
 
 
-def test_tracked_lines_replace_what_the_comments_say() -> None:
-    found = kernels(forward(("kernel_stacks", {"triton_poi_fused_mul_sin_0:1": [stack(77)]})))
-    assert lines(found["triton_poi_fused_mul_sin_0"]) == {77: 1}
-    assert found["triton_poi_fused_mul_sin_0"].source_nodes == ["a", "b"]
-    assert (lines(found["mm"]), found["mm"].provenance) == ({14: 1}, "comments")
-
-
 def test_handles_of_another_graph_are_not_looked_at() -> None:
     """torch leaves those of an earlier backward graph in the record."""
     stale = {**STACKS, "extern_kernels.mm:9": [stack(55)], "triton_poi_fused_mul_sin_0:8": [stack(56)]}
@@ -156,19 +149,6 @@ def test_a_backward_graph_has_its_own_record_and_its_own_nodes() -> None:
     told = graphs(run_with(*before, ("post_grad", BACKWARD), code), [], Sources())[1][-1]
     # `a` is line 12 to Dynamo; the backward graph has an `a` of its own.
     assert (told.direction, lines(told), told.provenance) == ("backward", {13: 1}, "comments")
-
-
-def test_the_innermost_line_outside_torch_counts() -> None:
-    text = stack(20) + f'  File "{TORCH}/nn/functional.py", line 5, in relu\n    torchs()\n'
-    found = Tracked(stacks={"k:1": [text + "Gradient addition node due to multiple use of tensor around:"]})
-    assert [each.at for each in found.origins("k:1", Places(TORCH))] == [(FILE, 20)]
-    assert found.origins("k:2", Places(TORCH)) == []
-
-
-def test_the_code_is_what_torch_quotes_where_the_file_is_gone() -> None:
-    quoted = {"triton_poi_fused_mul_sin_0:1": [stack(12, code="a = x.sin()")]}
-    (place,) = kernels(forward(("kernel_stacks", quoted)))["triton_poi_fused_mul_sin_0"].places
-    assert (place.code, place.function) == ("a = x.sin()", "forward")
 
 
 def test_more_lines_than_a_report_holds_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,13 +171,6 @@ def test_a_damaged_record_is_counted_and_the_comments_stay(broken: str) -> None:
             assert run.unreadable == 0  # It names nothing that we know: a record of another version.
         else:
             assert run.unreadable == 1
-
-
-def test_a_record_without_text_says_that_nothing_was_tracked() -> None:
-    """torch writes one on a cache hit."""
-    run = forward(("kernel_nodes", ""), ("kernel_stacks", ""))
-    assert {kernel.provenance for kernel in kernels(run).values()} == {"comments"}
-    assert run.unreadable == 0
 
 
 def test_a_record_belongs_to_the_code_before_it() -> None:

@@ -22,7 +22,6 @@ from recordings import as_run, line_with, recorded, without_live_fields
 from records import MAIN, TORCH, again, end, frame, process, run_of, start
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
-LIMIT = "Dynamo recompile limit exceeded\n  Explanation: too often\n"
 
 
 def recompiled(run: RunLog) -> list[Recompile]:
@@ -97,13 +96,6 @@ def test_recorded_recompiles_are_at_their_functions_and_name_what_they_replace(h
         assert entry.location.line in (definition - 1, definition)
 
 
-def test_unrelated_calls_do_not_share_a_change(tmp_path: Path) -> None:
-    """Each of the fifteen was set off by another line of the program, with another tensor or value."""
-    found = recompiled(as_run(recorded("recompile_kinds"), tmp_path))
-    assert len({r.change for r in found}) == len(KINDS)
-    assert len({r.change for r in recompiled(as_run(recorded("dynamic_sizes"), tmp_path / "2"))}) == len(SIZES)
-
-
 def test_the_halves_around_breaks_recompile_over_one_change(tmp_path: Path) -> None:
     found = recompiled(as_run(recorded("two_breaks_in_a_row"), tmp_path))
     assert [(r.compile_id, r.cause) for r in found] == [("0/1", "rank"), ("1/1", "rank"), ("2/1", "rank")]
@@ -120,30 +112,6 @@ def test_the_recorded_limit_is_one_entry(how: str, tmp_path: Path) -> None:
     ]
     assert {r.location.function for r in found} == {"styled"}
     assert (found[1].source, found[1].expected) == ("style", "'bb'")
-
-
-def test_the_limit_as_torch_2_8_tells_it() -> None:
-    """It gives no reason in words of its own, but the exception's name."""
-    failed = {"fail_type": "RecompileLimitExceeded", "fail_reason": "recompile_limit reached"}
-    found = one(start("0/0"), end("0/0"), again("0/0: style == 'bb'"), end("0/1", **failed))
-    assert (found.compile_id, found.previous, found.cause, found.source) == ("0/1", "0/0", "limit", "style")
-
-
-def test_every_part_of_a_recompile() -> None:
-    found = one(
-        start("0/0"), end("0/0"), again(f"0/0: {SIZE}"), start("0/1"), end("0/1", duration_us=800_000)
-    )  # fmt: skip
-    assert (found.id, found.compile_id, found.previous, found.change) == ("r1", "0/1", "0/0", "c1")
-    assert (found.cause, found.source, found.expected, found.actual) == ("shape", "x.size()[0]", "4", "5")
-    assert (found.guard, found.seconds) == (SIZE, 0.8)
-    assert (found.location.line, found.location.function) == (10, "forward")
-
-
-def test_of_several_reasons_the_newest_entry_counts() -> None:
-    """torch tells one reason as plain text, several as a JSON list, the newest cache entry first."""
-    reasons = json.dumps(["0/1: n == 4", "0/0: n == 3"])
-    found = one(start("0/0"), start("0/1"), again(reasons, "0/2"), start("0/2"), end("0/2"))
-    assert (found.previous, found.source, found.expected) == ("0/1", "n", "4")
 
 
 def versions(**failed: list[str]) -> dict[str, Any]:
@@ -192,15 +160,19 @@ def test_the_guard_is_one_of_the_version_with_the_fewest_changes(
     assert [each.guard for each in found.also] == failed[f"v{previous[-1]}"][1:]
 
 
-def test_values_are_those_of_the_guard_that_counts() -> None:
+def test_which_values_are_told() -> None:
+    """Those of the guard that counts; what the text says is what the compiled code compared, and wins over a look."""
     found = one(start("0/0"), again(id="0/2", actual="4", **versions(v1=[GREW], v0=[FLAG])), start("0/2"))
     assert (found.source, found.expected, found.actual) == ("flag", "False", "now of v0")
-
-
-def test_a_version_of_which_torch_alone_tells_leaves_the_newest() -> None:
     fields = versions(v1=[GREW, KIND], v0=[GREW])
     found = one(start("0/0"), again(id="0/2", text=fields["text"], versions=fields["versions"][1:]), start("0/2"))
     assert (found.previous, found.source, found.also) == ("0/1", "x.size()[0]", [])
+    found = one(start("0/0"), again(f"0/0: {SIZE}", expected="x", actual="y"), start("0/1"))
+    assert (found.expected, found.actual) == ("4", "5")
+    held = FailedCheck("self.p == 0.1", "0.1", "0.2", "torch.nn.modules.dropout.Dropout", "torch")
+    event = again("0/0: self.p == 0.1", versions=[FailedVersion("0/0", [held])])
+    found = one(start("0/0"), event, start("0/1"), end("0/1"))
+    assert (found.owner, found.library) == ("torch.nn.modules.dropout.Dropout", "torch")
 
 
 @pytest.mark.parametrize("text", ["[]", "", "null", "3", '"0/0: n == 3"', "not json ["])
@@ -209,51 +181,17 @@ def test_reasons_in_another_form_are_kept_as_they_can_be(text: str) -> None:
     assert found.compile_id == "0/1"
 
 
-def test_values_read_live_fill_what_the_text_lacks() -> None:
-    found = one(start("0/0"), again("0/0: n == 3", expected="3", actual="7"), start("0/1"))
-    assert (found.expected, found.actual) == ("3", "7")
-
-
-def test_the_text_wins_over_a_live_value() -> None:
-    """It is what the compiled code compared; the live value is read a moment later."""
-    found = one(start("0/0"), again(f"0/0: {SIZE}", expected="x", actual="y"), start("0/1"))
-    assert (found.expected, found.actual) == ("4", "5")
-
-
-def test_a_recompile_of_a_resumed_half_is_told_under_the_functions_name() -> None:
-    code = frame(12, "torch_dynamo_resume_in_forward_at_12")
-    found = one(start("1/0", code), again(f"1/0: {SIZE}", "1/1"), start("1/1", code))
-    assert found.location.function == "forward"
-
-
-def test_a_recompile_that_the_crash_cut_short_stands_where_the_first_compile_did() -> None:
+def test_recompiles_of_which_less_is_known() -> None:
+    """Compiled autograd puts its own number before the ids; some events name no version; a crash cuts one short."""
     found = one(start("0/0", frame(10)), end("0/0"), again(f"0/0: {SIZE}"))
     assert (found.location.line, found.seconds) == (10, None)
-
-
-def test_ids_of_other_kinds_of_frames() -> None:
-    """Compiled autograd puts its own number before; some events name no version."""
     found = one(start("!2/0/0"), again(f"!2/0/0: {SIZE}", "!2/0/1"), start("!2/0/1"))
     assert (found.previous, found.guard) == ("!2/0/0", SIZE)
-
-
-def test_the_limit_with_its_guard() -> None:
-    found = recompiled(
-        run_of(
-            start("0/0"), end("0/0"),
-            again("0/0: n == 3"), start("0/1"), end("0/1"),
-            again("0/1: n == 4", "0/2"), end("0/2", fail_reason=LIMIT, has_guarded_code=False),
-        )
-    )  # fmt: skip
-    assert [(r.id, r.cause, r.previous, r.guard) for r in found] == [
-        ("r1", "value", "0/0", "n == 3"),
-        ("r2", "limit", "0/1", "n == 4"),
-    ]
-
-
-def test_the_limit_without_a_guard() -> None:
-    found = one(start("0/0"), end("0/0"), end("0/8", fail_reason=LIMIT, has_guarded_code=False))
-    assert (found.cause, found.compile_id, found.location.line) == ("limit", "0/8", 10)
+    found = one(again(f"3/0: {SIZE}", "3/1"))
+    assert (found.compile_id, found.cause, found.location.line) == ("3/1", "shape", 1)
+    for told in ("FailOnRecompileLimitHit", "RecompileLimitExceeded"):
+        reason = {"fail_type": told, "fail_reason": "Hard failure due to fullgraph=True"}
+        assert one(start("0/0"), end("0/0"), again("0/0: n == 4"), end("0/1", **reason)).cause == "limit"
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -266,28 +204,6 @@ def test_a_recompile_that_torch_refused(live: bool) -> None:
     found = one(start("0/0"), end("0/0"), refused, *heard)
     assert (found.compile_id, found.previous, found.cause, found.source) == ("0/1", "0/0", "value", "mode")
     assert (found.expected, found.actual) == ("'up'", "'down'" if live else None)
-
-
-@pytest.mark.parametrize("told", ["FailOnRecompileLimitHit", "RecompileLimitExceeded"])
-def test_the_limit_by_the_name_of_its_exception(told: str) -> None:
-    reason = {"fail_type": told, "fail_reason": "Hard failure due to fullgraph=True"}
-    assert one(start("0/0"), end("0/0"), again("0/0: n == 4"), end("0/1", **reason)).cause == "limit"
-
-
-def test_the_limit_in_older_words() -> None:
-    reason = "Dynamo cache limit exceeded\n  Explanation: x"
-    assert one(start("0/0"), end("0/0"), end("0/8", fail_reason=reason)).cause == "limit"
-
-
-def test_one_new_length_recompiles_the_frames_around_a_break() -> None:
-    found = recompiled(
-        run_of(
-            again(f"0/0: {SIZE}", "0/1", call=7),
-            again("1/0: tensor 'h' stride mismatch at index 0. expected 4, actual 5", "1/1", call=7),
-            again("2/0: 2 <= h.size()[0]", "2/1", call=7),
-        )
-    )
-    assert [r.change for r in found] == ["c1", "c1", "c1"]
 
 
 @pytest.mark.parametrize(
@@ -315,11 +231,6 @@ def test_processes_and_epochs_keep_their_own() -> None:
     found = recompiled(RunLog([process(*events(), *events(1)), process(*events(), number=1, pid=4712)]))
     assert [(r.id, r.process, r.epoch) for r in found] == [("r1", 0, 0), ("r2", 0, 1), ("r3", 1, 0)]
     assert len({r.change for r in found}) == 3
-
-
-def test_a_recompile_of_which_nothing_else_is_known() -> None:
-    found = one(again(f"3/0: {SIZE}", "3/1"))
-    assert (found.compile_id, found.cause, found.location.line) == ("3/1", "shape", 1)
 
 
 def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
@@ -353,10 +264,3 @@ def test_threads_count_where_no_guard_failed(threads: tuple[int, int], told: int
     first, second = (start(f"0/{n}", thread=thread) for n, thread in enumerate(threads))
     assert one(first, again(UNEXPLAINED), second, end("0/1")).threads == told
     assert one(first, again("0/0: n == 3"), second, end("0/1")).threads == 0
-
-
-def test_a_value_that_a_library_holds_names_its_class() -> None:
-    held = FailedCheck("self.p == 0.1", "0.1", "0.2", "torch.nn.modules.dropout.Dropout", "torch")
-    event = again("0/0: self.p == 0.1", versions=[FailedVersion("0/0", [held])])
-    found = one(start("0/0"), event, start("0/1"), end("0/1"))
-    assert (found.owner, found.library) == ("torch.nn.modules.dropout.Dropout", "torch")

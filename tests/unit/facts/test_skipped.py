@@ -15,7 +15,6 @@ from dynalyze.events.reading import read_run
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_silence, skipped_frames
-from dynalyze.render import html, terminal
 from dynalyze.report import Finding, Location, Report, SkippedFrame
 from dynalyze.rules.rule import judge
 from records import MODEL, TORCH, frame, process, run_of
@@ -58,11 +57,6 @@ def test_reasons_of_torch(said: str, reason: str) -> None:
     (found,) = facts(skip(said))
     assert found.reason == reason
     assert found.explanation
-
-
-def test_what_torch_said_is_quoted_only_where_we_do_not_know_it() -> None:
-    assert "next year" in facts(skip("a reason of next year"))[0].explanation
-    assert MODE not in facts(skip(MODE))[0].explanation
 
 
 @pytest.mark.parametrize(
@@ -111,12 +105,6 @@ def test_one_finding_a_reason_entries_first() -> None:
     assert {finding.severity for finding in (first, second)} == {"warning"}
 
 
-def test_many_functions_are_not_all_named() -> None:
-    report = clean_report()
-    report.skipped_frames = facts(*(skip(code=frame(n, f"f{n}")) for n in range(1, 6)))
-    assert findings(report)[0].title.startswith("f1, f2, f3 and 2 more run in eager")
-
-
 def test_no_finding_without_tensors() -> None:
     report = clean_report()
     report.skipped_frames = facts(skip(tensors=False, entry=True), skip("No ops traced", entry=True))
@@ -149,19 +137,6 @@ def test_where_nothing_compiled_that_finding_names_the_reason_alone() -> None:
 def test_a_helper_is_no_reason_for_silence() -> None:
     given = NothingCompiled(wrapped=[Wrapped("function", "score", MODEL, 30)])
     assert "left it in eager" not in reason_for_silence(given, None, None, facts(skip()), ended=True)
-
-
-def test_page_and_terminal_show_them() -> None:
-    report = clean_report()
-    report.skipped_frames = facts(skip(entry=True), skip("No ops traced", frame(30, "count"), tensors=False))
-    report.findings = judge(report)
-    page = html.render(report)
-    assert 'id="skipped"' in page
-    assert 'id="s1"' in page
-    assert "given to torch.compile" in page
-    shown = " ".join(terminal.render(report, color=False, width=200).split())
-    assert "1 function was left in eager without a graph break." in shown
-    assert 'id="skipped"' not in html.render(clean_report())
 
 
 # The child's side.

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from dynalyze.capture.events import TracedSeen
-from dynalyze.events.log import RunLog
 from dynalyze.facts import source_files as module
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
@@ -24,7 +23,7 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
-from records import TORCH, process, run_of, write_source
+from records import TORCH, run_of, write_source
 from sample_reports import empty_report
 
 PROGRAM = '''\
@@ -127,12 +126,6 @@ def test_the_function_of_a_break_is_shown_even_if_it_was_never_compiled(net: str
     assert [(each.line, each.last) for each in file.functions] == [(16, 17)]
 
 
-def test_a_compiled_call_inside_an_eager_function_stays_compiled(net: str) -> None:
-    """One call was inlined, another one fell back: the line did both, and says what it left in a graph."""
-    facts = run_facts([compilation(net, 15, "Net.head", "eager")], ops={(net, 17): {"g1": 1}})
-    assert states(facts) == {16: "eager", 17: "compiled", 18: "eager"}
-
-
 def test_what_was_skipped_in_silence_runs_in_eager(net: str) -> None:
     place = Location(net, 21, None, "train", None)
     assert states(run_facts(skipped=[SkippedFrame("s1", place, "skip_list")])) == {22: "eager", 23: "eager"}
@@ -146,13 +139,6 @@ def test_recompiles_stand_at_the_function_and_at_the_line_that_forced_them(net: 
     facts = run_facts([compilation(net, 6, "Net.forward")], recompiles=[again])
     (file,) = source_files(*facts, Sources(), Places(TORCH))
     assert {line.line: line.recompiles for line in file.lines if line.recompiles} == {6: ["r1"], 8: ["r1"]}
-
-
-def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone.py")
-    facts = run_facts([compilation(gone, 6, "f")], [broken(gone, 7)], ops={(gone, 7): {"g1": 1}})
-    assert source_files(*facts, Sources(), Places(TORCH)) == []
-    assert source_files(*facts, Sources(readable=False), Places(TORCH)) == []
 
 
 def test_of_torch_only_what_breaks_is_shown(tmp_path: Path) -> None:
@@ -226,37 +212,15 @@ def test_every_file_once_in_the_order_in_which_it_was_first_read(tmp_path: Path)
     assert [f.sha256 for f in found] == [hashlib.sha256(text).hexdigest() for text in (b"b = 2\n", b"a = 1\n")]
 
 
-def test_two_functions_of_one_name_are_two() -> None:
-    (file,) = traced_files(run_of(traced_event(("/m.py", "forward", 3), ("/m.py", "forward", 30))), PLACES)
-    assert [f.line for f in file.functions] == [3, 30]
-
-
 def test_the_hash_is_of_the_bytes_as_they_are(tmp_path: Path) -> None:
     data = b"# -*- coding: latin-1 -*-\r\nx = '\xe9'\r\n"
     (file,) = traced_files(run_of(traced_event((write_source(tmp_path, data), "f", 1))), PLACES)
     assert file.sha256 == hashlib.sha256(data).hexdigest()
 
 
-def test_a_file_that_is_gone_has_no_hash() -> None:
-    (file,) = traced_files(run_of(traced_event(("/nowhere/net.py", "f", 1))), PLACES)
-    assert file.sha256 == ""
-
-
 def test_nothing_is_opened_where_paths_are_not_ours_to_open(tmp_path: Path) -> None:
     (file,) = traced_files(run_of(traced_event((write_source(tmp_path, "x = 1\n"), "f", 1))), PLACES, readable=False)
     assert file.sha256 == ""
-
-
-def test_origins() -> None:
-    found = traced_files(
-        run_of(
-            traced_event(
-                (f"{TORCH}/nn/modules/linear.py", "Linear.forward", 120), ("/v/site-packages/timm/a.py", "f", 1)
-            )
-        ),
-        PLACES,
-    )
-    assert [f.origin for f in found] == ["torch", "library"]
 
 
 def test_code_that_has_no_file_is_left_out() -> None:
@@ -266,11 +230,6 @@ def test_code_that_has_no_file_is_left_out() -> None:
         )
         == []
     )
-
-
-def test_processes_read_one_set() -> None:
-    logs = [process(traced_event(("/m.py", "f", 1)), number=n, pid=4711 + n) for n in range(2)]
-    assert len(traced_files(RunLog(logs), PLACES)) == 1
 
 
 def file(path: str, sha256: str = "00") -> TracedFile:
@@ -289,10 +248,6 @@ def test_the_hash_of_the_set_knows_paths_and_contents_but_no_order() -> None:
         [file("/a"), file("/b", "11"), file("/c", "22")],
     ]
     assert len({whole, *map(hash_of_set, others)}) == 1 + len(others)
-
-
-def test_the_hash_of_no_file_is_empty() -> None:
-    assert hash_of_set([]) == ""
 
 
 def test_a_path_that_is_no_unicode_can_be_hashed() -> None:
