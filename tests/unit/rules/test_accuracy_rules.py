@@ -57,12 +57,6 @@ def test_how_small_the_program_of_the_script_is_made_is_told() -> None:
     assert ("Reduced", small) in SearchView(found).facts
 
 
-def test_without_a_search_no_place_is_made_up() -> None:
-    (finding,) = [each for each in judge(_report("suspicious")) if each.rule == "accuracy-suspicious"]
-    assert finding.location is None
-    assert finding.title == "default, forward: bf16 output logits is wrong beyond rounding"
-
-
 def test_a_broken_contract_is_told_where_no_number_is_wrong() -> None:
     report = _report("suspicious")
     equal = TensorAccuracy("logits", "output", "equal")
@@ -83,16 +77,6 @@ def test_an_exception_that_compiled_does_not_raise_is_told_with_the_stage() -> N
         "default, forward: compiled gives an answer where eager raises ValueError: too large, stage: Inductor"
     )
     assert accuracy_view(report, Anchors()).items[0].notes == ["Eager refuses it."]
-
-
-def test_a_module_alone_and_a_wrong_gradient_are_named_as_such() -> None:
-    (finding,) = [each for each in judge(_report("suspicious", _found(op=""))) if each.rule == "accuracy-suspicious"]
-    assert finding.title.endswith("bf16 output of layers.3 is wrong beyond rounding, stage: Inductor")
-    gradient = _found(gradient=True, dtype="float32")
-    (finding,) = [each for each in judge(_report("suspicious", gradient)) if each.rule == "accuracy-suspicious"]
-    assert finding.title.endswith(
-        "fp32 gradient of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor"
-    )
 
 
 def test_another_dtype_is_not_called_rounding() -> None:
@@ -167,27 +151,8 @@ def test_what_could_not_be_compared_says_why() -> None:
     assert "other random numbers" in finding.advice and "model.eval()" in finding.advice
 
 
-def test_the_page_says_what_the_search_found_and_names_the_script() -> None:
-    (row,) = accuracy_view(_report("suspicious", _found()), Anchors()).items
-    assert row.meaning.endswith(
-        "The search found: bf16 output of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor."
-    )
-    (searched,) = row.searched
-    assert searched.title == "Where it comes from"
-    assert searched.stages[1].stage == "inductor"
-    assert ("Line", "net.py:12") in searched.facts and ("Operation", "torch.softmax") in searched.facts
-    assert ("Script that shows it", "python dynalyze-reports/net.repro.py") in searched.facts
-    assert "Reduced" not in dict(searched.facts)
-
-
 def test_the_page_does_not_tell_people_to_search_where_a_search_was_made() -> None:
     (row,) = accuracy_view(_report("suspicious", _found(stage="")), Anchors()).items
     assert row.meaning.endswith("A search did not find where it comes from.")
     (row,) = accuracy_view(_report("suspicious"), Anchors()).items
     assert "`dynalyze audit` names the stage" in row.meaning
-
-
-def test_the_page_does_not_call_right_answers_wrong_for_an_operation() -> None:
-    (row,) = accuracy_view(_report("benign", _found(hidden=True)), Anchors()).items
-    assert "search" not in row.meaning
-    assert [each.title for each in row.searched] == ["A wrong operation that the answers hide"]

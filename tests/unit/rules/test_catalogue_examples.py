@@ -23,11 +23,6 @@ def test_an_example_is_python_and_is_shown(rule: Rule) -> None:
     assert rule.example.after.strip().splitlines()[0] in shown
 
 
-def test_what_to_do_is_plain_prose() -> None:
-    for rule in rules():
-        assert not rule.fix or (rule.fix[0].isupper() and rule.fix.endswith("."))
-
-
 def test_a_recipe_is_shown_beside_a_finding_of_its_id() -> None:
     for recipe in recipes():
         shown = entry(recipe.id) or ""

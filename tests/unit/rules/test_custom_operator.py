@@ -25,10 +25,3 @@ def test_a_fake_unlike_the_kernel_is_an_error_with_its_place_and_torch_s_words()
     assert found.title.startswith("mine::twice: ")
     assert "register_fake" in found.advice  # The cause, and not what it comes to when it is traced.
     assert found.detail is not None and STRIDES in found.detail.why
-
-
-def test_a_part_of_opcheck_that_nobody_knows_is_told_in_its_own_words() -> None:
-    report = empty_report()
-    report.operators = [OperatorCheck("mine::new", PLACE, 1, [OperatorProblem("test_of_tomorrow", "no")])]
-    (found,) = [each for each in judge(report) if each.rule == custom_operator.id]
-    assert found.detail is not None and "test_of_tomorrow: no" in found.detail.why

@@ -30,13 +30,6 @@ def test_all_fallbacks_are_one_finding() -> None:
     assert finding.advice.startswith("4 places in the compiled code call ATen")
 
 
-def test_many_fallbacks_are_not_all_named() -> None:
-    report = empty_report()
-    report.kernels = [fallback(f"aten.op{number}.default") for number in range(6)]
-    (finding,) = findings_of(report, "fallback-kernels")
-    assert finding.title.endswith("`op3` and 2 more")
-
-
 def test_without_fallbacks_nothing_is_said() -> None:
     report = empty_report()
     report.kernels = [
@@ -89,11 +82,3 @@ def test_a_kernel_that_failed_on_the_gpu(said: str, advice: str) -> None:
     (finding,) = findings_of(report, "gpu-kernel-failed")
     assert (finding.severity, finding.location) == ("error", at)
     assert "CUDA_LAUNCH_BLOCKING=1" in finding.advice and advice in finding.advice
-
-
-def test_graphs_skipped_for_one_reason_are_one_finding() -> None:
-    report = empty_report()
-    report.graphs = [Graph(f"g{number}", f"{number}/0", cudagraph_skip="due to mutated inputs") for number in range(3)]
-    (finding,) = findings_of(report, "cudagraph-skip")
-    assert finding.title == "3 graphs run without CUDA graphs"
-    assert finding.evidence == ["g0", "g1", "g2"]

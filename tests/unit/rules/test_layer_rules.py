@@ -242,12 +242,6 @@ def test_other_changes_are_plain_recompiles(report: Report) -> None:
     assert {each.rule for each in judge(report)} == {"recompile"}
 
 
-def test_a_size_of_one_is_not_advised_to_be_marked() -> None:
-    """torch specialises it all the same."""
-    (finding,) = judge(generating("batch['pixels'].size()[1]", "shape", "6", "1"))
-    assert "Keep size 1 away" in finding.advice and "mark_dynamic" not in finding.advice
-
-
 def test_layers_compiled_one_by_one_belong_to_the_cache_only_beside_it() -> None:
     report = empty_report()
     index = recompile("r2", "0/2", source="self.self_attn.layer_idx", cause="module_attribute", guard="")
@@ -301,12 +295,6 @@ def test_four_bits_in_float32_are_a_fault_where_they_are_slow(
     assert finding.severity == severity
     assert "bnb_4bit_compute_dtype=torch.bfloat16" in finding.advice
     assert finding.title == "4 4-bit layers of Llama compute in float32"
-
-
-def test_a_gpu_without_bfloat16_is_advised_float16() -> None:
-    report = with_layers("bitsandbytes", "Linear4bit", FOUR, devices={"cuda:0": 9})
-    report.settings["torch.cuda.get_device_capability"] = [7, 5]
-    assert "torch.float16" in found(report, "bitsandbytes-compute-dtype")[0].advice
 
 
 @pytest.mark.parametrize("facts", [{"compute_dtype": "bfloat16"}, {}])

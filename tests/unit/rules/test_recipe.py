@@ -6,8 +6,6 @@ import ast
 import importlib.metadata
 import importlib.util
 import json
-import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -180,10 +178,6 @@ def test_consequences_are_marked_as_such() -> None:
         assert found.kind == "consequence"
 
 
-def test_unknown_type_has_no_recipe() -> None:
-    assert find(BrokenStatement("Nobody has seen this")) is None
-
-
 def test_find_by_id() -> None:
     assert [find_by_id(name) for name in IDS] == list(ALL)
     assert find_by_id("no-such-recipe") is None
@@ -209,22 +203,6 @@ def test_find_by_id() -> None:
 )
 def test_fill(expression: str | None, filled: str) -> None:
     assert fill("Replace `{expression}` by y.", expression) == filled
-
-
-def test_fill_cuts_long_expressions() -> None:
-    filled = fill("Drop `{expression}`.", "(" + "argument, " * 40 + ")")
-
-    assert len(filled) < 100
-    assert filled.endswith(" ...`.")
-
-
-def test_fill_leaves_an_action_without_placeholder() -> None:
-    assert fill("Move the class out.", "class A: ...") == "Move the class out."
-
-
-def test_ids_are_unique_sorted_slugs() -> None:
-    assert sorted(set(IDS)) == IDS
-    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", name) for name in IDS)
 
 
 def test_every_file_of_the_cookbook_is_a_recipe() -> None:
@@ -342,38 +320,6 @@ def test_a_head_is_yaml_as_markdown_readers_show_it(recipe: Recipe) -> None:
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=IDS)
-def test_texts_are_complete(recipe: Recipe) -> None:
-    assert recipe.title[0].isupper()
-    assert not recipe.title.endswith(".")
-    assert len(recipe.title) <= 80
-    assert recipe.why.endswith(".")
-    assert 1 <= len(re.findall(r"\.(\s|$)", recipe.why)) <= 3
-    assert recipe.action.endswith(".")
-    assert recipe.action[0].isupper()
-    assert recipe.action.count("{expression}") == recipe.action.count("`{expression}`") <= 1
-    assert recipe.link.startswith(("https://docs.pytorch.org/", "https://meta-pytorch.github.io/"))
-    assert bool(recipe.config_note) == bool(recipe.config)
-    re.compile(recipe.match)
-    re.compile(recipe.place)
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=IDS)
-def test_examples_define_f(recipe: Recipe) -> None:
-    for source in (recipe.before, recipe.after):
-        names = {getattr(node, "name", None) for node in ast.parse(source).body}
-        names |= {
-            t.id
-            for n in ast.parse(source).body
-            if isinstance(n, ast.Assign)
-            for t in n.targets
-            if isinstance(t, ast.Name)
-        }
-        assert "f" in names
-        assert max(map(len, source.splitlines())) <= 110
-    assert recipe.before != recipe.after
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=IDS)
 def test_examples_declare_what_they_import(recipe: Recipe) -> None:
     imported = set()
     for node in ast.walk(ast.parse(recipe.before + recipe.after)):
@@ -417,19 +363,6 @@ def test_a_reason_is_for_a_type_that_no_recipe_answers() -> None:
     reasons = reasons_without_recipe()
     assert not [r.id for r in ALL for gb_type in r.gb_types if gb_type in reasons]
     assert len(reasons) > 300 and all(reason.endswith(".") for reason in reasons.values())
-
-
-def test_the_cookbook_opens_without_torch() -> None:
-    code = "import sys; from dynalyze.rules.recipe import recipes; recipes(); print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-
-    assert done.stdout.strip() == "False"
 
 
 def broken(statement: str, gb_type: str, hints: list[str], context: str = "") -> GraphBreak:

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynalyze.report import Advice, Cause, FailedGuard, Finding, Location, Recompile, Report
-from dynalyze.rules.diagnoses.outcome import forced_sizes
-from dynalyze.rules.recompile_advice import ADVISERS, advise
-from dynalyze.rules.recompile_advice.source import as_written, read_source
+from dynalyze.rules.recompile_advice import advise
+from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, clean_report, compilation, empty_report, recompile
@@ -91,21 +90,6 @@ def test_one_new_length_is_one_finding_that_names_every_frame() -> None:
     assert found[0].location == at(10, "encode")
 
 
-def test_two_variables_of_one_function_are_two_findings() -> None:
-    found = findings(*counted("value", "n", ["1", "2"]), recompile("r9", "0/2", source="m", cause="value", change="c9"))
-    assert {each.evidence[0] for each in found} == {"r1", "r9"}
-
-
-def test_the_most_expensive_comes_first() -> None:
-    found = findings(
-        recompile("r1", "0/1", source="a", change="c1", seconds=0.2),
-        recompile("r2", "0/2", source="b", change="c2", seconds=None),
-        recompile("r3", "0/3", source="c", change="c3", seconds=7.0),
-    )
-    assert [each.evidence for each in found] == [["r3"], ["r1"], ["r2"]]
-    assert found[2].impact is None
-
-
 def test_the_limit_takes_all_that_led_to_it_and_says_what_still_runs_compiled() -> None:
     *before, last = counted("value", "style", [f"'{n}'" for n in range(10)])
     last.cause = "limit"
@@ -121,18 +105,6 @@ def test_the_limit_takes_all_that_led_to_it_and_says_what_still_runs_compiled() 
     assert free.evidence == ["r20"]
 
 
-def test_frames_that_reached_the_limit_over_one_change_are_one_finding() -> None:
-    def both(n: int, cause: str) -> list[Recompile]:
-        return [
-            recompile(f"r{2 * n}", f"0/{n}", cause=cause, source="n", change=f"c{n}", location=at(10, "first")),
-            recompile(f"r{2 * n + 1}", f"1/{n}", cause=cause, source="n", change=f"c{n}", location=at(20, "second")),
-        ]
-
-    (found,) = findings(*both(1, "value"), *both(2, "value"), *both(3, "limit"))
-    assert found.title.startswith("first and second reached the recompile limit and run in eager")
-    assert found.evidence == [f"r{n}" for n in range(2, 8)]
-
-
 def test_every_recompile_is_evidence_of_exactly_one_finding() -> None:
     values = [recompile(f"r{n}", f"{n % 3}/{n}", source=f"v{n % 4}", change=f"c{n % 5}") for n in range(30)]
     values[17].cause = "limit"
@@ -142,15 +114,6 @@ def test_every_recompile_is_evidence_of_exactly_one_finding() -> None:
 
 
 # Advice.
-
-
-@pytest.mark.parametrize("cause", CAUSES)
-def test_every_cause_has_advice_of_its_own(cause: Cause) -> None:
-    assert cause in ADVISERS
-    given = advice(cause, "frames.size()[1]" if cause in ("shape", "symbolic", "stride") else "frames", "1", "2")
-    assert given.action != advice("other", "frames").action
-    assert given.why
-    assert given.link.startswith("https://")
 
 
 @pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("dynamic_marking", "backend")])
@@ -245,32 +208,12 @@ def test_a_size_that_a_line_asks_about_is_not_marked() -> None:
     assert "mark_dynamic(x, 0)" in first.advice
 
 
-def test_all_that_share_a_size_of_one_are_named() -> None:
-    also = [failed_too("y.size()[0]", "symbolic", "2 <= y.size()[0]", "1")]
-    given = advice("symbolic", "x.size()[0]", "2 <= x.size()[0]", "1", also=also)
-    assert "dimension 0 of `x` and dimension 0 of `y`" in given.action
-
-
 def test_a_table_that_follows_the_input_is_to_be_made_once() -> None:
     of_table = recompile("r2", "0/2", source="self._buffers['table'].size()[0]", change="c2")
     found = findings(recompile("r1", "0/1", source="x.size()[1]", change="c1"), of_table)
     assert len(found) == 2
     for finding in found:
         assert "`self.table` once" in finding.advice and "mark_dynamic" not in finding.advice
-
-
-@pytest.mark.parametrize(
-    ("source", "guard", "name"),
-    [
-        ("batch.size()[1]", "tensor 'batch' size mismatch", "L['batch']"),
-        ("batch['ids'].size()[0]", "tensor 'batch['ids']' size mismatch", "L['batch']['ids']"),
-        ("TABLE.size()[0]", "tensor 'G['TABLE']' size mismatch", "G['TABLE']"),
-    ],
-)
-def test_dynamos_name_of_a_source(source: str, guard: str, name: str) -> None:
-    given = advice("shape", source, "4", "5", guard=guard)
-    assert given.config == f'torch.compiler.config.dynamic_sources = "{name}"'
-    assert f'TORCH_COMPILE_DYNAMIC_SOURCES="{name}"' in given.config_note
 
 
 @pytest.mark.parametrize("source", ["self.encode(x).size()[1]", "___stack0.size()[0]", "(a + b).size()[0]"])
@@ -341,13 +284,6 @@ def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
         assert source in text
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_a_size_of_one_is_no_other_for_being_dynamic(parts: int) -> None:
-    values = {"source": "x.size()[0]", "expected": "1", "actual": "3", "change": "c1"}
-    (one,) = findings(*(recompile(f"r{n}", f"{n}/1", location=at(9 + n, "step"), **values) for n in range(parts)))
-    assert "size 1 away from dimension 0 of `x`" in one.advice and "dynamic=True" not in one.advice
-
-
 @pytest.mark.parametrize(
     ("expected", "actual", "told"),
     [
@@ -404,12 +340,6 @@ def test_the_first_compile_of_another_module_is_no_change_between_calls() -> Non
     assert "mark_dynamic(x, 0)" in again.advice
 
 
-@pytest.mark.parametrize("instances", [(None, None), (1, 1), (None, 1)])
-def test_one_module_or_an_unknown_one_is_told_as_before(instances: tuple[int | None, ...]) -> None:
-    (found,) = findings(recompile("r1", "0/1", source="x.size()[0]"), report=modules_compiled(*instances))
-    assert "mark_dynamic(x, 0)" in found.advice
-
-
 def test_many_modules_that_reach_the_limit_are_told_to_raise_it_or_to_be_compiled_as_one() -> None:
     *before, last = map(made_otherwise, range(1, 9))
     last.cause = "limit"
@@ -461,33 +391,6 @@ def test_train_and_eval_are_told_as_modes(cause: str) -> None:
     assert "eval()" in given.action
 
 
-def test_integers_of_a_module_have_their_setting_and_others_do_not() -> None:
-    integer = advice("module_attribute", "self.power", "2", "3")
-    assert integer.config == "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
-    assert integer.example is not None
-    assert integer.example.after == 'self.register_buffer("power", torch.tensor(2))'
-    assert advice("module_attribute", "self.mode", "'a'", "'b'").config == ""
-
-
-@pytest.mark.parametrize("source", ["", None])
-def test_without_a_source_the_guard_is_told(source: str | None) -> None:
-    given = advice("value", source, guard="___some_guard(3)\nmore")
-    assert "___some_guard(3)" in given.action
-    assert advice("other", source, guard="").action
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("self._modules['layers']._modules['0']._parameters['weight']", "self.layers[0].weight"),
-        ("self._modules['drop'].training", "self.drop.training"),
-        ("batch['_modules']", "batch['_modules']"),
-    ],
-)
-def test_sources_as_the_user_writes_them(text: str, written: str) -> None:
-    assert as_written(text) == written
-
-
 def test_what_a_function_closes_over() -> None:
     source = read_source(recompile("r1", "0/1", source="act.__closure__[0].cell_contents"))
     assert source.closed_over_by == "act"
@@ -513,11 +416,6 @@ def test_a_dimension_that_the_code_made_constant_is_named() -> None:
     )
     assert "maybe_mark_dynamic(rows, 0)" in found.advice
     assert "maybe_mark_dynamic(batch['ids'], 1)" in found.advice
-
-
-@pytest.mark.parametrize("reason", ["", "RuntimeError", "Constraints are (L['x'].size()[0])"])
-def test_other_failures_force_nothing(reason: str) -> None:
-    assert forced_sizes(reason) == []
 
 
 @pytest.mark.parametrize(
@@ -575,12 +473,6 @@ def classes(*causes: str) -> list[Recompile]:
 def test_a_class_that_is_made_anew_for_each_call_is_told_as_one() -> None:
     (found,) = findings(*classes("value", "value"))
     assert "torch.func.functional_call" in found.advice and "`lib.patch.Patched`" in found.advice
-
-
-def test_the_limit_is_put_down_to_what_the_refused_call_had() -> None:
-    sizes = [recompile(f"r{n}", f"0/{n}", source="x.size()[0]", change=f"c{n}") for n in (4, 5, 6)]
-    (found,) = findings(*sizes, *classes("value", "value", "limit"))
-    assert found.rule == "recompile-limit" and "functional_call" in found.advice
 
 
 @pytest.mark.parametrize(
