@@ -13,7 +13,6 @@ from comparison_reports import (
     compiled,
     kinds,
     report,
-    traced,
 )
 from dynalyze.comparison.reports import compare
 from dynalyze.facts.compilations import NOTHING_TRACED
@@ -64,13 +63,6 @@ def test_reaching_the_limit_is_a_regression_and_no_recompile() -> None:
 def test_recompiles_without_source_are_matched_by_cause() -> None:
     before, after = report(recompiles=[again("n", guard="n == 1")]), report(recompiles=[again(None)])
     assert kinds(before, after) == kinds(after, before) == []
-
-
-def test_the_part_after_a_break_is_named_with_its_class() -> None:
-    (change,) = compare(
-        report(), report(recompiles=[again(function="forward", line=8)], traced_files=[traced(("Net.forward", 3))])
-    ).recompiles.new
-    assert change.function == "Net.forward"
 
 
 # ---- compilations, graphs, kernels, time ------------------------------------------------------------------
@@ -142,13 +134,6 @@ def test_falling_back_is_a_regression(
 ) -> None:
     before, after = (report(compilations=[compiled(status=each)] if each else []) for each in (old, new))
     assert kinds(before, after) == (["compilation"] if worse else [])
-
-
-@pytest.mark.parametrize("status", ["eager", "failed"])
-def test_what_fell_back_before_may_do_so_more_often(status: CompilationStatus) -> None:
-    before, after = (report(compilations=[compiled(status=status)] * number) for number in (1, 2))
-    assert kinds(before, after) == []
-    assert compare(before, after).compilations.changed[0].direction == "worse"
 
 
 def test_nothing_to_compile_is_no_fall_back() -> None:
@@ -298,10 +283,6 @@ def test_the_verdict() -> None:
     assert words.verdict(compare(before, after)) == (
         "3 breaks fixed, 1 new, 1 worse, 4 unchanged; recompiles 7 -> 2; compile time 12 s -> 8.1 s."
     )
-
-
-def test_the_verdict_of_nothing() -> None:
-    assert words.verdict(compare(report(), report())) == "no graph breaks before or after; no recompiles."
 
 
 def test_what_was_not_reached_is_said() -> None:

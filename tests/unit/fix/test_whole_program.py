@@ -120,10 +120,6 @@ def test_of_a_line_only_the_numbers_that_change_by_themselves_may_be_others() ->
     ]
 
 
-def test_another_exit_status_is_another_end() -> None:
-    assert "exit status 3" in compared(printing(), printing(), printing(status=3)).different
-
-
 def test_a_file_that_is_never_the_same_is_told() -> None:
     found = compared(printing(log="1 a"), printing(log="2 b"), printing(log="3 c"))
     assert not found.different and "log" in found.left_out[0]
