@@ -13,7 +13,7 @@ from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep import expand as expanding
 from dynalyze.sweep.expand import Expanded, Interpreter, Request, expand
 from dynalyze.sweep.items import Item, with_key
-from dynalyze.sweep.settings import MATRIX, configurations, read_toml
+from dynalyze.sweep.settings import configurations, read_toml
 from dynalyze.text.errors import UsageError
 
 NAMES = {"all": ["BertModel", "LlamaForCausalLM", "LlamaModel"], "Llama*": ["LlamaForCausalLM", "LlamaModel"]}
@@ -71,12 +71,6 @@ def test_what_stands_for_nothing_is_refused(folder: Path, target: str) -> None:
         items(target)
 
 
-def test_an_empty_folder_is_refused(folder: Path) -> None:
-    (folder / "empty").mkdir()
-    with pytest.raises(UsageError, match="without Python files"):
-        items("empty")
-
-
 def test_an_item_named_twice_runs_once_and_that_is_said(folder: Path) -> None:
     found = items("hf:Llama*", "hf:LlamaModel", "hf:BertModel")
     assert [item.target for item in found.items] == ["hf:LlamaForCausalLM", "hf:LlamaModel", "hf:BertModel"]
@@ -93,10 +87,6 @@ def test_each_target_in_each_configuration(folder: Path) -> None:
     ]
     assert found.items[1].settings == {"dynamic": "on", "train": True}
     assert found.items[1].options == CompileOptions(backend="eager", dynamic="on", train=True)
-
-
-def test_the_matrix_asks_what_breaks() -> None:
-    assert list(configurations(MATRIX)) == ["default", "fullgraph", "dynamic=on", "dynamic=mark", "train"]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +107,6 @@ def test_configurations_by_name(text: str, settings: dict[str, Any]) -> None:
 def test_configurations_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         configurations(text)
-
-
-def test_a_misspelt_configuration_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean fullgraph"):
-        configurations("fulgraph")
 
 
 class TestKeys:

@@ -11,7 +11,6 @@ import pytest
 
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.report import Report
 from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.folder import About, SweepFolder
 from dynalyze.sweep.items import Item
@@ -169,19 +168,3 @@ def test_what_is_said_of_a_failed_item_is_what_its_row_may_show(
     monkeypatch.setenv("HOME", "/home/ada")
     sweep(tmp_path, Failing(), settings=settings)
     assert capsys.readouterr().err == f"dynalyze: hf:A: crash: {told}\n"
-
-
-def test_items_and_settings_travel_as_json() -> None:
-    """To local workers as JSON, to the nodes of a cluster as MessagePack."""
-    for value in (ITEMS[0], RunSettings(memory=5, threads=2), Finished(bare_row(ITEMS[0], "crash", "no"), b"{}")):
-        assert msgspec.json.decode(msgspec.json.encode(value), type=type(value)) == value
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=type(value)) == value
-
-
-def test_the_report_of_an_item_opens(tmp_path: Path) -> None:
-    """`dynalyze report` and `dynalyze diff` read what a sweep writes compactly."""
-    from dynalyze.report import Outcome, Target
-    from dynalyze.report.document import from_json
-
-    written = msgspec.json.encode(Report("0", "", [], {}, Target("script", "x.py"), Outcome("complete")))
-    assert from_json(written).target.spec == "x.py"

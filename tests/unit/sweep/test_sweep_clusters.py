@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.sweep.clusters import exception_in, normalised, summarise
+from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Speed
 from sample_sweeps import (
     CAPTURING,
     GENERIC,
     broken,
-    empty_sweep,
     failed,
     loop,
     matrix_sweep,
@@ -38,11 +37,6 @@ def test_a_model_in_two_configurations_breaks_once() -> None:
         make_sweep(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", broken(), configuration="train"))
     )
     assert (found.lines[0].targets, found.lines[0].rows) == (("hf:A",), (0, 1))
-
-
-def test_two_types_on_one_line_are_two_entries() -> None:
-    found = summarise(make_sweep(row("hf:A", "graph_break", broken(), broken(gb_type="Observed exception"))))
-    assert len(found.lines) == 2
 
 
 def test_machines_with_other_folders_share_a_line() -> None:
@@ -98,21 +92,6 @@ def test_causes_join_reasons_that_differ_in_names_and_numbers_only() -> None:
     assert (cause.lines, cause.breaks, len(cause.targets)) == (3, 3, 2)
 
 
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("at 0x7fAB1", "at 0x…"),
-        ("u12 and s3", "s… and s…"),
-        ("of 3 items, 0.5 each", "of N items, N each"),
-        ("in /home/ada/model.py now", "in model.py now"),
-        ("conv2d of relu6", "conv2d of relu6"),
-        ("two\n  lines", "two lines"),
-    ],
-)
-def test_what_differs_from_item_to_item_is_left_out(reason: str, expected: str) -> None:
-    assert normalised(reason) == expected
-
-
 def test_shares_count_only_what_reached_the_compiler() -> None:
     found = summarise(small_sweep())
     assert found.total.reached == 6
@@ -146,22 +125,6 @@ def test_errors_alike_are_one_group() -> None:
     assert found.errors[2].messages == 1
 
 
-@pytest.mark.parametrize(
-    ("error", "name"),
-    [
-        ("ValueError: no", "ValueError"),
-        ("torch._dynamo.exc.Unsupported: no", "torch._dynamo.exc.Unsupported"),
-        ("StopIteration", ""),
-        ("KeyError", "KeyError"),
-        ("no answer within 9 s", ""),
-        ("killed by signal 9: out of memory", ""),
-        (None, ""),
-    ],
-)
-def test_the_name_of_an_exception(error: str | None, name: str) -> None:
-    assert exception_in(error) == name
-
-
 def test_targets_by_configuration_the_differing_ones_first() -> None:
     found = summarise(matrix_sweep())
     assert [share.name for share in found.configurations] == ["default", "train"]
@@ -171,11 +134,6 @@ def test_targets_by_configuration_the_differing_ones_first() -> None:
         ("hf:GPT2Model", (2, 3), False),
     ]
     assert summarise(small_sweep()).matrix == ()
-
-
-def test_a_target_without_a_configuration_has_an_empty_cell() -> None:
-    found = summarise(make_sweep(row("hf:A"), row("hf:B"), row("hf:A", configuration="train")))
-    assert {each.target: each.cells for each in found.matrix} == {"hf:A": (0, 2), "hf:B": (1, None)}
 
 
 def test_only_claimed_speedups_have_a_median() -> None:
@@ -188,8 +146,3 @@ def test_only_claimed_speedups_have_a_median() -> None:
     ]
     (total,) = summarise(make_sweep(row("hf:A", speeds=speeds))).speeds
     assert (total.faster, total.slower, total.same, total.failed, total.median) == (2, 1, 1, 1, 1.5)
-
-
-def test_nothing_run_is_nothing() -> None:
-    found = summarise(empty_sweep())
-    assert (found.lines, found.causes, found.families, found.total.clean) == ((), (), (), None)

@@ -15,8 +15,6 @@ from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.compare import ItemChange, SweepComparison, compare
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.sweep.shown import shown as cleaned
-from dynalyze.sweep.words import diff_notes as notes
-from dynalyze.sweep.words import diff_verdict as verdict
 from html_tree import Tree
 from sample_sweeps import broken, failed, hostile_sweep, loop, row, small_sweep, upgraded
 from sample_sweeps import sweep as make_sweep
@@ -49,11 +47,6 @@ def test_a_status_is_better_worse_or_neither(before: Status, after: Status, dire
     assert (change.before, change.after, change.direction) == (before, after, direction)
     regressions = of(row("hf:A", before), row("hf:A", after)).regressions
     assert [each.kind for each in regressions] == (["status"] if direction == "worse" else [])
-
-
-def test_an_item_that_ends_as_before_is_only_counted() -> None:
-    found = of(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", broken()))
-    assert (found.changes, found.unchanged, found.unchanged_breaks) == ([], 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -129,52 +122,6 @@ def test_versions_stand_first_among_the_differences() -> None:
     environment = {"device": "cuda", "transformers": "5.24.0", "torch": "2.14.0", "python": "3.11.7"}
     found = compare(make_sweep(row("hf:A")), make_sweep(row("hf:A"), environment=environment, dynalyze="0.2.0"))
     assert [item.name for item in found.differences] == ["torch", "transformers", "device", "dynalyze"]
-
-
-def test_the_sentence_and_its_notes() -> None:
-    found = upgraded()
-    assert verdict(found) == (
-        "2 items better, 2 worse, 1 changed otherwise, 2 as before; "
-        "1 breaking line fixed, 1 new; clean 2 of 6 -> 3 of 8."
-    )
-    assert notes(found) == [
-        "1 item is in the first sweep alone, and not compared.",
-        "1 item is in the second sweep alone, and not compared.",
-    ]
-    same = compare(small_sweep(), small_sweep())
-    assert verdict(same) == (
-        "no item is better or worse, 8 as before; no breaking line is new or fixed; clean 2 of 6 as before."
-    )
-    apart = compare(make_sweep(row("hf:A")), make_sweep(row("hf:B")))
-    assert verdict(apart).startswith("the two sweeps have no item in common, so nothing is compared;")
-    (note,) = notes(compare(make_sweep(row("hf:A"), planned=5), make_sweep(row("hf:A"))))
-    assert note == "The first sweep was interrupted: 1 of 5 items are in it."
-
-
-def flat(comparison: SweepComparison) -> str:
-    return " ".join(sweep_text.render_diff(comparison, color=False, width=80).split())
-
-
-def test_the_terminal_tells_versions_then_lines_then_items() -> None:
-    shown = flat(upgraded())
-    order = ["2 items better", "torch 2.13.0 -> 2.14.0", "New breaks", "transformers/masking_utils.py:455",
-             "Fixed breaks", "Worse", "hf:GPT2Model one graph -> compile error", "RuntimeError: backend", "Better",
-             "hf:LlamaModel with breaks -> one graph; 2 breaks gone"]  # fmt: skip
-    at = [shown.index(part) for part in order]
-    assert at == sorted(at)
-
-
-def test_the_page_says_what_the_terminal_says() -> None:
-    shown = Tree(pages.render_diff(upgraded())).text()
-    for part in ("2 items better", "2.14.0", "masking_utils.py:455", "hf:GPT2Model", "compile error", "not run"):
-        assert part in shown
-
-
-def test_two_sweeps_without_a_common_item_are_no_success() -> None:
-    shown = Tree(pages.render_diff(compare(make_sweep(row("hf:A")), make_sweep(row("hf:B"))))).text()
-    assert "Nothing to compare" in shown and "No item is in both sweeps." in shown
-    assert "No regression" not in shown
-    assert "No regression" in Tree(pages.render_diff(compare(small_sweep(), small_sweep()))).text()
 
 
 def test_a_line_leads_to_the_rows_of_its_items() -> None:

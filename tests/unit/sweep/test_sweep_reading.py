@@ -49,11 +49,6 @@ def test_a_folder_is_read_in_the_order_that_was_asked_for(tmp_path: Path) -> Non
     assert len(read_sweep(tmp_path / "rows.jsonl").items) == 2
 
 
-def test_rows_alone_are_enough(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_bytes(lines(row("hf:A"), row("hf:B")))
-    assert [each.target for each in read_sweep(tmp_path).items] == ["hf:A", "hf:B"]
-
-
 def test_a_later_row_of_an_item_replaces_an_earlier_one() -> None:
     first, again = failed("hf:A", "timeout", "x"), row("hf:A")
     assert first.key == again.key

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 
 import pytest
 
 from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import terminal as sweep_text
-from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Sweep
-from dynalyze.sweep.words import notes, verdict_sentences
 from sample_sweeps import (
     broken,
     empty_sweep,
     failed,
     hostile_sweep,
-    large_sweep,
     matrix_sweep,
     row,
     small_sweep,
@@ -26,15 +22,10 @@ from sample_sweeps import (
 )
 
 SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
-ESCAPES = re.compile(r"\x1b\[[\d;]*m")
 
 
 def text(made: Sweep, width: int = 80) -> str:
     return sweep_text.render(made, color=False, width=width)
-
-
-def verdict(made: Sweep) -> str:
-    return " ".join(verdict_sentences(made, summarise(made)))
 
 
 def table(made: Sweep) -> list[dict[str, str]]:
@@ -44,58 +35,7 @@ def table(made: Sweep) -> list[dict[str, str]]:
 # ---- the sentences ----------------------------------------------------------------------------------------
 
 
-def test_models_that_never_reached_the_compiler_are_said_apart() -> None:
-    assert verdict(small_sweep()) == (
-        "2 of 8 models compile as one graph; 3 break and 1 fails to compile. "
-        "2 never reached the compiler: 1 could not be built and 1 fails in eager mode. "
-        "One line, transformers/utils/generic.py:123, breaks 3 models."
-    )
-
-
-@pytest.mark.parametrize(
-    ("made", "sentence"),
-    [
-        (sweep(), "Nothing was run."),
-        (sweep(row("hf:A")), "The one item compiles as one graph."),
-        (sweep(row("hf:A"), row("hf:B")), "All 2 models compile as one graph."),
-        (sweep(row("a.py"), row("b.py")), "All 2 items compile as one graph."),
-        (sweep(row("hf:A"), row("hf:A", configuration="train")), "All 2 items compile as one graph."),
-        (sweep(failed("hf:A", "create_error", "x")), "The model never reached the compiler."),
-        (sweep(failed("hf:A", "crash", "x"), failed("hf:B", "crash", "x")), "None of 2 models reached the compiler."),
-        (
-            sweep(row("hf:A"), failed("hf:B", "eager_error", "x")),
-            "1 fails in eager mode and never reached the compiler.",
-        ),
-        (
-            sweep(row("hf:A"), failed("hf:B", "timeout", "x"), failed("hf:C", "crash", "x")),
-            "1 ran out of time and 1 crashed: of these nothing is known.",
-        ),
-    ],
-)
-def test_the_sentence_of(made: Sweep, sentence: str) -> None:
-    assert sentence in verdict(made)
-
-
-def test_an_interrupted_sweep_says_what_is_missing() -> None:
-    (note,) = notes(sweep(row("hf:A"), planned=5))
-    assert "1 of 5 items" in note
-    assert "--resume" in note
-
-
 # ---- terminal ---------------------------------------------------------------------------------------------
-
-
-def test_counts_lines_errors_and_files_in_their_order() -> None:
-    shown = sweep_text.render(small_sweep(), files=[("Page", "out/index.html")], color=False, width=80)
-    order = [
-        "2 of 8 models", "3 with breaks", "33% of what reached", "Lines that break most",
-        "! transformers/utils/generic.py:123 in forward breaks 3 models", "1 line more follows from these",
-        "What failed", "InternalTorchDynamoError", "grid_thw is required", "Page  out/index.html",
-    ]  # fmt: skip
-    flat = " ".join(shown.split())
-    at = [flat.index(" ".join(part.split())) for part in order]
-    assert at == sorted(at)
-    assert "graph break in loop" not in shown
 
 
 def test_lines_of_one_model_wait_for_the_page_where_others_are_shared() -> None:
@@ -106,35 +46,11 @@ def test_lines_of_one_model_wait_for_the_page_where_others_are_shared() -> None:
     assert "3 more lines: see the page or --json." in shown
 
 
-def test_configurations_and_speedups() -> None:
-    shown = text(matrix_sweep())
-    assert "default  100% clean: 2 one graph" in shown
-    assert "1 faster, 1 slower (median of these 1.31x); 1 shows no difference" in " ".join(shown.split())
-
-
 @pytest.mark.parametrize("name", SAMPLES)
 def test_lines_fit_and_hide_nothing(name: str) -> None:
     shown = text(SAMPLES[name]())
     assert all(character.isprintable() or character == "\n" for character in shown)
     assert all(len(line) <= 80 for line in shown.splitlines() if "\\u" not in line)
-
-
-def test_colour_only_where_asked_and_the_words_stay() -> None:
-    coloured = sweep_text.render(small_sweep(), color=True, width=80)
-    assert ESCAPES.search(coloured)
-    plain = [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()]
-    assert plain == text(small_sweep()).splitlines()
-
-
-def test_many_models_are_a_short_text() -> None:
-    assert len(text(large_sweep()).splitlines()) < 80
-
-
-def test_rows_without_code_and_reason() -> None:
-    bare = broken(code=None, reason="", function="", gb_id=None, effect="")
-    shown = text(sweep(row("hf:A", "graph_break", bare)))
-    assert "transformers/utils/generic.py:123 breaks 1 model" in shown
-    assert "None" not in shown
 
 
 # ---- CSV --------------------------------------------------------------------------------------------------
