@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dynalyze.audit import attention_matrix as attention_matrix_module
-from dynalyze.audit.attention_matrix import Trials, attention_matrix, caches_of, check_target, combination_name, fill
+from dynalyze.audit.attention_matrix import Trials, attention_matrix, check_target, combination_name, fill
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
@@ -20,14 +20,12 @@ from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable
-from dynalyze.render import html, terminal
-from dynalyze.render.view.audit import AttentionMatrixView
+from dynalyze.render import html
 from dynalyze.render.words import attention as words_attention
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
-from dynalyze.report.document import from_json, to_json
+from dynalyze.report.document import to_json
 from dynalyze.report.measurements import Latency, Measurement
-from dynalyze.report.models import AttentionCall
 from dynalyze.rules.rule import judge
 from dynalyze.sweep.rows import ItemVerdict
 from dynalyze.text.errors import UsageError
@@ -175,11 +173,6 @@ def test_times_stand_in_the_cell_only_where_they_are_valid() -> None:
     assert invalid.notes == ["The speed is not known: no frame was compiled"]
 
 
-def test_the_backends_that_computed_it_are_told_once() -> None:
-    calls = [AttentionCall("a1", "g1", "sdpa", "flash"), AttentionCall("a2", "g1", "sdpa", "flash")]
-    assert only(ran(attention=[*calls, AttentionCall("a3", "g1", "sdpa")])).backends == ["flash"]
-
-
 def test_ctrl_c_keeps_the_finished_cells() -> None:
     found = made(FakeTrials({"sdpa, float32": Stopped("interrupted")}))
     assert (found.stopped, len(found.cells)) == ("interrupted", 2)
@@ -200,16 +193,6 @@ def test_speeds_come_last_so_that_a_time_limit_costs_no_cell() -> None:
     assert [asked for asked in trials.asked if asked.startswith("speed")] == trials.asked[-1:]
     assert trials.asked[-1] == "speed: sdpa, float32"  # what the target has by itself comes first
     assert all(each.notes == ["The time was up before it was timed."] for each in found.cells)
-
-
-def test_without_a_benchmark_nothing_is_timed() -> None:
-    trials = FakeTrials(is_timed=False, speed=AssertionError("timed"))
-    assert not made(trials).stopped
-
-
-def test_a_speed_that_cannot_be_asked_for_costs_no_cell() -> None:
-    found = made(FakeTrials(speed=UsageError("no such phase")))
-    assert [each.notes for each in found.cells] == [["The speed is not known: no such phase"]] * 4
 
 
 def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,11 +253,6 @@ def test_the_attention_travels_with_the_target(tmp_path: Any) -> None:
 def test_what_has_no_attention_to_choose_is_refused_before_anything_runs(spec: TargetSpec, phase: str) -> None:
     with pytest.raises(UsageError, match="hf:NAME"):
         check_target(spec, phase)
-
-
-def test_caches_are_of_phases_that_keep_one() -> None:
-    assert caches_of("forward") == ("",)
-    assert caches_of("decode") == ("dynamic", "static")
 
 
 # --- what transformers is asked
@@ -375,11 +353,6 @@ def test_a_broken_combination_is_never_the_fastest() -> None:
     assert {each.id for each in right(matrix(cells=quick))} == {"eager-float32", "sdpa-float32", "sdpa-bfloat16"}
 
 
-def test_nothing_right_is_said_so() -> None:
-    none = matrix(cells=[cell("eager", "float32", "breaks"), cell("sdpa", "float32", "not_here", None)])
-    assert words_attention.conclusion(none) == "No combination that could be tried runs without breaks and is right."
-
-
 def test_the_nearest_good_one_has_the_same_dtype() -> None:
     broken = next(each for each in matrix().cells if each.status == "breaks")
     assert (instead_of(broken, right(matrix())) or pytest.fail()).id == "sdpa-bfloat16"
@@ -418,62 +391,6 @@ def test_cells_of_one_attention_are_one_finding() -> None:
 
 
 # --- what is shown
-
-
-def test_a_cell_is_a_word_first_and_its_numbers_below() -> None:
-    view = AttentionMatrixView(matrix())
-    assert view is not None
-    assert view.dtypes == ["float32", "bfloat16"]
-    rows = {attention: cells for attention, _, cells in view.rows.items}
-    best, broken = rows["sdpa"][1], rows["flash_attention_2"][1]
-    assert best is not None
-    assert broken is not None
-    assert (best.word, best.tone) == ("Runs, right", "good")
-    assert best.facts == [
-        "answers that differ by rounding only", "1.83x faster (1.73 to 1.93)", "2.00 ms", "computed by flash",
-    ]  # fmt: skip
-    fails = rows["flash_attention_2"][0] or pytest.fail()
-    assert (fails.word, fails.facts) == ("Fails in eager", []), "what broke before it failed says nothing"
-    assert (broken.word, broken.own, broken.facts[:2]) == ("Breaks", True, ["3 graph breaks", "1 recompile"])
-    assert [(each.word, each.names) for each in view.remarks.items if each.word == "Not tried here"] == [
-        ("Not tried here", "flash_attention_3 (float32, bfloat16)")
-    ]
-
-
-def test_a_cell_that_was_not_reached_is_empty() -> None:
-    view = AttentionMatrixView(matrix(cells=[cell("sdpa", "float32")]))
-    assert view is not None
-    assert view.rows.items[0][2][1] is None
-
-
-def test_caches_are_rows_of_their_own() -> None:
-    cells = [cell("sdpa", "float32", cache=cache) for cache in ("dynamic", "static")]
-    view = AttentionMatrixView(matrix(cells=cells, caches=["dynamic", "static"], own_cache="static"))
-    assert view is not None
-    assert [row[:2] for row in view.rows.items] == [("sdpa", "dynamic cache"), ("sdpa", "static cache")]
-
-
-def test_the_page_has_the_section_only_where_there_is_a_matrix() -> None:
-    page = html.render(with_matrix())
-    assert 'id="attention-matrix"' in page
-    assert 'href="#attention-matrix"' in page
-    assert "Runs, right" in page
-    assert 'id="attention-matrix"' not in html.render(clean_report())
-
-
-def test_the_terminal_shows_a_table_or_sentences() -> None:
-    wide = terminal.render(with_matrix(), color=False, width=80)
-    assert "sdpa with bfloat16 is the fastest combination" in wide
-    (line,) = [each for each in wide.splitlines() if each.startswith("flash_attention_2 ")]
-    assert line.split("  ")[-1].strip() == "Breaks*"
-    assert all(len(each) <= 80 for each in wide.splitlines())
-    narrow = terminal.render(with_matrix(), color=False, width=40)
-    assert "flash_attention_2 with bfloat16: breaks" in " ".join(narrow.split())
-
-
-def test_a_report_with_a_matrix_is_read_back() -> None:
-    report = with_matrix()
-    assert from_json(to_json(report)).attention_matrix == report.attention_matrix
 
 
 def test_no_source_leaves_no_word_of_an_exception() -> None:

@@ -103,11 +103,6 @@ def test_a_limit_can_be_taken_away(tmp_path: Path) -> None:
     assert policy.max_eager_frames == 0
 
 
-def test_underscores_mean_dashes(tmp_path: Path) -> None:
-    assert read_policy(written(tmp_path, "max_graph_breaks = 7")).max_graph_breaks == 7
-    assert read_policy(written(tmp_path, "max_break_ms = 0.5")).max_break_ms == 0.5
-
-
 def test_the_nearest_project_with_a_policy_is_taken(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)

@@ -55,19 +55,6 @@ def bench(report: Report, fails: BaseException | None = None, verdict: Any = "eq
     return add_bench
 
 
-def test_each_step_is_told_before_it_begins(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "add_bench", bench(seen))
-    monkeypatch.setattr("dynalyze.audit.warmup.check_warmup", lambda *given, **options: Warmup(reason="not today"))
-    told: list[str] = []
-    report = audit(asked(shapes=(Work(batch=1),)), told.append)
-    assert [line.partition(":")[0] for line in told] == [f"audit, step {number} of 3" for number in (1, 2, 3)]
-    assert [line.partition(": ")[2] for line in told[1:]] == [
-        "the warm-up check", "the measurement of speed, memory and answers",
-    ]  # fmt: skip
-    assert report.warmup == Warmup(reason="not today")
-    assert report.accuracy[0].verdict == "equal"
-
-
 @pytest.mark.parametrize("error", [RuntimeError("out of cheese"), OSError(28, "No space")])
 def test_a_step_that_fails_is_a_note(seen: Report, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, error))
@@ -135,11 +122,6 @@ def test_after_a_run_that_did_not_end_nothing_is_measured(
     monkeypatch.setattr(run, "add_bench", bench(seen, AssertionError("begun")))
     seen.outcome = empty_report(status).outcome
     assert audit(asked(), lambda line: None).capture.notes == []
-
-
-def test_no_bench_measures_nothing(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "add_bench", bench(seen, AssertionError("begun")))
-    assert audit(asked(bench=False), lambda line: None).accuracy == []
 
 
 @pytest.mark.parametrize("verdict", ["suspicious", "benign", "not comparable"])

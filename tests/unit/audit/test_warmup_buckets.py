@@ -89,9 +89,3 @@ def test_shapes_in_eager_need_a_version_each() -> None:
     chosen = bucketed(shapes, [[1], [2], [], []], 2)
     assert chosen is not None and chosen.count == 2
     assert chosen.merges(shapes)
-
-
-def test_buckets_that_pad_nothing_merge_nothing() -> None:
-    shapes = shapes_of({"batch": [1, 2]})
-    chosen = bucketed(shapes, [[1], [2]], 8)
-    assert chosen is not None and not chosen.merges(shapes)

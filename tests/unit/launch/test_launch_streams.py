@@ -71,19 +71,6 @@ def test_our_own_text_stays_before_what_comes_after_it(tmp_path: Path) -> None:
     assert path.read_bytes() == b"ours\ntheirs\n"
 
 
-def test_a_stream_without_bytes_gets_text() -> None:
-    stream = io.StringIO()
-    streams = Streams("model.py", stream=stream)
-    streams.feed("stdout", "naïve".encode()[:3])
-    streams.feed("stdout", "naïve".encode()[3:] + b"\xff")
-    assert stream.getvalue() == "naïve\N{REPLACEMENT CHARACTER}"
-
-
-def test_the_default_is_our_standard_error(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    Streams("model.py").feed("stdout", b"\xfe\n")
-    assert capsysbinary.readouterr() == (b"", b"\xfe\n")
-
-
 def test_a_reader_who_left_does_not_stop_us() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -113,14 +100,6 @@ def test_quiet_shows_nothing_and_remembers_the_end(terminal: Terminal) -> None:
     streams.close()
     assert terminal.shown() == b""
     assert streams.last_lines() == ["RuntimeError: no"]
-
-
-def test_the_last_lines_are_those_of_standard_error() -> None:
-    streams = Streams("model.py", stream=io.StringIO())
-    streams.feed("stdout", b"not this\n")
-    for number in range(30):
-        streams.feed("stderr", b"line %d\n" % number)
-    assert streams.last_lines() == [f"line {number}" for number in range(10, 30)]
 
 
 def test_the_last_lines_read_as_they_looked() -> None:
@@ -201,13 +180,6 @@ def test_a_stream_that_goes_on_while_the_other_has_an_open_line_gets_a_line_of_i
     assert b"".join(shown) == b"\rm | 10%\nm | loss 1\n\rm | 20%\n"
 
 
-def test_closing_restores_the_colours_and_ends_the_line() -> None:
-    prefixer = Prefixer(b"m | ")
-    prefixer.feed("stdout", b"\x1b[32mgreen")
-    assert prefixer.close() == b"\x1b[0m\n"
-    assert prefixer.close() == b""
-
-
 @given(PIECES)
 def test_how_a_stream_is_cut_into_pieces_changes_nothing(pieces: list[bytes]) -> None:
     in_pieces, whole = Prefixer(b"m | "), Prefixer(b"m | ")
@@ -243,33 +215,8 @@ def test_time_and_process_in_a_line_of_torchs_log_make_no_other_line() -> None:
     assert shown(("stderr", WARNING), ("stderr", SAME_LATER)) == WARNING.decode() + told
 
 
-def test_numbers_elsewhere_make_another_line() -> None:
-    assert shown(("stdout", b"step 1\nstep 2\n")) == "step 1\nstep 2\n"
-
-
 def test_a_line_may_come_in_pieces_and_need_not_end() -> None:
     assert shown(("stdout", b"al"), ("stderr", b"between\n"), ("stdout", b"one\nopen")) == "between\nalone\nopen"
-
-
-def test_many_lines_are_counted_together() -> None:
-    lines = b"".join(b"line %d\n" % number for number in range(8))
-    told = shown(("stdout", lines * 2)).splitlines()[8:]
-    assert told[:5] == [f"dynalyze: once more: line {number}" for number in range(5)]
-    assert told[5:] == ["dynalyze: 3 other lines came 3 times more"]
-
-
-def test_without_it_all_is_passed_on() -> None:
-    assert shown(("stdout", b"a\na\n"), once=False) == "a\na\n"
-
-
-def test_quiet_tells_nothing() -> None:
-    assert shown(("stdout", b"a\na\n"), quiet=True) == ""
-
-
-def test_the_last_lines_are_kept_whether_shown_or_not() -> None:
-    streams = Streams("net.py", stream=io.StringIO(), once=True)
-    streams.feed("stderr", b"same\nsame\n")
-    assert streams.last_lines() == ["same", "same"]
 
 
 class SlowStreams(Streams):

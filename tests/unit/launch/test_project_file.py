@@ -44,10 +44,3 @@ def test_another_table_can_be_added(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert nearest_table("audit", tmp_path) is None
     found = nearest_table("sweep", tmp_path)
     assert found is not None and found[0] == {"workers": 2}
-
-
-@pytest.mark.parametrize("text", ["[tool]\ndynalyze = 3\n", "[tool.dynalyze]\naudit = 3\n"])
-def test_what_is_no_table_is_told(tmp_path: Path, text: str) -> None:
-    project(tmp_path, text)
-    with pytest.raises(UsageError, match="is a table"):
-        nearest_table("audit", tmp_path)

@@ -8,7 +8,6 @@ import pytest
 
 from dynalyze.capture.settings import ModelOptions
 from dynalyze.launch.spec import TargetSpec, read_target
-from dynalyze.report import Target
 from dynalyze.text.errors import UsageError
 
 
@@ -48,23 +47,9 @@ def test_a_path_is_kept_as_it_was_written(text: str) -> None:
     assert (found.mode, found.spec, found.path) == ("script", text, text)
 
 
-def test_an_absolute_path(here: Path) -> None:
-    assert read_target(str(here / "model.py"), None, ()).path == str(here / "model.py")
-
-
 def test_an_object_in_a_file() -> None:
     found = read_target("model.py:Net", None, (), ("torch.ones(3)",))
     assert found == TargetSpec("object", "model.py:Net", path="model.py", name="Net", inputs=("torch.ones(3)",))
-
-
-def test_the_last_colon_separates_the_name() -> None:
-    found = read_target("a:b.py:Net", None, ())
-    assert (found.path, found.name) == ("a:b.py", "Net")
-
-
-@pytest.mark.parametrize("name", ["Net", "nets.Net", "größe", "_private", "make"])
-def test_names_of_objects(name: str) -> None:
-    assert read_target(f"model.py:{name}", None, ()).name == name
 
 
 def test_an_object_in_a_module() -> None:
@@ -114,18 +99,9 @@ def test_what_cannot_be_run(text: str, says: str) -> None:
     assert says in refused(text, None, ())
 
 
-def test_no_target_at_all() -> None:
-    assert "model.py" in refused(None, None, ())
-
-
 @pytest.mark.parametrize("module", ["", "a b", "a..b", ".a", "a.", "model.py:x", "a-b", "../a"])
 def test_what_is_no_name_of_a_module(module: str) -> None:
     assert "not the name of a module" in refused(None, module, ())
-
-
-@pytest.mark.parametrize("expression", ["torch.randn(2, 3)", " (1, 2) ", "{'x': 1}", "[i for i in range(3)]"])
-def test_inputs_are_expressions(expression: str) -> None:
-    assert read_target("model.py:Net", None, (), (expression,)).inputs == (expression,)
 
 
 @pytest.mark.parametrize(
@@ -185,16 +161,3 @@ def test_the_stem_is_a_name_for_files(text: str | None, module: str | None, stem
     found = read_target(text, module, ()).stem
     assert found == stem
     assert "/" not in found
-
-
-@pytest.mark.parametrize(
-    ("text", "module", "kind"),
-    [("model.py", None, "script"), (None, "package", "script"), ("model.py:Net", None, "object")],
-)
-def test_how_the_report_names_it(text: str | None, module: str | None, kind: str) -> None:
-    found = read_target(text, module, ("-x", "caf\udce9")).described()
-    assert (found.kind, found.spec, found.arguments) == (kind, text or module, ["-x", "caf?"])
-
-
-def test_a_model_of_transformers_is_a_kind_of_its_own() -> None:
-    assert read_target("hf:LlamaModel", None, ()).described() == Target("transformers", "hf:LlamaModel")

@@ -88,15 +88,6 @@ def test_a_line_is_read_when_it_is_whole(scene: Scene) -> None:
     assert watch.compiled == 2
 
 
-def test_garbage_is_passed_over(scene: Scene) -> None:
-    watch = scene.watch()
-    (scene.folder / "events" / "1-1.jsonl").write_bytes(
-        b'\xff\x00\n{"event": 3}\n[]\n\n' + json.dumps(started()).encode() + b"\n"
-    )
-    watch.poll()
-    assert watch.compiled == 1
-
-
 @pytest.mark.parametrize("text", ['{"event": "break", "text": "\u2028"}', '{"event": "break", "text": "\x85\x0c"}'])
 def test_a_line_ends_at_its_newline_only(scene: Scene, text: str) -> None:
     watch = scene.watch()
@@ -115,14 +106,6 @@ def test_how_to_end_is_told_once_when_nothing_new_compiles(scene: Scene) -> None
     scene.after(40, watch)
     scene.after(40, watch)
     assert len([line for line in scene.told if "press X" in line]) == 1
-
-
-def test_how_to_end_is_not_told_to_who_asked_for_it(scene: Scene) -> None:
-    watch = scene.watch(stop_after=60, hint="press X")
-    scene.tell(MAIN, started(), ended())
-    scene.after(5, watch)
-    scene.after(40, watch)
-    assert not [line for line in scene.told if "press X" in line]
 
 
 # --stop-after.
@@ -169,14 +152,6 @@ def test_the_wait_does_not_begin_before_something_could_compile(scene: Scene) ->
     assert scene.killed == []
 
 
-def test_without_the_option_a_program_runs_on(scene: Scene) -> None:
-    watch = scene.watch()
-    scene.tell(MAIN, TORCH, started(), ended())
-    assert scene.after(1, watch) is False
-    assert scene.after(9000, watch) is False
-    assert scene.killed == []
-
-
 # After the soft stop.
 
 
@@ -199,13 +174,6 @@ def test_a_program_that_ended_by_itself_has_all_the_time_for_what_follows(scene:
     scene.tell({"event": event})
     assert scene.after(60, watch) is False
     assert scene.after(60, watch) is False
-
-
-def test_after_the_programs_end_nothing_is_stopped(scene: Scene) -> None:
-    watch = scene.watch(stop_after=5)
-    scene.tell(MAIN, TORCH, {"event": "program_end"})
-    scene.after(90, watch)
-    assert scene.killed == []
 
 
 def test_a_process_that_is_gone_already_is_no_error(scene: Scene) -> None:
