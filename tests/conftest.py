@@ -5,7 +5,8 @@ import signal
 
 from hypothesis import settings
 
-settings.register_profile("dynalyze", deadline=None)
+# A hundred examples of each property cost the suite minutes. Properties of secrets and of written files ask for them.
+settings.register_profile("dynalyze", deadline=None, max_examples=30)
 settings.load_profile("dynalyze")
 
 # With empty caches Inductor first compiles six probes of the instruction sets, which costs a run more than all else it

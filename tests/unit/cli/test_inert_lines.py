@@ -297,6 +297,7 @@ def test_the_catalogue_is_printable() -> None:
 # What is hidden, and what is not.
 
 
+@settings(max_examples=100)
 @given(st.characters())
 def test_each_character_is_shown_in_its_own_place(character: str) -> None:
     assert harmful(visible(character)) == set()

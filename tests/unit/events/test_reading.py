@@ -126,7 +126,7 @@ def test_numbers_beyond_reason(tmp_path: Path, number: float) -> None:
     assert {event.attempt for event in run.processes[0].events} == {0}
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.binary(max_size=300), st.sampled_from([b"", line(STARTED), line(STARTED) + line(COMPILE)]))
 def test_no_bytes_are_too_strange(data: bytes, before: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

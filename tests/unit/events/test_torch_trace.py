@@ -285,7 +285,7 @@ def test_what_looks_like_a_log(data: bytes, found: bool) -> None:
     assert is_trace(data) == found
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(st.binary(max_size=300), st.integers(0, len(WHOLE)))
 def test_no_bytes_are_too_strange(data: bytes, at: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -299,7 +299,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES), st.text(max_size=20))
 def test_no_record_is_too_strange(metadata: dict[str, Any], text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

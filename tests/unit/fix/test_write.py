@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.source_lines import lines_of
@@ -142,6 +142,7 @@ def test_git_takes_the_diff_of_a_file_of_any_name(name: str, tmp_path: Path) -> 
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
 
+@settings(max_examples=100)
 @given(lines=st.lists(st.tuples(ENDS, st.booleans(), st.booleans()), min_size=1, max_size=12), marked=st.booleans())
 def test_every_line_that_stays_keeps_its_own_end(lines: list[tuple[bytes, bool, bool]], marked: bool) -> None:
     """Each line stays or goes, and has a new one below it or not."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
@@ -225,6 +225,7 @@ def test_a_secret_argument_that_the_program_quotes_is_masked_there_too() -> None
     assert "correct-horse-battery" not in to_json(privacy.mask_secrets(report))
 
 
+@settings(max_examples=100)
 @given(st.lists(st.text(max_size=30), max_size=6))
 def test_masking_keeps_the_number_of_arguments(arguments: list[str]) -> None:
     assert len(masked_arguments(arguments)) == len(arguments)
@@ -362,6 +363,7 @@ def test_hiding_and_redacting_never_fail(one: str, other: str) -> None:
         assert isinstance(clean(report), Report)
 
 
+@settings(max_examples=100)
 @given(st.text(min_size=41, max_size=80))
 def test_no_literal_of_any_text_survives(text: str) -> None:
     assert text not in hidden(guard=f"x == {text!r}", expected=repr(text)).expected
