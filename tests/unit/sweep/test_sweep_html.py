@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import cache
 from itertools import pairwise
 
 import pytest
 
+from dynalyze.sweep import view
 from dynalyze.sweep.pages import render_sweep as render
 from dynalyze.sweep.records import Sweep
-from dynalyze.sweep.view import MAX_FAMILIES, MAX_LINES, page_link
+from dynalyze.sweep.view import page_link
 from html_tree import Tree
 from sample_sweeps import (
     broken,
@@ -26,6 +28,11 @@ from sample_sweeps import (
 SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
 
 
+@cache
+def page_of(name: str) -> str:
+    return render(SAMPLES[name]())
+
+
 def text_of(made: Sweep) -> str:
     return Tree(render(made)).text()
 
@@ -36,7 +43,7 @@ def links(made: Sweep) -> list[str]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_page_is_well_formed(name: str) -> None:
-    page = render(SAMPLES[name]())
+    page = page_of(name)
     tree = Tree(page)
     ids = tree.values("id")
     assert len(ids) == len(set(ids))
@@ -53,7 +60,7 @@ def test_the_page_is_well_formed(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_policy_allows_our_script_and_style_alone(name: str) -> None:
-    page = render(SAMPLES[name]())
+    page = page_of(name)
     tree = Tree(page)
     (policy,) = (content for content in tree.values("content") if "default-src" in content)
     inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL) + re.findall(
@@ -69,7 +76,7 @@ def test_the_policy_allows_our_script_and_style_alone(name: str) -> None:
 
 
 def test_hostile_text_adds_no_element_and_no_link() -> None:
-    page = render(hostile_sweep())
+    page = page_of("hostile")
     tree = Tree(page)
     assert [tag for tag, _ in tree.elements].count("script") == 2
     assert "img" not in {tag for tag, _ in tree.elements}
@@ -117,10 +124,12 @@ def test_a_line_leads_to_its_models_and_a_model_to_its_line() -> None:
     assert found.count("#line-generic-py-123") >= 4  # Its permalink, and the rows of three models.
 
 
-def test_the_page_has_limits_and_says_so() -> None:
-    many = [broken(line=n) for n in range(MAX_LINES + 40)]
-    made = sweep(row("hf:A", "graph_break", *many), *(row(f"hf:M{n}", family=f"f{n}") for n in range(MAX_FAMILIES + 5)))
+def test_the_page_has_limits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "MAX_LINES", 30)
+    monkeypatch.setattr(view, "MAX_FAMILIES", 6)
+    many = [broken(line=n) for n in range(30 + 40)]
+    made = sweep(row("hf:A", "graph_break", *many), *(row(f"hf:M{n}", family=f"f{n}") for n in range(6 + 5)))
     shown = text_of(made)
     assert "28 lines omitted here" in shown  # 12 are cards.
     assert "families omitted here" in shown
-    assert f"{MAX_LINES + 40 - 25} more in its own report" in shown
+    assert "45 more in its own report" in shown
