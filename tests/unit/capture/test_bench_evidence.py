@@ -13,9 +13,9 @@ import torch
 import torch._dynamo
 
 from dynalyze.capture.bench import memory, timing
-from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
+from dynalyze.capture.bench.failures import Failed, kind_of
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.bench.timing import WarmupTimes, is_steady, steady_from, warm, window
+from dynalyze.capture.bench.timing import WarmupTimes, warm, window
 from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
@@ -57,15 +57,6 @@ def chained(outer: Exception, inner: Exception) -> Exception:
 )
 def test_kinds_of_failures(error: BaseException, kind: str) -> None:
     assert kind_of(error, "compile") == kind
-
-
-def test_a_failure_is_one_line() -> None:
-    assert one_line(ValueError("\n  first\nsecond")) == "ValueError: first"
-    assert one_line(ValueError()) == "ValueError"
-    assert one_line(Misuse("as it stands")) == "as it stands"
-    assert len(one_line(ValueError("x" * 9999))) <= 500
-    answer = answer_of(KeyError("k"), "load")
-    assert answer == {"ok": False, "error": {"kind": "load", "message": "KeyError: 'k'"}}
 
 
 @pytest.mark.parametrize(
@@ -172,14 +163,6 @@ def test_a_block_times_only_run_and_keeps_the_collector_out() -> None:
     assert seen == [False]
 
 
-def test_a_block_of_seconds_ends_when_its_timed_calls_fill_them() -> None:
-    class Fixed:
-        def passes(self, steps: Any, count: int, *, flush: bool = True) -> list[float]:
-            return [100.0] * count
-
-    assert timing.block(Fixed(), [], seconds=0.45) == [100.0] * 5
-
-
 @pytest.mark.parametrize(("recent", "lead"), [([0.1] * 5, 3), ([50.0] * 5, 1), ([900.0] * 3, 0), ([], 3)])
 def test_long_passes_get_no_lead_in(recent: list[float], lead: int) -> None:
     assert timing.lead_in(recent) == lead
@@ -271,13 +254,6 @@ def test_the_time_limit_ends_it_after_the_pass_in_progress() -> None:
 @pytest.mark.parametrize(("one", "passes"), [(5000.0, 3), (30.0, 5), (4.0, 25), (0.001, 50)])
 def test_short_passes_are_looked_at_in_larger_numbers(one: float, passes: int) -> None:
     assert window([one] * 3) == passes
-
-
-def test_one_slow_pass_among_many_is_noise() -> None:
-    quiet = [10.0] * 20
-    quiet[15] = 80.0
-    assert is_steady(quiet)
-    assert steady_from(quiet, 0) == 0
 
 
 def test_what_a_cuda_graph_keeps_counts_as_free_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

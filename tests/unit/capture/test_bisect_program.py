@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from dynalyze.capture.bench.bisect_program import Program, fewest, own_memory, program_of, reduced, sizes, with_size
+from dynalyze.capture.bench.bisect_program import Program, own_memory, program_of, reduced
 
 
 def traced(function: Callable[..., Any], *inputs: Any, train: bool = False) -> Program:
@@ -86,24 +86,6 @@ def test_what_writes_is_kept_where_its_write_is_needed() -> None:
     assert names(smallest(traced(function, torch.randn(4)), is_wrong)) == ["add_", "cos"]
 
 
-def test_numbers_in_the_code_that_are_a_size_go_with_it() -> None:
-    program = traced(lambda x: x.view(8, 4).sum(1), torch.randn(32))
-    assert sizes(program) == [32]
-    assert not runs_with(program, 32, 16)
-    changed = with_size(traced(lambda x: x.view(32, 1).sum(1), torch.randn(32)), 32, 2, literals=True)
-    assert changed is not None and runs(changed) and changed.elements == 2
-    assert with_size(program, 32, 16, literals=False) is None
-
-
-def runs_with(program: Program, size: int, wanted: int) -> bool:
-    made = with_size(program, size, wanted, literals=True)
-    assert made is not None
-    try:
-        return runs(made)
-    except RuntimeError:
-        return False
-
-
 def test_constants_of_a_graph_are_inputs_and_gradients_are_asked_for_as_they_were() -> None:
     module = torch.nn.Module()
     module.scale = torch.full((3,), 2.0)
@@ -130,9 +112,3 @@ def test_nothing_is_tried_once_the_time_is_up() -> None:
     program = traced(lambda x: torch.relu(x) + 1, torch.randn(8))
     small, tried = reduced(program, lambda _: True, time.monotonic() - 1)
     assert (names(small), small.elements, tried) == (["relu", "add"], 8, 0)
-
-
-def test_the_fewest_of_some_things() -> None:
-    kept, _ = fewest(list(range(20)), lambda items: True if {3, 11, 12} <= set(items) else None)
-    assert kept == [3, 11, 12]
-    assert fewest([1, 2], lambda items: None) == ([1, 2], None)

@@ -258,7 +258,7 @@ def _addresses(tensor: torch.Tensor) -> list[int]:
     return [tensor.data_ptr() + offset * tensor.element_size() for offset in offsets]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(nested)
 def test_any_nested_value_comes_back_alike(value: Any) -> None:
     thawed = freeze(value, BUDGET).thaw()

@@ -82,17 +82,6 @@ def test_only_outermost_calls_count_also_after_an_exception(recorder: Recorder) 
     assert recorder.cut == ["1 call of Fails raised ValueError and will not be made again."]
 
 
-def test_a_call_that_was_only_interrupted_can_be_made_again(recorder: Recorder) -> None:
-    class Slow(Double):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Slow()(torch.ones(2))
-    recorder.stop()
-    assert len(choose(recorder)) == 1
-
-
 def test_interleaved_coroutines_and_generators_leave_the_depth_right(recorder: Recorder) -> None:
     model = torch.nn.Sequential(Double())
     x = torch.ones(1)

@@ -63,10 +63,6 @@ def test_the_hook_runs_after_each_statement_that_binds_the_name() -> None:
     assert space["__doc__"] == "What it is." and space["net"] == 12
 
 
-def test_other_names_tell_nothing() -> None:
-    assert told_by("other = 1\nnetwork = 2\n", "net")[0] == []
-
-
 def test_an_error_has_the_line_that_it_had() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         told_by("net = 1\nnet = 2\n\nnet = net / 0\n", "net")

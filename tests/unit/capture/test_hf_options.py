@@ -30,10 +30,6 @@ def asked(command: click.Command, *words: str, names: tuple[str, ...] = MODEL_OP
     return with_model_options(context, read_target(context.params["target"], None, ()), names)
 
 
-def test_without_options_the_defaults_hold() -> None:
-    assert asked(explain, "hf:LlamaModel").asked == ModelOptions()
-
-
 def test_every_option_is_asked_for() -> None:
     words = (
         "hf:LlamaModel --full-size --weights --trust-remote-code --init real --attn-implementation sdpa --batch 3 "
@@ -78,17 +74,6 @@ def test_other_targets_of_a_benchmark_keep_phases_and_sizes() -> None:
 )
 def test_phases_and_modes_that_exclude_each_other(words: str) -> None:
     with pytest.raises(UsageError, match="exclude each other"):
-        asked(explain, "hf:LlamaModel", *words.split())
-
-
-@pytest.mark.parametrize("words", ["--phase train --train", "--phase train", "--train", "--phase decode --eval"])
-def test_phases_and_modes_that_agree(words: str) -> None:
-    assert asked(explain, "hf:LlamaModel", *words.split()).asked is not None
-
-
-@pytest.mark.parametrize("words", ["--batch 0", "--sequence -1", "--new-tokens 0", "--phase sleep", "--init none"])
-def test_values_that_are_none(words: str) -> None:
-    with pytest.raises(click.UsageError):
         asked(explain, "hf:LlamaModel", *words.split())
 
 

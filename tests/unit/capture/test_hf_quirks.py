@@ -62,34 +62,9 @@ def test_a_quirk_is_for_the_type_that_it_names_and_a_configuration_without_one_g
     assert nameless.layers == 1
 
 
-def test_open_fields_are_filled_and_told_ones_stay() -> None:
-    config = SimpleNamespace(told=3, open=None, part=SimpleNamespace(told=False, open=None))
-    quirks.fill(config, {"told": 1, "open": [1], "missing": 2, "part.told": True, "part.open": 5, "part.missing": 6})
-    assert (config.told, config.open, config.missing) == (3, [1], 2)
-    assert vars(config.part) == {"told": False, "open": 5, "missing": 6}
-
-
 def test_two_configurations_never_share_a_list_of_a_table() -> None:
     configs = [SimpleNamespace(model_type="perceiver", train_size=[368, 496]) for _ in range(2)]
     for config in configs:
         quirks.shrinks.apply(config, config)
     configs[0].train_size.append(1)
     assert configs[1].train_size == [32, 48]
-
-
-def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
-    config = SimpleNamespace(
-        model_type="janus",
-        vision_config=SimpleNamespace(projection_dim=2048),
-        text_config=SimpleNamespace(hidden_size=64),
-    )
-    for kind in (quirks.completes, quirks.shrinks):
-        config.text_config.hidden_size += 64
-        kind.apply(config, config)
-        assert config.vision_config.projection_dim == config.text_config.hidden_size
-
-
-def test_a_field_to_follow_that_is_not_there_is_an_error() -> None:
-    config = SimpleNamespace(model_type="zoedepth")
-    with pytest.raises(AttributeError, match="fusion_hidden_size"):
-        quirks.shrinks.apply(config, config)

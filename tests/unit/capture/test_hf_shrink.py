@@ -29,32 +29,11 @@ def test_heads_go_with_the_width_and_keep_their_size() -> None:
     assert made.num_attention_heads % made.num_key_value_heads == 0
 
 
-def test_a_prime_number_of_heads_shrinks_as_well() -> None:
-    config = transformers.FalconConfig()
-    assert config.num_attention_heads == 71
-    made = small(config)
-    assert 1 < made.num_attention_heads < 8
-    assert made.hidden_size // made.num_attention_heads == config.hidden_size // 71
-
-
 def test_two_layers_show_both_kinds() -> None:
     made = small(transformers.Gemma3TextConfig())
     assert made.layer_types == ["sliding_attention", "full_attention"]
     made = small(transformers.Qwen3NextConfig())
     assert sorted(made.layer_types) == ["full_attention", "linear_attention"]
-
-
-def test_two_layers_show_the_kinds_of_two_lists_at_once() -> None:
-    config = transformers.LlamaConfig(num_hidden_layers=6)
-    config.layer_types = ["linear", "linear", "linear", "full", "linear", "full"]
-    config.mlp_layer_types = ["dense", "sparse", "sparse", "sparse", "sparse", "sparse"]
-    made = small(config)
-    assert (made.layer_types, made.mlp_layer_types) == (["linear", "full"], ["dense", "sparse"])
-
-
-def test_lists_of_layers_of_one_kind_follow_the_layers() -> None:
-    text = small(transformers.MllamaConfig()).text_config
-    assert (text.num_hidden_layers, text.cross_attention_layers) == (2, [1])
 
 
 def test_a_mixture_keeps_experts_and_chooses_among_them() -> None:
@@ -80,11 +59,6 @@ def test_one_id_goes_to_one_place_in_all_parts() -> None:
     assert made.text_config.pad_token_id == made.image_token_id < made.text_config.vocab_size
 
 
-def test_a_part_that_reads_another_has_its_width() -> None:
-    made = small(transformers.Blip2Config())
-    assert made.qformer_config.encoder_hidden_size == made.vision_config.hidden_size
-
-
 def test_stages_keep_their_number_and_a_backbone_its_names() -> None:
     made = small(transformers.SwinConfig())
     assert len(made.depths) == made.num_layers == 4
@@ -93,18 +67,6 @@ def test_stages_keep_their_number_and_a_backbone_its_names() -> None:
     backbone = small(transformers.Dinov2Config(out_features=["stage3", "stage6", "stage9", "stage12"]))
     assert len(backbone.out_features) == len(set(backbone.out_features)) == 4
     assert set(backbone.out_features) <= set(backbone.stage_names)
-
-
-def test_layers_that_share_keys_have_one_to_share_with() -> None:
-    made = small(transformers.Gemma3nTextConfig())
-    shared = made.num_kv_shared_layers
-    assert 0 < shared < made.num_hidden_layers == len(made.layer_types)
-    assert set(made.layer_types[-shared:]) <= set(made.layer_types[:-shared])
-
-
-def test_defaults_that_leave_a_size_open_are_made_whole() -> None:
-    config = default_config(transformers.NemotronModel)
-    assert config.head_dim == config.hidden_size // config.num_attention_heads
 
 
 def test_a_classifier_of_last_tokens_knows_its_padding() -> None:

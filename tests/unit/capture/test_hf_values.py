@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from dynalyze.capture.hf import parts  # noqa: E402
 from dynalyze.capture.hf.inputs import text  # noqa: E402
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Placeholder  # noqa: E402
 from dynalyze.capture.hf.request import ModelRequest  # noqa: E402
@@ -46,40 +44,9 @@ def made(model: Any = None, **request: Any) -> InputBuilder:
     return InputBuilder(model, ModelRequest("planted", **request))
 
 
-def test_forward_tells_what_it_takes_and_what_it_needs() -> None:
-    of = made()
-    assert of.takes == {"input_ids", "attention_mask", "mm_token_type_ids"}
-    assert of.requires == {"input_ids"}
-    assert of.needs("input_ids")
-    of.inputs["input_ids"] = None
-    assert not of.needs("input_ids")
-    assert not of.wants("input_ids")
-
-
 def test_tokens_stay_in_the_vocabulary_and_off_special_ids() -> None:
     drawn = made().tokens((50, 50))
     assert set(drawn.unique().tolist()) == set(range(1, 30))
-
-
-def test_special_ids_of_sub_configurations_count_as_well() -> None:
-    config = Config(image_token_id=3, text_config=Config(bos_token_id=1, eos_token_id=[2, 4], vocab_size=9))
-    assert parts.special_ids(config) == {1, 2, 3, 4}
-
-
-def test_a_vocabulary_of_special_ids_alone_is_used_as_it_is() -> None:
-    of = made(Reader(Config(vocab_size=2, pad_token_id=0, eos_token_id=1)))
-    assert set(of.tokens((50,)).tolist()) == {0, 1}
-
-
-@pytest.mark.parametrize(("told", "rows", "expected"), [(32, 20, 20), (20, 32, 20), (None, 32, 32)])
-def test_the_smaller_of_what_is_told_and_what_is_there_is_the_vocabulary(told: Any, rows: int, expected: int) -> None:
-    assert made(Reader(Config(vocab_size=told), rows)).vocabulary_size() == expected
-
-
-def test_without_any_vocabulary_there_are_characters() -> None:
-    model = torch.nn.Linear(1, 1)
-    model.config = Config()
-    assert made(model).vocabulary_size() == 128
 
 
 def test_floats_have_the_dtype_of_the_model_and_the_seed_decides() -> None:
@@ -88,12 +55,6 @@ def test_floats_have_the_dtype_of_the_model_and_the_seed_decides() -> None:
     assert one.dtype == torch.float16
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
-
-
-def test_first_skips_what_is_missing_or_open() -> None:
-    config = SimpleNamespace(width=None, hidden_size=3)
-    assert parts.first(config, "d_model", "width", "hidden_size") == 3
-    assert parts.first(config, "d_model", default=5) == 5
 
 
 def test_text_has_a_placeholder_for_each_feature_between_its_own_tokens() -> None:

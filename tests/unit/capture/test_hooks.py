@@ -78,13 +78,3 @@ def test_a_module_that_is_there_already(module: str) -> None:
     seen: list[ModuleType] = []
     after_import(module, seen.append)
     assert seen == [found]
-
-
-def test_a_module_that_is_nowhere() -> None:
-    call_off = after_import("module_that_is_nowhere", lambda _: None)
-    try:
-        assert importlib.util.find_spec("module_that_is_nowhere") is None
-        with pytest.raises(ModuleNotFoundError):
-            importlib.import_module("module_that_is_nowhere")
-    finally:
-        call_off()

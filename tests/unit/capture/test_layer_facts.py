@@ -54,12 +54,6 @@ def test_other_layers_are_not_quantised(package: str, name: str) -> None:
     assert library_layers.quantised(nn.Sequential(layer(package, name))) == {}
 
 
-def test_a_class_of_the_programs_own_is_what_it_is_derived_from() -> None:
-    library = type(layer("hqq.core.quantize", "HQQLinear"))
-    (group,) = groups(nn.Sequential(layer("__main__", "Mine", library)))
-    assert (group["library"], group["kind"]) == ("hqq", "HQQLinear")
-
-
 def test_layers_with_the_same_facts_are_one_group() -> None:
     eight = [layer("hqq.core", "HQQLinear", nbits=8) for _ in range(2)]
     four = layer("hqq.core", "HQQLinear", nbits=4)
@@ -71,11 +65,6 @@ def test_what_transformers_says_of_its_quantiser_is_told() -> None:
     model = nn.Sequential(layer("hqq.core", "HQQLinear"))
     vars(model)["hf_quantizer"] = SimpleNamespace(is_compileable=False)
     assert groups(model)[0]["facts"] == {"compiled_by_generate": False}
-
-
-def test_without_peft_imported_there_are_no_adapters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(library_layers.sys.modules, "peft.tuners.tuners_utils", raising=False)
-    assert library_layers.adapters(nn.Sequential(nn.Linear(2, 2))) == {}
 
 
 class Tuned(nn.Module):

@@ -94,20 +94,6 @@ def test_what_somebody_put_in_the_place_of_a_call_stays(seen: Seen) -> None:
     assert Patched()(1) == 2 and seen.modules == []
 
 
-def test_a_thread_that_is_inside_does_not_hide_the_calls_of_others(seen: Seen) -> None:
-    import threading
-
-    class Starts(torch.nn.Module):
-        def forward(self, x: int) -> int:
-            thread = threading.Thread(target=lambda: Plain()(x))
-            thread.start()
-            thread.join()
-            return x
-
-    Starts()(1)
-    assert seen.modules == ["Starts", "Plain"]
-
-
 class Coder(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.objects import prepare
 from dynalyze.capture.shapes import Dim, fit, resized
-from dynalyze.launch.shape_options import MOST_SHAPES, check_dims, combinations, read_dims, read_shapes, shape_words
+from dynalyze.launch.shape_options import MOST_SHAPES, check_dims, combinations, read_dims, read_shapes
 from dynalyze.text.errors import UsageError
 
 
@@ -64,38 +64,6 @@ def test_a_mistake_in_shapes_is_one_line(text: str, says: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@st.composite
-def written_sizes(draw: st.DrawFn) -> tuple[str, list[int]]:
-    """One value as it may be written, with the sizes that it stands for."""
-    first = draw(st.integers(1, 5000))
-    if draw(st.booleans()):
-        return str(first), [first]
-    count, step = draw(st.integers(1, 20)), draw(st.integers(1, 300))
-    last = first + (count - 1) * step
-    over = draw(st.integers(0, step - 1))
-    shown = f":{step}" if step != 1 or draw(st.booleans()) else ""
-    return f"{first}..{last + over}{shown}", [first + number * step for number in range(count)]
-
-
-NAMES = st.lists(st.from_regex(r"[a-z_][a-z0-9_]{0,5}", fullmatch=True), min_size=1, max_size=3, unique=True)
-
-
-@given(st.data())
-def test_whatever_is_written_is_read(data: st.DataObject) -> None:
-    """However values are joined, and names spread over several options, each name has its sizes in their order."""
-    expected: dict[str, tuple[int, ...]] = {}
-    parts = []
-    for name in data.draw(NAMES):
-        values = data.draw(st.lists(written_sizes(), min_size=1, max_size=4))
-        joined = values[0][0]
-        for text, _ in values[1:]:
-            joined += data.draw(st.sampled_from([",", "|"])) + text
-        parts.append(f"{name}={joined}")
-        expected[name] = tuple(dict.fromkeys(size for _, sizes in values for size in sizes))
-    texts = [",".join(parts)] if data.draw(st.booleans()) else parts
-    assert read_shapes(texts) == expected
-
-
 @given(st.text(alphabet="ab=,|.:0123 -", max_size=20))
 def test_nothing_but_a_clear_line_or_sizes_above_zero(text: str) -> None:
     try:
@@ -143,10 +111,6 @@ def test_a_dim_without_sizes_is_refused() -> None:
         check_dims({"batch": (1,)}, read_dims(["sequence=0:1"]))
 
 
-def test_a_shape_for_people() -> None:
-    assert shape_words({"batch": 1, "sequence": 2048}) == "batch 1, sequence 2,048"
-
-
 # ---- the inputs
 
 
@@ -186,11 +150,6 @@ def test_a_resized_tensor_is_of_the_same_kind(
     assert sorted(steps, reverse=True) == steps or 1 in (*tensor.shape, *made.shape)
 
 
-def test_channels_last_stays_so() -> None:
-    images = torch.rand(2, 3, 8, 8).to(memory_format=torch.channels_last)
-    assert fit(images, 0, 5).is_contiguous(memory_format=torch.channels_last)
-
-
 def test_an_input_is_found_by_position_keyword_and_parameter() -> None:
     ids, mask = torch.arange(6).view(2, 3), torch.ones(2, 3)
     dims = [Dim("n", "0", 0), Dim("n", "mask", 0), Dim("other", "0", 1)]
@@ -202,22 +161,11 @@ def test_an_input_is_found_by_position_keyword_and_parameter() -> None:
     assert ids.shape == (2, 3)
 
 
-def test_the_parameters_of_a_module_are_those_of_its_forward() -> None:
-    (made,) = resized([Inputs((torch.ones(2, 4),), {})], [Dim("n", "input", 0)], {"n": 3}, torch.nn.Linear(4, 4))
-    assert made.args[0].shape == (3, 4)
-
-
 def test_a_call_without_the_input_stays_as_it_is() -> None:
     calls = [Inputs((torch.ones(2, 3),), {}), Inputs((torch.ones(2, 3),), {"mask": torch.ones(2, 3)})]
     first, second = resized(calls, [Dim("n", "mask", 0)], {"n": 4}, forward)
     assert first is calls[0]
     assert second.kwargs["mask"].shape == (4, 3)
-
-
-def test_an_input_of_that_size_is_the_very_same() -> None:
-    ids = torch.ones(2, 3)
-    (made,) = resized([Inputs((ids,), {})], [Dim("n", "0", 0)], {"n": 2}, forward)
-    assert made.args[0] is ids
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.events import BreakSeen, Frame, GraphSeen, SkippedSeen, SourceSeen, TracedSeen
-from dynalyze.capture.source_texts import SourceTexts, files_of
+from dynalyze.capture.events import SourceSeen
+from dynalyze.capture.source_texts import SourceTexts
 
 TEXT = "def score(x):\n    return x.sum()\n"
 
@@ -113,11 +113,3 @@ def test_modules_that_run_code_when_they_are_asked_are_not_asked(module: Path) -
         assert facts(SourceTexts(), module)[0].stamp == (module.stat().st_mtime_ns, module.stat().st_size)
     finally:
         del sys.modules["edited_trap"]
-
-
-def test_the_files_of_an_event() -> None:
-    one, other = (str(Path(name).absolute()) for name in ("a.py", "b.py"))
-    assert list(files_of(BreakSeen(above=[Frame(one, 1, "f")], inside=[Frame(other, 1, "f")]))) == [one, other]
-    assert list(files_of(GraphSeen(text="x"))) == []
-    assert list(files_of(SkippedSeen(Frame("<string>", 1, "f")))) == []
-    assert list(files_of(TracedSeen(functions=[(one, "f", 1)]))) == [one]

@@ -16,7 +16,7 @@ from dynalyze.capture.events import EagerCall, Ending, Event, ModelBuilt, Object
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import CompileOptions, ModelOptions
-from dynalyze.capture.transformers_target import failure_of, texts_of
+from dynalyze.capture.transformers_target import failure_of
 
 
 @pytest.fixture(autouse=True)
@@ -192,11 +192,6 @@ def test_the_line_of_the_model_comes_before_that_of_a_helper() -> None:
     assert failure_of(other, "eager").file == "/v/timm/layers.py"
 
 
-def test_running_out_of_memory_is_told() -> None:
-    assert failure_of(MemoryError(), "eager").out_of_memory
-    assert failure_of(torch.cuda.OutOfMemoryError("CUDA out of memory"), "eager").out_of_memory
-
-
 def error_through(*files: str) -> BaseException:
     """An error that passed one function in each file, outermost first."""
     source = "def call(rest):\n    if not rest:\n        raise RuntimeError('x')\n    rest[0](rest[1:])\n"
@@ -210,17 +205,3 @@ def error_through(*files: str) -> BaseException:
     except RuntimeError as error:
         return error
     raise AssertionError
-
-
-def test_inputs_as_texts() -> None:
-    inputs = Inputs(
-        (torch.zeros(2),),
-        {
-            "ids": torch.zeros(2, 16, dtype=torch.int64), "pictures": [torch.zeros(3), torch.zeros(3)], "flag": True,
-            "mixed": [torch.zeros(3), None], "scalar": torch.tensor(1.0, dtype=torch.bfloat16), "long": "x" * 99,
-        },
-    )  # fmt: skip
-    assert texts_of(inputs) == {
-        "0": "float32[2]", "ids": "int64[2, 16]", "pictures": "2 of float32[3]", "flag": "True",
-        "mixed": "list of 2", "scalar": "bfloat16[]", "long": "str",
-    }  # fmt: skip

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from dynalyze.capture.bench.call_workload import CallsWorkload
-from dynalyze.capture.bench.protocol import VARIANTS
 from dynalyze.capture.bench.variants import VariedWorkload
 from dynalyze.capture.inputs import Inputs
 
@@ -102,8 +101,3 @@ def test_what_eager_refuses_is_told_and_a_changed_buffer_is_put_back() -> None:
         "RuntimeError: shape"
     )
     assert model.calls.item() == 0
-
-
-def test_every_name_has_its_change() -> None:
-    for name in VARIANTS:
-        VariedWorkload(_workload(torch.sin, _ROWS), name)

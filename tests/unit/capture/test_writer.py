@@ -52,18 +52,6 @@ def test_the_first_line_describes_the_process(tmp_path: Path, monkeypatch: pytes
     assert "environ" not in first
 
 
-@pytest.mark.parametrize("rank", ["", "x", "-1", " 2"])
-def test_a_rank_that_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: str) -> None:
-    monkeypatch.setenv("RANK", rank)
-    EventWriter(tmp_path).write(Lost(""))
-    assert events(files(tmp_path)[0])[0]["rank"] is None
-
-
-def test_a_process_that_tells_nothing_leaves_no_file(tmp_path: Path) -> None:
-    EventWriter(tmp_path)
-    assert not (tmp_path / "events").exists()
-
-
 def test_only_this_user_can_read_it(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path)
     writer.write(Lost(""))
@@ -105,12 +93,6 @@ writer.write(Lost('parent, after'))
     assert len({first["pid"] for first in told.values()}) == 3
     run = read_run(tmp_path)
     assert run.processes[0].started.main
-
-
-def test_a_fork_that_tells_nothing_leaves_no_file(tmp_path: Path) -> None:
-    code = "writer.write(Lost(''))\nif os.fork() == 0: os._exit(0)\nos.wait()"
-    assert in_child(tmp_path, code).returncode == 0
-    assert len(files(tmp_path)) == 1
 
 
 def test_a_fork_while_another_thread_writes_does_not_hang(tmp_path: Path) -> None:
