@@ -34,10 +34,10 @@ def main(folder: str) -> None:
     with open(f"{folder}/request.json") as file:  # noqa: PTH123
         request = json.load(file)
     source, name = request["source"], request["configuration"]["name"]
-    number = _process_number(source["log"], name)
-    acts = _acts(source.get("acts", {}), name, number)
+    number = process_number(source["log"], name)
+    acts = acts_of(source.get("acts", {}), name, number)
     if source.get("kind") == "program":
-        _note(source["log"], "made", name, number, json.dumps(source["made"]))
+        note(source["log"], "made", name, number, json.dumps(source["made"]))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{folder}/bench.socket")
     while True:
@@ -45,10 +45,10 @@ def main(folder: str) -> None:
         if order["do"] == "end":
             _send(connection, b'{"ok": true}')
             os._exit(0)
-        _note(source["log"], "begin", name, number, order["do"])
-        answer = _act(acts.get(order["do"], {}), order, request)
-        _note(source["log"], "end", name, number, order["do"])
-        _send(connection, json.dumps(answer).encode())
+        note(source["log"], "begin", name, number, order["do"])
+        made = answer(acts.get(order["do"], {}), order["do"], request)
+        note(source["log"], "end", name, number, order["do"])
+        _send(connection, json.dumps(made).encode())
 
 
 # As multiprocessing.connection has it, whose import takes longer than all else here: a length, and as many bytes.
@@ -61,7 +61,7 @@ def _send(connection: socket.socket, message: bytes) -> None:
     connection.sendall(len(message).to_bytes(4, "big") + message)
 
 
-def _act(act: Any, order: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+def answer(act: Any, order: str, request: dict[str, Any]) -> dict[str, Any]:
     if act == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if act == "leave":
@@ -77,15 +77,15 @@ def _act(act: Any, order: dict[str, Any], request: dict[str, Any]) -> dict[str, 
     if isinstance(act, str):
         _, kind, message = act.split(" ", 2)
         return {"ok": False, "error": {"kind": kind, "message": message}}
-    if order["do"] == "block":
+    if order == "block":
         return {
             "ok": True,
             "samples_ms": [request["source"].get("ms", {}).get(request["configuration"]["name"], 2.0)] * 4,
         }
-    return {"ok": True, **PLAIN.get(order["do"], {}), **act}
+    return {"ok": True, **PLAIN.get(order, {}), **act}
 
 
-def _acts(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:
+def acts_of(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:
     found = {}
     for written, act in {**acts.get("*", {}), **acts.get(name, {})}.items():
         order, _, first = written.partition("@")
@@ -94,14 +94,14 @@ def _acts(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:
     return found
 
 
-def _process_number(log: str, name: str) -> int:
+def process_number(log: str, name: str) -> int:
     """Which process of this configuration this one is, counted from 1."""
     with open(f"{log}.{name}".replace("=", "-"), "a") as file:  # noqa: PTH123
         file.write("x")
         return file.tell()
 
 
-def _note(log: str, *words: object) -> None:
+def note(log: str, *words: object) -> None:
     with open(log, "a") as file:  # noqa: PTH123
         file.write(" ".join(map(str, words)) + "\n")
 

@@ -8,20 +8,17 @@ from typing import Any
 import pytest
 
 from dynalyze.bench import measure
-from dynalyze.bench.measure import new_notes
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import Benchmarks
 from dynalyze.capture.bench.protocol import AS_WRITTEN
 from dynalyze.capture.events import BundleWritten, CompileCall
 from dynalyze.launch.observe import Observed
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.report import TargetModel
 from records import run_of
-from sample_reports import clean_report, empty_report
+from sample_reports import clean_report
 
 SCRIPT = TargetSpec("script", "train.py", path="train.py", arguments=("--fast",))
 MADE = [("Net", "(Tensor[2, 4] float32)", 3)]
-NOTES = ["LlamaModel (llama) with 12 parameters; its inputs: none.", "A pass is forward and backward."]
 
 
 @pytest.fixture
@@ -99,10 +96,3 @@ def test_a_program_that_left_at_once_is_run_again_all_the_same(compiles: bool) -
 def test_a_program_without_calls_is_not_run_again() -> None:
     source = measure._program_source(SCRIPT, seen(BundleWritten(error="no call was seen")), timeout=80.0)
     assert (source.fields, source.reason) == (None, "no call was seen")
-
-
-def test_the_model_is_told_of_once() -> None:
-    report = empty_report()
-    assert new_notes(NOTES, report) == NOTES
-    report.target.model = TargetModel("LlamaModel", "llama", 12)
-    assert new_notes(NOTES, report) == NOTES[1:]

@@ -14,7 +14,6 @@ from dynalyze.bench.configurations import (
     configurations,
     given,
     matrix,
-    names_default,
     program_config,
 )
 from dynalyze.bench.plan import Plan, shaped, with_written, works
@@ -93,12 +92,6 @@ def test_the_compile_options_are_for_default_alone() -> None:
     assert (first.backend, first.dynamic, first.fullgraph) == ("aot_eager", "on", True)
     assert (second.backend, second.dynamic, second.fullgraph) == ("inductor", "auto", False)
     assert given(first) == {"backend": "aot_eager", "dynamic": "on", "fullgraph": True}
-
-
-def test_default_may_be_joined_or_called_otherwise() -> None:
-    assert names_default("eager,default+fullgraph")
-    assert names_default("compile")
-    assert not names_default("regional,reduce-overhead")
 
 
 def test_cuda_graphs_are_for_cuda() -> None:
@@ -180,10 +173,6 @@ def test_an_object_gets_each_combination() -> None:
     assert works[0].sizes == {"batch": 1, "width": 8}
 
 
-def test_without_shapes_nothing_changes() -> None:
-    assert shaped((Work("decode", 1, 128),), {}, (), SCRIPT) == (Work("decode", 1, 128),)
-
-
 @pytest.mark.parametrize(("target", "phase"), [(MODEL, "forward"), (SCRIPT, "decode"), (OBJECT, "prefill")])
 def test_who_makes_the_inputs_knows_batch_and_sequence(target: TargetSpec, phase: Phase) -> None:
     assert shaped((Work(phase),), {"batch": (2,), "sequence": (16, 32)}, (), target) == (
@@ -245,28 +234,9 @@ def test_what_several_compiles_were_given() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["as written", "as-written", " as written "])
-def test_its_name_on_the_command_line(name: str) -> None:
-    assert configurations(name) == (Configuration(AS_WRITTEN),)
-    assert [each.name for each in configurations(f"default,{name},regional")] == ["default", AS_WRITTEN, "regional"]
-
-
 def test_it_joins_with_nothing() -> None:
     with pytest.raises(UsageError, match="stands alone"):
         configuration("as written+dynamic=on")
-
-
-def test_where_it_stands() -> None:
-    written = program_config(event({"dynamic": True}))
-
-    def names(plan: Plan) -> list[str]:
-        return [each.name for each in with_written(plan, written, "train.py").configurations_on("cpu")]
-
-    assert names(Plan({}, adds_written=True)) == [AS_WRITTEN, "default"]
-    assert names(Plan({}, configurations=None, adds_written=True)) == [AS_WRITTEN, *(m.name for m in matrix("cpu"))]
-    assert names(Plan({}, configurations=configurations("regional"))) == ["regional"]
-    assert names(Plan({}, configurations=configurations("regional,as written"))) == ["regional", AS_WRITTEN]
-    assert names(Plan({}, configurations=())) == []
 
 
 def test_the_program_decides_its_options_and_the_command_line_autocast() -> None:

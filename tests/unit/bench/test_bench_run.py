@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import fake_bench_worker as fake
 import pytest
 
 from dynalyze.bench import run as module
@@ -21,8 +24,8 @@ from dynalyze.bench.configurations import configurations
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Benchmarks, run_in
-from dynalyze.bench.workers import WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import Work
+from dynalyze.bench.workers import OUT_OF_TIME, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.protocol import Work, WorkerRequest
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
 from dynalyze.report.measurements import Measurement
@@ -31,18 +34,69 @@ from dynalyze.text.errors import UsageError
 FAKE = Path(__file__).with_name("fake_bench_worker.py")
 
 
-def bench(tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = None, **settings: Any) -> Benchmarks:
-    """A benchmark of fake workers that behave as `acts` says; `ms` is the time of a pass by configuration."""
+def bench(
+    tmp_path: Path, names: str = "default", acts: dict[str, Any] | None = None, processes: bool = False, **settings: Any
+) -> Benchmarks:
+    """A benchmark of fake workers, in `processes` or here, that behave as `acts` says; `ms` is the time of a pass."""
     source = {"log": str(tmp_path / "log"), "acts": acts or {}, "ms": settings.pop("ms", {"default": 1.0})}
     source |= settings.pop("source", {})
     settings.setdefault("pairs", 2)
     plan = Plan(source=source, configurations=configurations(names), seconds=0.5, **settings)
     progress = Progress(lambda text: None, 1.0, 0.1)
     streams = Streams("fake", stream=io.StringIO())
-    with WorkerPool(
-        streams, plan.timeout, plan.total, python=sys.executable, start=FAKE, waiting=progress.tick
-    ) as pool:
+    kind = WorkerPool if processes else AnsweringPool
+    with kind(streams, plan.timeout, plan.total, python=sys.executable, start=FAKE, waiting=progress.tick) as pool:
         return run_in(pool, plan, progress)
+
+
+class AnsweringPool(WorkerPool):
+    """Its workers answer in this process, at once; what hangs has used up the time that there was."""
+
+    def worker(self, request: WorkerRequest, *_: Any, **__: Any) -> Any:
+        self.attend()
+        return AnsweringWorker(self, asdict(request), self._seconds)
+
+
+class AnsweringWorker(nullcontext["AnsweringWorker"]):
+    forked = False
+
+    def __init__(self, pool: AnsweringPool, request: dict[str, Any], seconds: float) -> None:
+        super().__init__(self)
+        self.load: dict[str, Any] = {}
+        self.folder = pool._fresh("worker")
+        self._pool, self._request, self._end = pool, request, time.monotonic() + seconds
+        source, self._name = request["source"], request["configuration"]["name"]
+        self._log = source["log"]
+        self._number = fake.process_number(self._log, self._name)
+        self._acts = fake.acts_of(source["acts"], self._name, self._number)
+        if source.get("kind") == "program":
+            fake.note(self._log, "made", self._name, self._number, json.dumps(source["made"]))
+
+    def end_after(self, seconds: float) -> None:
+        self._end = min(self._end, time.monotonic() + seconds)
+
+    def ask(self, do: str, **details: Any) -> dict[str, Any]:
+        self.send(do, **details)
+        return self.receive()
+
+    def send(self, do: str, **_: Any) -> None:
+        self._do = do
+        fake.note(self._log, "begin", self._name, self._number, do)
+
+    def receive(self) -> dict[str, Any]:
+        act = self._acts.get(self._do, {})
+        if act == "die":
+            raise WorkerFailed("died", "the process was killed (SIGKILL)", self._name)
+        if act == "hang":
+            if self._end < self._pool._end:
+                raise WorkerFailed("timed_out", OUT_OF_TIME, self._name)
+            self._pool._end = 0.0
+            self._pool.attend()
+        answer = fake.answer(act, self._do, self._request)
+        fake.note(self._log, "end", self._name, self._number, self._do)
+        if not answer["ok"]:
+            raise WorkerFailed(*answer["error"].values(), self._name)
+        return answer
 
 
 def row(found: Benchmarks, name: str) -> Measurement:
@@ -100,13 +154,6 @@ def test_accuracy_comes_with_its_configuration(tmp_path: Path) -> None:
         ("default", "equal", "train", 4),
         ("regional", "equal", "train", 4),
     ]
-
-
-def test_extras_can_be_left_out(tmp_path: Path) -> None:
-    found = bench(tmp_path, accuracy=False, memory=False)
-    assert found.accuracy == []
-    assert row(found, "default").memory is None
-    assert not {"memory", "accuracy"} & {order for _, _, order in orders(tmp_path)}
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -237,7 +284,9 @@ def test_a_failing_configuration_is_a_row_and_the_others_go_on(tmp_path: Path, w
     ],
 )
 def test_a_dead_worker_is_a_failed_row(tmp_path: Path, order: str, act: str, says: str) -> None:
-    found = bench(tmp_path, "default,regional", acts={"regional": {order: act}}, accuracy=False, memory=False)
+    found = bench(
+        tmp_path, "default,regional", acts={"regional": {order: act}}, accuracy=False, memory=False, processes=True
+    )
     assert row(found, "regional").status == "failed"
     assert says in row(found, "regional").reason
     assert row(found, "default").status == "valid"
@@ -267,20 +316,9 @@ def test_what_eager_refuses_and_compiled_answers_is_told_without_an_eager_run(tm
     assert [(each.verdict, each.contracts[0].eager) for each in found.accuracy] == [("suspicious", "ValueError: wrong")]
 
 
-def test_calls_that_cannot_be_made_again_are_invalid(tmp_path: Path) -> None:
-    found = bench(tmp_path, acts={"eager": {"load": "error not_replayable a lock cannot travel"}})
-    assert found.status == "complete"
-    assert (row(found, "eager").status, row(found, "eager").reason) == ("invalid", "a lock cannot travel")
-
-
 def test_a_mistake_of_the_user_ends_it_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no 'Nett' in net"):
         bench(tmp_path, acts={"*": {"load": "error misuse no 'Nett' in net"}})
-
-
-def test_what_does_not_go_for_one_configuration_is_its_row(tmp_path: Path) -> None:
-    found = bench(tmp_path, "default,regional", acts={"regional": {"warm": "error misuse it is a function"}})
-    assert (row(found, "regional").status, row(found, "default").status) == ("failed", "valid")
 
 
 @pytest.mark.parametrize("order", ["check", "check@3"])
@@ -294,16 +332,10 @@ def test_an_invalid_time_is_never_a_number(tmp_path: Path, order: str) -> None:
     assert found.counts.recompiles_while_timing >= 2
 
 
-def test_what_never_compiled_has_no_start_either(tmp_path: Path) -> None:
-    acts = {"default": {"warm": {"counts": {"compiled_frames": 0}}, "check": {"invalid": "nothing was compiled"}}}
-    found = row(bench(tmp_path, acts=acts), "default")
-    assert (found.status, found.startup, found.memory) == ("invalid", None, None)
-
-
 def test_a_worker_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:
     began = time.monotonic()
     acts = {"default": {"warm": "hang"}}
-    found = bench(tmp_path, "default,regional", acts=acts, timeout=2.0, accuracy=False, memory=False)
+    found = bench(tmp_path, "default,regional", acts=acts, timeout=2.0, accuracy=False, memory=False, processes=True)
     assert found.status == "timed_out"
     assert "--timeout (2 s)" in row(found, "default").reason
     assert row(found, "regional").status == "valid"
@@ -353,7 +385,7 @@ def test_ctrl_c_keeps_what_is_there_and_leaves_no_process(tmp_path: Path) -> Non
 
     presser = threading.Thread(target=press)
     presser.start()
-    found = bench(tmp_path, acts={"default": {"block": {}, "block@3": "hang"}})
+    found = bench(tmp_path, acts={"default": {"block": {}, "block@3": "hang"}}, processes=True)
     presser.join()
     assert (found.status, found.message) == ("interrupted", "Interrupted from the keyboard.")
     assert row(found, "default").status == "valid"
@@ -362,14 +394,8 @@ def test_ctrl_c_keeps_what_is_there_and_leaves_no_process(tmp_path: Path) -> Non
 
 
 def test_whatever_a_worker_started_ends_with_it(tmp_path: Path) -> None:
-    bench(tmp_path, acts={"default": {"load": "child"}}, pairs=1, accuracy=False, memory=False)
+    bench(tmp_path, acts={"default": {"load": "child"}}, pairs=1, accuracy=False, memory=False, processes=True)
     assert [line for line in running() if str(tmp_path / "log") in line] == []
-
-
-def test_eager_alone_is_measured(tmp_path: Path) -> None:
-    found = bench(tmp_path, "eager")
-    assert [each.configuration for each in found.measurements] == ["eager"]
-    assert (row(found, "eager").latency_ms or pytest.fail()).p50 == 2.0
 
 
 def logged(tmp_path: Path) -> list[tuple[str, int, str]]:

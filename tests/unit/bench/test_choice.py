@@ -31,12 +31,6 @@ def test_a_total_is_the_first_passes_as_they_were_and_steady_ones_after() -> Non
     assert BLOCKS.start_up == pytest.approx(5.01)
 
 
-def test_passes_in_a_time_are_those_whose_total_fits() -> None:
-    assert BLOCKS.passes_in(4.9) == 0
-    assert BLOCKS.passes_in(5.005) == 1
-    assert BLOCKS.passes_in(5.01 + 0.8) == pytest.approx(102)
-
-
 @pytest.mark.parametrize(
     ("wish", "chosen"),
     [
@@ -60,24 +54,6 @@ def test_the_best_way_for_what_is_asked(wish: Wish, chosen: str) -> None:
 def test_no_point_takes_less_time_than_the_choice(points: list[Point], calls: float) -> None:
     chosen = Wish(calls=calls).best(points, 1)
     assert chosen is not None and all(chosen.total(calls) <= point.total(calls) for point in points)
-
-
-@given(some_points, st.floats(1e-3, 1e6))
-def test_no_point_makes_more_passes_than_the_choice(points: list[Point], time: float) -> None:
-    chosen = Wish(seconds=time).best(points, 1)
-    assert chosen is not None
-    assert all(chosen.passes_in(time) >= point.passes_in(time) * (1 - 1e-12) for point in points)
-
-
-@given(some_points, st.floats(1e-3, 1e4))
-def test_a_limit_on_starting_is_kept_where_any_way_keeps_it(points: list[Point], limit: float) -> None:
-    chosen = Wish(start_up=limit).best(points, 1)
-    assert chosen is not None
-    inside = [point for point in points if point.start_up <= limit]
-    if inside:
-        assert chosen.start_up <= limit and chosen.steady == min(point.steady for point in inside)
-    else:
-        assert chosen.start_up == min(point.start_up for point in points)
 
 
 @given(some_points)
@@ -143,12 +119,6 @@ def test_where_a_pass_makes_several_calls_a_plan_counts_calls() -> None:
     assert plan.points[0].ms == 2.5
     assert plan.points[0].total == pytest.approx(10.01)
     assert plan.ranges[1].calls == 4 * 3998
-
-
-def test_nothing_measured_makes_no_plan() -> None:
-    plan = compile_plan([Measurement("eager", status="failed", reason="it raised")], Wish(calls=1))
-    assert (plan.choice, plan.points) == ("", [])
-    assert words.sentences(plan) == ["There is no plan: nothing could be measured."]
 
 
 @pytest.mark.parametrize(

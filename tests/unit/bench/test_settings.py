@@ -62,9 +62,3 @@ def test_one_pair_alone_shows_nothing() -> None:
     found = concluded([Pair([3.0] * 9, [2.0] * 9)], CLOSE[:1])
     assert found.ms is None
     assert "too few pairs" in found.problem
-
-
-def test_the_calls_of_a_pass_share_what_is_saved() -> None:
-    found = concluded([Pair([3.0] * 9, [2.0] * 9)], CLOSE, calls=2)
-    assert found.ms is not None and found.saved_ms is not None
-    assert (found.ms.value, found.saved_ms.value) == (pytest.approx(1.0), pytest.approx(0.5))

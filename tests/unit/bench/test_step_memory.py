@@ -211,11 +211,6 @@ def test_a_line_has_what_both_keep_and_what_is_computed_again() -> None:
     assert [each.op for line in found.lines for each in line.compiled] == ["aten.mm"]
 
 
-def test_a_graph_that_is_called_twice_keeps_twice() -> None:
-    found = memory_of(EAGER, answer(*OF_GRAPH, *OF_GRAPH), graphs_run(*RUN))
-    assert lines(found)[12] == (32, 64, ["aten.sin"])
-
-
 @pytest.mark.parametrize("shape", [[2, 5], [2]])
 def test_a_graph_that_no_text_fits_has_no_lines(shape: list[int]) -> None:
     found = memory_of(EAGER, answer(saved(32, shape, graph=0)), graphs_run(*RUN))
