@@ -42,11 +42,6 @@ def test_a_comment_on_standard_output_stands_there_alone(here: Path, capsys: pyt
     assert [path.name for path in here.iterdir()] == ["r.sarif"]
 
 
-def test_only_a_comment_writes_no_file(here: Path) -> None:
-    outputs(markdown="-").publish(rich_report())
-    assert list(here.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

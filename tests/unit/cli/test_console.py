@@ -13,14 +13,8 @@ from rich.text import Text
 from dynalyze.capture import environment
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.cli.files import print_document
-from dynalyze.comparison.types import FunctionChange, FunctionSide
-from dynalyze.doctor import checks as doctor_checks
-from dynalyze.doctor.records import Diagnosis, Line
-from dynalyze.facts.registry import registry
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.render.console import Summary
-from dynalyze.render.words.comparison import function_words
-from dynalyze.report import Location
 from dynalyze.rules import catalogue
 
 CODE = "`torch._dynamo.mark_dynamic(x, 0)`"
@@ -38,13 +32,6 @@ def test_no_line_ends_inside_of_code_that_fits_on_one(width: int) -> None:
         text = made.text()
         assert CODE in text and "`compile(..., dynamic=True)`" in text
         assert max(map(len, text.splitlines())) <= width
-
-
-def test_code_that_fits_on_no_line_is_wrapped_as_words_are() -> None:
-    made = summary()
-    made.line(f"`{'call(x, y) ' * 9}`")
-    assert max(map(len, made.text().splitlines())) <= 40
-    assert " ".join(made.text().split()) == f"`{'call(x, y) ' * 9}`"
 
 
 def test_what_belongs_to_a_mark_stands_below_its_text() -> None:
@@ -93,14 +80,6 @@ def test_a_terminal_that_can_erase_nothing_gets_progress_as_lines(
     assert every > 1
 
 
-def test_a_path_that_does_not_fit_beside_its_name_stands_below_it() -> None:
-    path = "/opt/python/3.11.7/include/python3.11"
-    diagnosis = Diagnosis("0.1.0", True, "It works.", [Line("Python headers", "ok", f"Python.h in {path}")])
-    wide, narrow = (doctor_checks.render(diagnosis, color=False, width=width) for width in (80, 56))
-    assert f"Python headers    Python.h in {path}" in wide
-    assert f"Python headers\n    Python.h in {path}" in narrow
-
-
 # The catalogue.
 
 
@@ -111,21 +90,7 @@ def test_the_catalogue_fits_its_width_but_for_code_and_links(width: int) -> None
     assert [line for line in too_long if " " in line.strip() and not line.startswith("    ")] == []
 
 
-def test_what_is_only_a_name_in_pytorchs_source_is_no_explanation() -> None:
-    told = {known.explanation for known in registry().entries.values()}
-    assert not told & {"explanation", "msg", "str(e)", "make_error_message(e)"}
-    assert len(told) > 200
-
-
 # Pieces.
-
-
-def test_one_graph_is_not_several() -> None:
-    def told(number: int) -> list[str]:
-        return function_words(FunctionChange("f", None, FunctionSide(Location("a.py", 1), number, graphs=number)))
-
-    assert told(1) == ["1 compiled", "1 graph"]
-    assert told(2) == ["2 compiled", "2 graphs"]
 
 
 def test_a_document_is_utf_8_whatever_the_terminal_takes(monkeypatch: pytest.MonkeyPatch) -> None:

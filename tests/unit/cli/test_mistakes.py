@@ -26,10 +26,6 @@ def test_an_output_by_the_habit_of_other_tools(command: str, typed: str, capsys:
     assert "Did you mean" not in told, "--input is not meant by --output"
 
 
-def test_a_sweep_has_an_option_out_for_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--html FILE, --out DIR, --json FILE, --csv FILE." in said(capsys, "sweep", "models", "-o", "x")
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_output_that_is_told_exists(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What the message names is what --help has, with nothing left out that writes a file."""
@@ -43,10 +39,6 @@ def test_each_output_that_is_told_exists(command: str, capsys: pytest.CaptureFix
     assert {word for word in told.replace(",", "").split() if word.startswith("--")} == written
 
 
-def test_a_command_that_only_prints_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "It writes no file: dynalyze rules --help" in said(capsys, "rules", "--output", "x")
-
-
 def test_a_slip_is_told_with_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
     told = said(capsys, "explain", "model.py", "--htlm", "x")
     assert "--html" in told and "dynalyze explain --help lists what there is" in told
@@ -57,10 +49,6 @@ def test_options_of_the_program_stand_after_the_dashes(command: str, capsys: pyt
     told = said(capsys, command, "train.py", "--epochs", "3")
     assert "No such option '--epochs'." in told
     assert told.rstrip().endswith("what is for your program stands after --.")
-
-
-def test_a_report_has_no_program(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "your program" not in said(capsys, "report", "r.json", "--epochs", "3")
 
 
 @pytest.mark.parametrize(
