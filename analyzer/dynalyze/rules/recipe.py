@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -238,12 +237,6 @@ def reasons_without_recipe() -> dict[str, str]:
         if line.startswith("- "):
             found[line.removeprefix("- ")] = reason
     return found
-
-
-def unanswered(types: Iterable[str]) -> list[str]:
-    """Those of the types that have neither a recipe nor a reason to have none."""
-    answered = {gb_type.strip() for recipe in recipes() for gb_type in recipe.gb_types} | set(reasons_without_recipe())
-    return sorted({gb_type.strip() for gb_type in types} - answered)
 
 
 def fill(action: str, expression: str | None, code: Statement | None = None) -> str:

@@ -348,36 +348,6 @@ def test_compiled_code_and_its_guards_are_found_where_torch_has_them() -> None:
     torch._dynamo.reset()
 
 
-def test_what_is_compiled_apart_lives_beside_what_is_compiled_already() -> None:
-    def double(x: torch.Tensor, times: int) -> torch.Tensor:
-        return x * times
-
-    torch._dynamo.reset()
-    x = torch.ones(2)
-    plain = torch.compile(double, backend="eager", dynamic=False)
-    assert plain(x, 2).tolist() == [2, 2]
-    with compiled_code.compiled_apart(torch.compiler.keep_tensor_guards_unsafe) as reached:
-        apart = torch.compile(double, backend="eager", dynamic=False)
-    assert reached == [1] and torch.compile.__module__ == "torch"
-    assert apart(x, 2).tolist() == [2, 2]
-    assert apart(x, 3).tolist() == [2, 2], "nobody looks at the number any more"
-    assert plain(x, 3).tolist() == [3, 3], "its own guards stay"
-    torch._dynamo.reset()
-
-
-def test_settings_that_torch_no_longer_heeds_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compiled_code.has_setting("specialize_float") and not compiled_code.has_setting("no_such_setting")
-    entry = torch._dynamo.config._config["specialize_float"]
-    monkeypatch.setattr(entry, "deprecated", True)
-    assert not compiled_code.has_setting("specialize_float")
-    assert compiled_code.takes_argument("guard_filter_fn") and not compiled_code.takes_argument("hooks")
-    monkeypatch.delattr(importlib.import_module("torch._dynamo.eval_frame"), "_optimize")
-    assert not compiled_code.takes_argument("guard_filter_fn")
-    monkeypatch.delattr(torch._dynamo, "optimize")
-    with compiled_code.compiled_apart(None) as reached:
-        assert reached == [0]
-
-
 def test_a_torch_without_these_parts_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         ("torch._C._dynamo.eval_frame", "_debug_get_cache_entry_list"), ("torch._dynamo.eval_frame", "skip_code"),

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,6 @@ from dynalyze.rules.recipe import (
     reasons_without_recipe,
     recipes,
     setting_of,
-    unanswered,
 )
 from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.errors import DynalyzeError
@@ -346,6 +346,11 @@ def test_types_are_those_of_the_newest_torch_or_of_the_installed_one() -> None:
 
     unknown = {gb_type: r.id for r in ALL for gb_type in r.gb_types if gb_type not in known}
     assert unknown == {}
+
+
+def unanswered(types: Iterable[str]) -> list[str]:
+    answered = {gb_type.strip() for recipe in ALL for gb_type in recipe.gb_types} | set(reasons_without_recipe())
+    return sorted({gb_type.strip() for gb_type in types} - answered)
 
 
 def test_every_type_of_the_newest_torch_has_a_recipe_or_a_reason() -> None:

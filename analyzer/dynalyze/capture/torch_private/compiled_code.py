@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
@@ -22,8 +22,6 @@ from dynalyze.capture.torch_private.dynamo import tried_codes
 RESUME_PREFIX = "__resume_at"
 BACKWARD_NODE = "CompiledFunctionBackward"
 """The class of the autograd node that runs a compiled backward graph."""
-
-_NO_LIMIT = 1 << 20
 
 
 @dataclass(eq=False)
@@ -157,112 +155,3 @@ def guards_run(guards: Any, scope: dict[str, Any]) -> int | None:
     with contextlib.suppress(Exception):
         return int(guards.check_verbose(scope).num_guards_executed)
     return None
-
-
-GuardFilter = Callable[[Sequence[Any]], Sequence[bool]]
-"""Which of the guards that torch made are kept."""
-
-
-def takes_argument(name: str) -> bool:
-    """Whether torch.compile hands an argument of this name on to Dynamo: torch 2.8 a filter of guards, 2.13 more."""
-    from torch._dynamo import eval_frame
-
-    code = getattr(getattr(eval_frame, "_optimize", None), "__code__", None)
-    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
-    return _optimize() is not None and name in taken
-
-
-def has_setting(name: str) -> bool:
-    """Whether Dynamo has this setting, and it still does something."""
-    from torch._dynamo import config
-
-    # torch warns of a deprecated one whenever it is read.
-    entry = getattr(config, "_config", {}).get(name)
-    return not getattr(entry, "deprecated", False) and hasattr(config, name)
-
-
-def setting(name: str) -> Any:
-    """The value that one of Dynamo's settings has now."""
-    from torch._dynamo import config
-
-    return getattr(config, name)
-
-
-@contextlib.contextmanager
-def room_for_versions(settings: dict[str, Any]) -> Iterator[None]:
-    """Dynamo with these settings, and with no limit on the versions of a function that is reached in a trial."""
-    from torch._dynamo import config
-
-    limits = ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit")
-    found = {name: _NO_LIMIT for name in limits if isinstance(getattr(config, name, None), int)}
-    with config.patch({**found, **settings}):
-        yield
-
-
-def forget_sizes() -> None:
-    """Have the next compiles begin as the first did: without what Dynamo noted of the sizes that vary."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from torch._dynamo.pgo import reset_code_state
-
-        reset_code_state()
-
-
-@contextlib.contextmanager
-def compiled_apart(keep: GuardFilter | None, **arguments: Any) -> Iterator[list[int]]:
-    """What torch.compile is given in the block, by whomever, shares compiled code among itself as ever, and none with
-    anything outside: it can be compared with that in one process. Only guards that `keep` keeps are checked in it.
-
-    `arguments` are more that torch.compile passes on. The one number of the list counts how often it was called: 0
-    says that the block has reached nothing, as it is where torch has no such place.
-    """
-    import torch._dynamo
-
-    reached, original, apart = [0], _optimize(), dict[Any, Any]()
-    if original is None:
-        yield reached
-        return
-
-    def optimize(*args: Any, **kwargs: Any) -> Any:
-        reached[0] += 1
-        own = kwargs.get("guard_filter_fn")
-        if keep is not None:
-            kwargs["guard_filter_fn"] = keep if own is None else _both(own, keep)
-        backend, *rest = args or (kwargs.pop("backend", "inductor"),)
-        return original(_set_apart(backend, apart), *rest, **{**kwargs, **arguments})
-
-    torch._dynamo.optimize = optimize
-    try:
-        yield reached
-    finally:
-        torch._dynamo.optimize = original
-
-
-def _optimize() -> Callable[..., Any] | None:
-    """Through which torch.compile compiles, whatever it is given."""
-    import torch._dynamo
-
-    found: Callable[..., Any] | None = getattr(torch._dynamo, "optimize", None)
-    return found
-
-
-def _both(one: GuardFilter, other: GuardFilter) -> GuardFilter:
-    return lambda guards: [a and b for a, b in zip(one(guards), other(guards), strict=True)]
-
-
-def _set_apart(backend: Any, apart: dict[Any, Any]) -> Any:
-    """The same backend, equal to those alike in `apart` and to no other: what an equal one has compiled Dynamo takes
-    for its own.
-    """
-    kind: Any = type(backend)
-    if kind.__module__ == "torch":  # torch.compile has made it, for this one call.
-
-        def equal(self: Any, other: Any) -> bool:
-            return type(other) is type(self) and bool(kind.__eq__(self, other))
-
-        members = {"__eq__": equal, "__hash__": object.__hash__, "__module__": kind.__module__}
-        backend.__class__ = apart.setdefault(kind, type(kind.__name__, (kind,), members))
-        return backend
-    from torch._dynamo import lookup_backend
-
-    found = lookup_backend(backend) if isinstance(backend, str) else backend
-    return apart.setdefault(id(found), lambda graph, inputs: found(graph, inputs))

@@ -125,7 +125,7 @@ names = st.sampled_from(["x", "k", "2", "3"])
 expressions = st.recursive(names, lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner))
 
 
-@settings(max_examples=20)  # Each looks through all objects of the process.
+@settings(max_examples=8)  # Each looks through all objects of the process.
 @given(one=expressions, other=expressions)
 def test_a_closure_computes_what_its_source_says(
     one: str, other: str, tmp_path_factory: pytest.TempPathFactory
