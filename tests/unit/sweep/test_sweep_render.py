@@ -32,7 +32,18 @@ def table(made: Sweep) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(sweep_csv.render(made), newline="")))
 
 
-# ---- the sentences ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (sweep(row("hf:A")), "The one item compiles"), (sweep(row("hf:A"), row("hf:B")), "All 2 models compile"),
+        (sweep(row("hf:A"), row("hf:A", configuration="train")), "All 2 items compile"),
+        (sweep(failed("hf:A", "create_error", "x")), "The model never reached"),
+        (sweep(failed("hf:A", "crash", "x"), failed("hf:B", "crash", "x")), "None of 2 models reached"),
+        (sweep(row("hf:A"), failed("hf:B", "timeout", "x"), failed("hf:C", "crash", "x")), "1 ran out of time and 1 "),
+    ],
+)  # fmt: skip
+def test_the_verdict_counts_items_and_what_never_reached_the_compiler(made: Sweep, sentence: str) -> None:
+    assert sentence in " ".join(text(made).split())
 
 
 # ---- terminal ---------------------------------------------------------------------------------------------
