@@ -8,14 +8,7 @@ from dynalyze.facts.fingerprints import add_fingerprints
 from dynalyze.report import Advice, Capture, Finding, GraphBreak, Impact, Location, Outcome, Report, Severity, Target
 from dynalyze.report.audit import PolicyCheck, PolicyVerdict, Waiver
 from dynalyze.rules.rule import judge
-from sample_reports import (
-    benched_report,
-    clean_report,
-    empty_report,
-    hostile_report,
-    measured_report,
-    rich_report,
-)
+from sample_reports import benched_report, clean_report, empty_report, hostile_report, measured_report, rich_report
 
 FOLDER = "/home/ada/work/ranker"
 

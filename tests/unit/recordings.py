@@ -13,11 +13,7 @@ from dynalyze.events.reading import read_run
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "events"
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch"
-_PATHS = {
-    "{dynalyze}": str(Path(dynalyze.__file__).parent),
-    "{torch}": TORCH,
-    "{stdlib}": sysconfig.get_path("stdlib"),
-}
+_PATHS = {"{dynalyze}": str(Path(dynalyze.__file__).parent), "{torch}": TORCH, "{stdlib}": sysconfig.get_path("stdlib")}
 # What the listener reads from live objects of the compiler; torch's own texts say the rest.
 _LIVE: dict[str, dict[str, Any]] = {
     "compile_start": {"owner": ""},

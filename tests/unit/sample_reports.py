@@ -148,17 +148,7 @@ def compilation(
 ) -> Compilation:
     location = Location(MODEL, SOURCE_START, None, "forward", SOURCE[0].strip())
     return Compilation(
-        compile_id,
-        process,
-        0,
-        location,
-        "compiled",
-        {"total": seconds},
-        {},
-        "Ranker.forward",
-        ops,
-        9,
-        resumes,
+        compile_id, process, 0, location, "compiled", {"total": seconds}, {}, "Ranker.forward", ops, 9, resumes
     )
 
 
@@ -201,10 +191,7 @@ def recompile(identity: str, compile_id: str, **changes: object) -> Recompile:
 def rich_report() -> Report:
     """Six breaks of every effect, three recompiles, two processes and ranked findings."""
     report = clean_report()
-    report.processes = [
-        Process(0, 4711, 0, ["python", "model.py"]),
-        Process(1, 4712, 1, ["python", "model.py"]),
-    ]
+    report.processes = [Process(0, 4711, 0, ["python", "model.py"]), Process(1, 4712, 1, ["python", "model.py"])]
     report.compilations += _compilations()
     _place_in_time(report.compilations)
     report.graph_breaks = _breaks()
@@ -219,12 +206,7 @@ def rich_report() -> Report:
     report.regions = [Region("main:ranker", "encoder.layers.0", "Layer", part, count=2, parameters=600, share=0.64)]
     report.findings = _findings(report.graph_breaks)
     report.sources = [_lines(report)]
-    report.capture = Capture(
-        events=210,
-        mode="in_place",
-        recorded_calls=12,
-        notes=["Two calls were cut to 64 MB."],
-    )
+    report.capture = Capture(events=210, mode="in_place", recorded_calls=12, notes=["Two calls were cut to 64 MB."])
     report.fix_command = ["fix", "model.py", "--batch", "4"]
     return report
 
@@ -357,13 +339,7 @@ def hostile_report() -> Report:
     ]  # fmt: skip
     report.recompiles = [
         recompile(
-            HOSTILE + "r",
-            HOSTILE,
-            location=location,
-            source=HOSTILE,
-            expected=HOSTILE,
-            actual=HOSTILE,
-            guard=HOSTILE,
+            HOSTILE + "r", HOSTILE, location=location, source=HOSTILE, expected=HOSTILE, actual=HOSTILE, guard=HOSTILE
         )
     ]
     hostile_lines = [SourceLine(number, code, "broken", 1, [HOSTILE]) for number, code in enumerate(lines, 1)]

@@ -138,8 +138,7 @@ def test_the_search_in_right_answers_leaves_time_for_the_rest(seen: Report, monk
     given: list[float] = []
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="benign"))
     monkeypatch.setattr(
-        "dynalyze.bench.bisect.bisect_suspicious",
-        lambda report, target, plan, scripts: given.append(plan.total) or [],
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: given.append(plan.total) or []
     )
     audit(asked(timeout=600.0), lambda line: None)
     assert 0 < given[0] < 600.0 * 0.81
@@ -152,8 +151,7 @@ def test_a_script_that_quotes_the_program_is_kept_where_that_may_be(
     given: list[bool] = []
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))
     monkeypatch.setattr(
-        "dynalyze.bench.bisect.bisect_suspicious",
-        lambda report, target, plan, scripts: given.append(scripts) or [],
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: given.append(scripts) or []
     )
     audit(replace(asked(), scripts=scripts), lambda line: None)
     assert given == [scripts]

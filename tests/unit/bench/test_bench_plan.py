@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.bench.configurations import (
-    DEFAULT,
-    configuration,
-    configurations,
-    given,
-    matrix,
-    program_config,
-)
+from dynalyze.bench.configurations import DEFAULT, configuration, configurations, given, matrix, program_config
 from dynalyze.bench.plan import Plan, shaped, with_written, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
@@ -228,10 +221,7 @@ def test_what_several_compiles_were_given() -> None:
     assert found is not None
     # Inductor's rounding and CUDA graphs are looked for as soon as one of them asks for these.
     assert (found.backend, found.mode, found.dynamic, found.fullgraph) == ("inductor", "max-autotune", "auto", False)
-    assert given(found) == {
-        "1. f": "backend=aot_eager",
-        "2. Net": "backend=inductor, mode=max-autotune, dynamic=False",
-    }
+    assert given(found) == {"1. f": "backend=aot_eager", "2. Net": "backend=inductor, mode=max-autotune, dynamic=False"}
 
 
 def test_it_joins_with_nothing() -> None:

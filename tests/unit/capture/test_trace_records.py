@@ -30,12 +30,7 @@ def test_interned_file_names_are_resolved() -> None:
 def test_ids_that_begin_again_open_an_epoch() -> None:
     records = TraceRecords()
     started = [records.read(start([], frame_compile_id=version), None) for version in (0, 1, 0, 1)]
-    assert [event and (event.id, event.epoch) for event in started] == [
-        ("0/0", 0),
-        ("0/1", 0),
-        ("0/0", 1),
-        ("0/1", 1),
-    ]
+    assert [event and (event.id, event.epoch) for event in started] == [("0/0", 0), ("0/1", 0), ("0/0", 1), ("0/1", 1)]
     records.restart()
     again = records.read(start([]), None)
     assert again is not None

@@ -69,9 +69,7 @@ def test_when_there_is_colour(name: str, value: str, colored: bool, monkeypatch:
     assert ("\x1b" in made.text()) is colored
 
 
-def test_a_terminal_that_can_erase_nothing_gets_progress_as_lines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_terminal_that_can_erase_nothing_gets_progress_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_a_terminal(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
     tell, every = progress_line(Streams("model.py"))

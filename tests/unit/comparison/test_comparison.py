@@ -31,16 +31,7 @@ from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import BreakChange
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.words import comparison as words
-from dynalyze.report import (
-    CompilationStatus,
-    Effect,
-    Finding,
-    GraphBreak,
-    Location,
-    Report,
-    TracedFile,
-    TracedFunction,
-)
+from dynalyze.report import CompilationStatus, Effect, Finding, GraphBreak, Location, Report, TracedFile, TracedFunction
 
 # ---- graph breaks: what is the same -----------------------------------------------------------------------
 

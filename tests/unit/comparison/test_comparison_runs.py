@@ -6,26 +6,12 @@ from typing import Any
 
 import pytest
 
-from comparison_reports import (
-    again,
-    at,
-    broken,
-    compiled,
-    kinds,
-    report,
-)
+from comparison_reports import again, at, broken, compiled, kinds, report
 from dynalyze.comparison.reports import compare
 from dynalyze.facts.compilations import NOTHING_TRACED
 from dynalyze.render.words import comparison as words
 from dynalyze.render.words.bench import workload_name
-from dynalyze.report import (
-    BackwardCompile,
-    CompilationStatus,
-    Graph,
-    Kernel,
-    Status,
-    Target,
-)
+from dynalyze.report import BackwardCompile, CompilationStatus, Graph, Kernel, Status, Target
 from dynalyze.report.measurements import Interval, Latency, Measurement, Speedup
 
 # ---- recompiles -------------------------------------------------------------------------------------------

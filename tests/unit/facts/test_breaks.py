@@ -81,9 +81,7 @@ RECORDED: dict[str, list[tuple[str, str, str, str]]] = {
         ('print("shifted")', "GB0059", PRINT_TYPE, "error"),
         ("if x.max() > 3:", "GB0170", BRANCH_TYPE, "error"),
     ],
-    "limit_under_error_on_break": [
-        ("def styled(x, style):", "GB0039", LIMIT_TYPE, "error"),
-    ],
+    "limit_under_error_on_break": [("def styled(x, style):", "GB0039", LIMIT_TYPE, "error")],
     "backend_raises": [("def wave(x):", "GB0219", "Backend compiler exception", "eager")],
     "raises_itself": [('print("checking")', "GB0059", PRINT_TYPE, "split")],
     "shapes_do_not_fit": [],

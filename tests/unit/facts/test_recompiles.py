@@ -136,11 +136,7 @@ GREW, FLAG, KIND = "tensor 'x' size mismatch at index 0. expected 3, actual 4", 
         # One value in three versions: the newest of them.
         ({"v2": ["n == 3"], "v1": ["n == 2"], "v0": ["n == 1"]}, "0/2", "n"),
         # Several questions about one size are one change, and a version that asks them is newer than one of one size.
-        (
-            {"v1": ["(x.size()[0] // 2) == 1", "(x.size()[0] % 4) == 2"], "v0": [GREW]},
-            "0/1",
-            "x.size()[0] // 2",
-        ),
+        ({"v1": ["(x.size()[0] // 2) == 1", "(x.size()[0] % 4) == 2"], "v0": [GREW]}, "0/1", "x.size()[0] // 2"),
         # One size of two tensors, and one attribute of two modules, is one change; two modes of torch are two.
         ({"v1": [GREW, GREW.replace("'x'", "'y'")], "v0": [GREW, FLAG]}, "0/1", "x.size()[0]"),
         ({"v1": ["self.a.training == True", "self.b.training == True"], "v0": [GREW, FLAG]}, "0/1", "self.a.training"),

@@ -8,15 +8,7 @@ from dynalyze.privacy import without_source
 from dynalyze.render import html, terminal
 from dynalyze.render.words import warmup as words_warmup
 from dynalyze.report import Finding, Report
-from dynalyze.report.audit import (
-    Bucket,
-    DynamicTrial,
-    SecondStart,
-    ShapeRun,
-    Warmup,
-    WarmupFunction,
-    WarmupRecompile,
-)
+from dynalyze.report.audit import Bucket, DynamicTrial, SecondStart, ShapeRun, Warmup, WarmupFunction, WarmupRecompile
 from dynalyze.report.document import to_json
 from dynalyze.rules.rule import judge
 from sample_reports import empty_report

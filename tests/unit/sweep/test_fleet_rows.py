@@ -22,17 +22,7 @@ from dynalyze.capture.events import (
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.launch.spec import Mode, TargetSpec
-from dynalyze.report import (
-    Compilation,
-    FailedStage,
-    Graph,
-    GraphBreak,
-    Location,
-    Outcome,
-    Report,
-    Target,
-    TargetModel,
-)
+from dynalyze.report import Compilation, FailedStage, Graph, GraphBreak, Location, Outcome, Report, Target, TargetModel
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, caller, judge_run, portable, row_of
 

@@ -6,17 +6,7 @@ import pytest
 
 from dynalyze.sweep.clusters import summarise
 from dynalyze.sweep.records import Speed
-from sample_sweeps import (
-    CAPTURING,
-    GENERIC,
-    broken,
-    failed,
-    loop,
-    matrix_sweep,
-    modeling,
-    row,
-    small_sweep,
-)
+from sample_sweeps import CAPTURING, GENERIC, broken, failed, loop, matrix_sweep, modeling, row, small_sweep
 from sample_sweeps import sweep as make_sweep
 
 

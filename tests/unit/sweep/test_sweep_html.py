@@ -15,15 +15,7 @@ from dynalyze.sweep.pages import render_sweep as render
 from dynalyze.sweep.records import Sweep
 from dynalyze.sweep.view import page_link
 from html_tree import Tree
-from sample_sweeps import (
-    broken,
-    empty_sweep,
-    hostile_sweep,
-    matrix_sweep,
-    row,
-    small_sweep,
-    sweep,
-)
+from sample_sweeps import broken, empty_sweep, hostile_sweep, matrix_sweep, row, small_sweep, sweep
 
 SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
 

@@ -10,16 +10,7 @@ import pytest
 from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.records import Sweep
-from sample_sweeps import (
-    broken,
-    empty_sweep,
-    failed,
-    hostile_sweep,
-    matrix_sweep,
-    row,
-    small_sweep,
-    sweep,
-)
+from sample_sweeps import broken, empty_sweep, failed, hostile_sweep, matrix_sweep, row, small_sweep, sweep
 
 SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
 
