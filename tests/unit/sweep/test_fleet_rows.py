@@ -69,11 +69,8 @@ def status(found: Report, run: RunLog, end: RunEnd = WELL, of: Item | None = Non
     return judge_run(of or item(), found, run, end).status
 
 
-def test_a_clean_run_is_one_graph() -> None:
+def test_a_clean_run_is_one_graph_and_one_break_is_enough() -> None:
     assert status(report(graphs=[graph()]), log(ENDED)) == "full_graph"
-
-
-def test_one_break_is_enough() -> None:
     assert status(report(graphs=[graph()], graph_breaks=[broken()]), log(ENDED)) == "graph_break"
 
 
