@@ -79,6 +79,18 @@ def in_process(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None 
     return Outcome(status, out.getvalue(), err.getvalue())
 
 
+def plain_python(
+    script: str, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True
+) -> Outcome:
+    """`python SCRIPT ARGUMENTS` in `cwd`, with nothing of dynalyze's in it; forked off a process that has torch.
+
+    With `check` it has to end with 0. TORCH_LOGS is heard.
+    """
+    ended = Outcome(*warm_starts.run_script(cwd / script, arguments, cwd, env or {}, WALL_SECONDS))
+    assert not check or ended.status == 0, ended.stderr[-3000:]
+    return ended
+
+
 def unmeasured(arguments: Sequence[str | Path]) -> list[str]:
     """The arguments, with --no-bench where they are for `explain`."""
     given = [str(argument) for argument in arguments]

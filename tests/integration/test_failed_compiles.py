@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from program import explain
-
-from limits import WALL_SECONDS
+from program import explain, plain_python
 
 # The second batch is a slice along the last dimension: `view` has no answer for it, compiled or not.
 OF_THE_PROGRAM = """
@@ -70,7 +66,7 @@ def test_a_call_with_effects_is_not_made_again(tmp_path: Path) -> None:
     write = 'def flat(table):\n    open("log", "a", 1).write("called\\n")'
     (tmp_path / "net.py").write_text(OF_THE_PROGRAM.replace("def flat(table):", write), encoding="utf-8")
     log = tmp_path / "log"
-    subprocess.run([sys.executable, "net.py"], cwd=tmp_path, capture_output=True, check=False, timeout=WALL_SECONDS)
+    plain_python("net.py", cwd=tmp_path, check=False)
     plain = log.read_text()
     log.unlink()
     _, report = explain("net.py", cwd=tmp_path)

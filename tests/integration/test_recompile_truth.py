@@ -7,21 +7,18 @@ lines), put into that copy as it is printed, and judged by the graphs that plain
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
-from textwrap import dedent
 from typing import Any, get_args
 
 import pytest
-from program import explain
+from many_programs import graphs as graphs_of
+from many_programs import of, together
+from program import explain, plain_python
 from recompile_sections import SECTIONS, Section, mutated, program
 from shared_runs import made_once
 
 from dynalyze.report import Cause
-from limits import WALL_SECONDS
 
 Json = dict[str, Any]
 MUTATED = [mutated(section, lines=number % 4) for number, section in enumerate(SECTIONS)]
@@ -123,11 +120,7 @@ def graphs(sections: list[Section], folder: Path, **environment: str) -> dict[st
     """How many graphs plain torch compiles for each section."""
     file = folder / "serve.py"
     file.write_text(program(sections), encoding="utf-8")
-    env = {**os.environ, **environment}
-    ended = subprocess.run(
-        [sys.executable, file], capture_output=True, text=True, env=env, timeout=WALL_SECONDS, check=False
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    ended = plain_python(file.name, cwd=folder, env=environment)
     return {name: int(count) for name, count in re.findall(r"^@ (\S+) (\d+)$", ended.stdout, re.MULTILINE)}
 
 
@@ -282,40 +275,47 @@ def test_the_stance_for_production_refuses_a_recompile(report: Json, tmp_path: P
     )
     section = Section("mean", code, (), 0)
     (tmp_path / "serve.py").write_text(program([section]), encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, "serve.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=False
-    )
-    assert ended.returncode != 0
+    ended = plain_python("serve.py", cwd=tmp_path, check=False)
+    assert ended.status != 0
     assert "tensor 'ticks' dtype mismatch" in ended.stderr
 
 
-def test_a_marked_dimension_that_the_code_made_constant(tmp_path: Path) -> None:
-    code = """
-    import torch
+OTHERS: dict[str, str] = {}
+"""What needs more than a section, each in a file of one program."""
 
-    @torch.compile(backend="eager")
-    def halves(plates):
-        return plates * 2 if plates.shape[1] == 6 else plates
 
-    plates = torch.ones(4, 6)
-    torch._dynamo.mark_dynamic(plates, 1)
-    try:
-        halves(plates)
-    except Exception:
-        torch._dynamo.reset()
-    torch._dynamo.maybe_mark_dynamic(fresh := torch.ones(4, 6), 1)
-    halves(fresh)
-    """
-    (tmp_path / "serve.py").write_text(dedent(code), encoding="utf-8")
-    ended, report = explain("serve.py", "--no-bench", cwd=tmp_path)
-    assert ended.status == 0, "what is advised, maybe_mark_dynamic, must compile"
-    (found,) = report["findings"]
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    return dict(made_once(tmp_path_factory, "recompile-truth-others", lambda folder: together(folder, OTHERS)))
+
+
+OTHERS["marked"] = """
+import torch
+
+@torch.compile(backend="eager")
+def halves(plates):
+    return plates * 2 if plates.shape[1] == 6 else plates
+
+plates = torch.ones(4, 6)
+torch._dynamo.mark_dynamic(plates, 1)
+try:
+    halves(plates)
+except Exception:
+    torch._dynamo.reset()
+torch._dynamo.maybe_mark_dynamic(fresh := torch.ones(4, 6), 1)
+halves(fresh)
+"""
+
+
+def test_a_marked_dimension_that_the_code_made_constant(others: Json) -> None:
+    """What is advised, maybe_mark_dynamic, compiles."""
+    (found,) = of(others, "marked")
     assert found["title"].endswith("marked dynamic: `plates.size()[1]`")
     assert "maybe_mark_dynamic(plates, 1)" in found["advice"]
-    assert [each["status"] for each in report["compilations"]] == ["failed", "compiled"]
+    assert [each["status"] for each in of(others, "marked", "compilations")] == ["failed", "compiled"]
 
 
-MODULES = """
+OTHERS["modules"] = """
 import torch
 from torch import nn
 
@@ -349,10 +349,8 @@ encode(torch.rand(2, 5)[:, :4])  # Other strides: a recompile of `encode`, altho
 """
 
 
-def test_different_modules_that_share_code_are_named_and_nothing_is_marked(tmp_path: Path) -> None:
-    (tmp_path / "serve.py").write_text(MODULES, encoding="utf-8")
-    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
-    found = [each for each in report["findings"] if each["rule"] == "recompile"]
+def test_different_modules_that_share_code_are_named_and_nothing_is_marked(others: Json) -> None:
+    found = [each for each in of(others, "modules") if each["rule"] == "recompile"]
     (apart,) = (each for each in found if each["severity"] == "warning")
     around, inside = sorted((each for each in found if each["severity"] == "info"), key=lambda each: each["title"])
     assert around["title"].startswith("`encode` and `decode` are different modules that run one code: Sequential.")
@@ -363,7 +361,7 @@ def test_different_modules_that_share_code_are_named_and_nothing_is_marked(tmp_p
     assert apart["title"].startswith("`torch.rand(2, 5)[:, :4].stride()[0]` changed from 4 to 5")
 
 
-CALLS = """
+OTHERS["calls"] = CALLS = """
 import torch
 
 net = torch.compile(torch.nn.Linear(4, 4), backend="eager")
@@ -373,18 +371,14 @@ net(input=x)
 """
 
 
-def test_an_argument_by_position_and_by_keyword_is_to_come_in_one_way(tmp_path: Path) -> None:
-    (tmp_path / "serve.py").write_text(CALLS, encoding="utf-8")
-    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
-    (finding,) = report["findings"]
+def test_an_argument_by_position_and_by_keyword_is_to_come_in_one_way(others: Json, tmp_path: Path) -> None:
+    (finding,) = of(others, "calls")
     assert finding["advice"].startswith("Pass it by keyword in both calls, or by position in both")
     for old, new in (("net(x)", "net(input=x)"), ("net(input=x)", "net(x)")):
-        (tmp_path / "serve.py").write_text(CALLS.replace(old, new), encoding="utf-8")
-        _, followed = explain("serve.py", "--no-bench", cwd=tmp_path)
-        assert (followed["recompiles"], len(followed["compilations"])) == ([], 1)
+        assert graphs_of(CALLS.replace(old, new), tmp_path) == 1
 
 
-BATCHES = """
+OTHERS["batches"] = BATCHES = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -396,24 +390,20 @@ for epoch in range(2):
 """
 
 
-def test_a_smaller_last_batch_may_be_dropped(tmp_path: Path) -> None:
-    (tmp_path / "serve.py").write_text(BATCHES, encoding="utf-8")
-    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
-    (finding,) = report["findings"]
+def test_a_smaller_last_batch_may_be_dropped(others: Json, tmp_path: Path) -> None:
+    (finding,) = of(others, "batches")
     assert "The last batch of `TensorDataset` is smaller, 2 of 16" in finding["advice"]
     example = finding["detail"]["example"]
     old, new = (example[key].replace("dataset", "samples") for key in ("before", "after"))
     marked = re.search(r"`(torch\._dynamo\.mark_dynamic\(x, 0\))`", finding["advice"])
     assert old in BATCHES and marked is not None
     for changed in (BATCHES.replace(old, new), BATCHES.replace("net(x)", f"{marked[1]}; net(x)")):
-        (tmp_path / "serve.py").write_text(changed, encoding="utf-8")
-        _, followed = explain("serve.py", "--no-bench", cwd=tmp_path)
-        assert (followed["recompiles"], len(followed["compilations"])) == ([], 1)
+        assert graphs_of(changed, tmp_path) == 1
 
 
-def test_another_smaller_size_is_no_last_batch(tmp_path: Path) -> None:
-    changed = BATCHES.replace("net(x).sum()", "net(x[:5] if epoch else x).sum()").replace("randn(50", "randn(48")
-    (tmp_path / "serve.py").write_text(changed, encoding="utf-8")
-    _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
-    (finding,) = report["findings"]
+OTHERS["smaller"] = BATCHES.replace("net(x).sum()", "net(x[:5] if epoch else x).sum()").replace("randn(50", "randn(48")
+
+
+def test_another_smaller_size_is_no_last_batch(others: Json) -> None:
+    (finding,) = of(others, "smaller")
     assert "dynamic=True" in finding["advice"] and "drop_last" not in finding["advice"]

@@ -47,6 +47,7 @@ FORKED = ("explain", "measure", "warmup", "serve", "fork-measures", "inquire")
 # Read while a module is imported, or of the interpreter itself.
 READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
 READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
+LOGS = "TORCH_LOGS"
 # Read while a module is imported, but a fork can still be told of them: `_adopt`.
 ADOPTED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
 # What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
@@ -81,19 +82,39 @@ def run_dynalyze(
     Raises:
         subprocess.TimeoutExpired: it took longer; it is killed then.
     """
+    request = {
+        "argv": ["dynalyze", *arguments], "cwd": str(cwd),
+        "env": {**os.environ, **env, ADDRESS: interpreters(measures)},
+        "module": "dynalyze",
+    }  # fmt: skip
+    return _ran("command", request, stdin, seconds)
+
+
+def run_script(
+    script: Path, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: float
+) -> tuple[int, str, str]:
+    """Exit status and both streams of `python SCRIPT ARGUMENTS`, whose torch is imported; its logs are set up anew."""
+    environment = {**os.environ, **env}
+    if not can_fork({name: value for name, value in env.items() if name != LOGS}):
+        ended = subprocess.run(
+            [sys.executable, str(script), *arguments], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=seconds, check=False,
+        )  # fmt: skip
+        return ended.returncode, ended.stdout, ended.stderr
+    argv = [str(script), *arguments]
+    return _ran("target", {"argv": argv, "cwd": str(cwd), "env": environment, "path": argv[0]}, None, seconds)
+
+
+def _ran(what: str, request: Mapping[str, Any], stdin: str | None, seconds: float) -> tuple[int, str, str]:
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        if stdin is None:
-            given = open(os.devnull, "rb")  # noqa: SIM115, PTH123 - closed below with the others.
+        given.write((stdin or "").encode())
+        given.seek(0)
+        streams = given.fileno(), out.fileno(), err.fileno()
+        if stdin is not None:
+            status = asked(server(what), request, streams, seconds)
         else:
-            given.write(stdin.encode())
-            given.seek(0)
-        request = {
-            "argv": ["dynalyze", *arguments], "cwd": str(cwd),
-            "env": {**os.environ, **env, ADDRESS: interpreters(measures)},
-            "module": "dynalyze",
-        }  # fmt: skip
-        with given:
-            status = asked(server("command"), request, (given.fileno(), out.fileno(), err.fileno()), seconds)
+            with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+                status = asked(server(what), request, (nothing.fileno(), *streams[1:]), seconds)
         return status, *(_text(stream) for stream in (out, err))
 
 
@@ -381,6 +402,8 @@ def _adopt(env: Mapping[str, str]) -> None:
     threads = env.get("OMP_NUM_THREADS") or env.get("MKL_NUM_THREADS")
     if threads:
         sys.modules["torch"].set_num_threads(int(threads))
+    if LOGS in env:
+        sys.modules["torch._logging._internal"]._init_logs()  # type: ignore[attr-defined]
     if compiling := env.get("TORCHINDUCTOR_COMPILE_THREADS"):
         sys.modules["torch._inductor.config"].compile_threads = int(compiling)  # type: ignore[attr-defined]
 
