@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import TRACEBACK, Outcome, dynalyze, explain, interrupted
+from program import TRACEBACK, Outcome, dynalyze, explain, in_process, interrupted
 from shared_runs import made_once
-from warm_starts import start_by_forks
-
-from dynalyze.bench import pair_counts, schedule, stats
-from dynalyze.cli import explain as explain_command
-from dynalyze.cli.group import run
 
 NET = """
 import os, time
@@ -226,41 +221,10 @@ def test_what_cannot_travel_says_that_the_program_could_be_run_again(cwd: Path) 
     assert {(row["status"], row["latency_ms"]) for row in report["measurements"]} == {("invalid", None)}
 
 
-@pytest.mark.slow
-def test_rerun_runs_the_program_again_in_every_process(cwd: Path) -> None:
-    ended, report = bench(cwd, "locked.py", "--configs", "backend=eager", "--rerun")
-    assert ended.status == 0
-    # To be recorded; then the first calls of each row, and two processes of each of two pairs, shown once with a count.
-    assert [line for line in ended.stderr.splitlines() if line.endswith("ran")] == [
-        "ran", "ran", f"dynalyze: {2 + 4 - 1} times more: ran",
-    ]  # fmt: skip
-    assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", "backend=eager": "valid"}
-    assert rows(report)["eager"]["batch"] == 4
-    assert "The program was run again in each process (--rerun)." in report["capture"]["notes"]
-
-
-@pytest.mark.slow
-def test_each_shape_is_a_row(cwd: Path) -> None:
-    ended, report = bench(cwd, "sizes.py:make", "--configs", "eager", "--shapes", "batch=2|3")
-    assert ended.status == 0
-    found = [(row["shape"], row["batch"], row["items"], row["status"]) for row in report["measurements"]]
-    assert found == [({"batch": 2}, 2, 2.0, "valid"), ({"batch": 3}, 3, 3.0, "valid")]
-    assert "Forward, batch 2: " in ended.stdout
-    assert "Forward, batch 3: " in ended.stdout
-
-
 def test_a_program_that_fails_is_not_measured(cwd: Path) -> None:
     (cwd / "program.py").write_text("import torch\nraise SystemExit(5)\n")
     ended, report = bench(cwd, "program.py")
     assert (ended.status, report["outcome"]["status"], report["measurements"]) == (3, "failed", [])
-
-
-def test_calls_that_cannot_be_made_again_are_an_invalid_row(cwd: Path) -> None:
-    (cwd / "program.py").write_text("import torch\nprint(torch.ones(1))\n")
-    ended, report = bench(cwd, "program.py")
-    assert ended.status == 0
-    assert {(row["status"], row["latency_ms"]) for row in report["measurements"]} == {("invalid", None)}
-    assert all(row["reason"] for row in report["measurements"])
 
 
 def test_a_model_that_fails_in_eager_is_exit_status_3(cwd: Path) -> None:
@@ -276,21 +240,6 @@ def test_what_fails_in_one_configuration_leaves_the_others(of_object: Measured, 
     assert (failed["status"], failed["latency_ms"], says in failed["reason"]) == ("failed", None, True)
     assert of_object.ended.status == 0
     assert rows(of_object.report)["backend=eager"]["status"] == "valid"
-
-
-@pytest.mark.slow
-def test_what_falls_back_to_eager_has_no_number(cwd: Path) -> None:
-    _, report = bench(cwd, "net.py:Counting", "--configs", "backend=eager+dynamic=off")
-    row = rows(report)["backend=eager+dynamic=off"]
-    assert (row["status"], "compiled" in row["reason"]) == ("invalid", True)
-    assert (row["latency_ms"], row["speedup"], row["samples"]) == (None, None, [])
-
-
-@pytest.mark.slow
-def test_a_hanging_compile_ends_with_the_time_limit(cwd: Path) -> None:
-    ended, report = bench(cwd, "net.py:Net", "--configs", "backend=faulty:hangs", "--allow-effects", "--timeout", "15")
-    assert (ended.status, report["outcome"]["status"]) == (4, "timed_out")
-    assert "--timeout" in rows(report)["backend=faulty:hangs"]["reason"]
 
 
 def test_ctrl_c_writes_what_is_there(cwd: Path) -> None:
@@ -321,31 +270,13 @@ def test_ctrl_c_writes_what_is_there(cwd: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line(cwd: Path, arguments: tuple[str, ...], says: str) -> None:
-    ended = dynalyze("bench", *arguments, *QUICK, "--json", "bench.json", cwd=cwd)
+    asks_torch = any(each in arguments for each in ("net.py:Nett", "floaty", "default,backend=indctor"))
+    run = dynalyze if asks_torch else in_process
+    ended = run("bench", *arguments, *QUICK, "--json", "bench.json", cwd=cwd)
     ours = [line for line in ended.stderr.splitlines() if line.startswith("dynalyze: ") and "first calls" not in line]
     assert (ended.status, len(ours), ended.stdout) == (2, 1, "")
     assert says in ours[0]
     assert not (cwd / "bench.json").exists()
-
-
-def test_explain_measures_what_it_explained(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one pair of processes, and little time: how much it plans is a matter of unit tests."""
-    with monkeypatch.context() as here:
-        here.chdir(cwd)
-        here.setattr(stats, "MIN_PAIRS", 1)
-        here.setattr(pair_counts, "SHORT_PAIRS", 1)
-        here.setattr(explain_command, "_TIMED_SHARE", 0.001)
-        here.setattr(schedule, "_BUDGET_WARMING", 0.001)
-        start_by_forks(here, measures=True)
-        asked = ("--backend", "eager", "--bench-seconds", "300", "--json", "r.json")
-        status = run(["explain", "net.py:Net", *asked])
-    report = json.loads((cwd / "r.json").read_text())
-    assert status == 0
-    assert {name: row["status"] for name, row in rows(report).items()} == {"eager": "valid", "default": "valid"}
-    assert len(rows(report)["default"]["samples"]) == 1
-    assert rows(report)["default"]["options"] == {"backend": "eager"}
-    assert report["compilations"]
-    assert workers_of(cwd) == []
 
 
 def test_explain_says_why_it_measured_nothing(cwd: Path) -> None:

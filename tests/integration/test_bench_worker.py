@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 from bench_process import EAGER, Process, of_object, started
 
 from dynalyze.capture.bench.protocol import Configuration
-from limits import WALL_SECONDS
 
 HEAD = "import torch\n"
 PLAIN = (
@@ -97,7 +95,6 @@ torch._dynamo.register_backend(registered)
 """
 )
 X = ["torch.randn(4, 8)"]
-TWO_SIZES = ["torch.randn(4, 8)", "torch.randn(6, 8)"]
 
 
 @pytest.fixture
@@ -136,19 +133,6 @@ def test_an_eager_process_answers_every_order_and_leaves_the_streams_to_the_targ
     assert "exit handler" not in out
 
 
-@pytest.mark.slow
-def test_processes_built_apart_have_the_same_weights_and_a_parent_that_goes_ends_them(plain: Path) -> None:
-    printed = []
-    for seed in (3, 3, 4):
-        with started(of_object(plain, "Net", configuration=EAGER, seed=seed)) as worker:
-            worker.done("load")
-            worker._connection.close()
-            out, _ = worker.process.communicate(timeout=WALL_SECONDS)
-            printed.append(out.splitlines()[1])
-            assert worker.process.returncode == 0
-    assert printed[0] == printed[1] != printed[2]
-
-
 def test_recompiling_on_every_call_is_revealed_while_timing_and_at_the_limit(planted: Path) -> None:
     with started(of_object(planted, "Recompiles", X)) as worker:
         worker.until_warm(most=3)
@@ -173,20 +157,6 @@ def test_silent_eager_is_revealed(planted: Path) -> None:
         checked = worker.done("check")
     assert checked["counts"]["compiled_frames"] == 0
     assert checked["invalid"] == "nothing was compiled: every call ran in eager"
-
-
-@pytest.mark.slow
-def test_a_model_that_fails_in_eager_is_told_from_one_that_only_compiling_fails(planted: Path) -> None:
-    with started(of_object(planted, "Raises", X)) as worker:
-        worker.done("load")
-        expected = {"kind": "eager", "message": "ValueError: no such luck"}
-        assert worker.refused("warm", seconds=5, most=3) == expected
-        assert worker.refused("block", passes=1)["message"] == "ValueError: no such luck"
-        assert worker.end()[0] == 0
-    strict = Configuration("fullgraph", backend="eager", fullgraph=True)
-    with started(of_object(planted, "Breaks", X, configuration=strict)) as worker:
-        worker.done("load")
-        assert worker.refused("warm", seconds=5, most=3)["kind"] == "compile"
 
 
 @pytest.mark.parametrize(
@@ -217,15 +187,6 @@ def test_a_target_that_cannot_be_imported_is_a_failed_load(tmp_path: Path) -> No
         assert worker.end()[0] == 0
 
 
-@pytest.mark.slow
-def test_four_blocks_share_one_compile(planted: Path) -> None:
-    regional = Configuration("regional", backend="eager", region="blocks")
-    with started(of_object(planted, "Blocks", X, configuration=regional)) as worker:
-        counts = worker.until_warm(most=6)["counts"]
-        assert (counts["compiled_frames"], counts["graphs"], counts["recompiles"]) == (1, 1, 0)
-        assert worker.done("check")["invalid"] == ""
-
-
 @pytest.mark.parametrize(
     ("backend", "said"), [("planted:counting", "counting backend"), ("registered", "registered backend")]
 )
@@ -234,18 +195,6 @@ def test_backends_of_the_targets_own(planted: Path, backend: str, said: str) -> 
         worker.until_warm(most=3)
         assert worker.done("check")["invalid"] == ""
         assert said in worker.end()[1]
-
-
-@pytest.mark.slow
-def test_an_unknown_backend_or_mode_is_misuse(planted: Path) -> None:
-    with started(of_object(planted, "Block", X, configuration=Configuration("x", backend="none_such"))) as worker:
-        worker.done("load")
-        assert worker.refused("warm", seconds=1, most=1)["kind"] == "misuse"
-    nowhere = Configuration("x", mode="sideways")
-    with started(of_object(planted, "Block", X, configuration=nowhere)) as worker:
-        worker.done("load")
-        error = worker.refused("warm", seconds=1, most=1)
-        assert error["kind"] == "misuse" and "reduce-overhead" in error["message"]
 
 
 def test_the_eager_arm_stays_eager_whatever_the_target_compiles(planted: Path) -> None:
@@ -259,16 +208,6 @@ def test_the_eager_arm_stays_eager_whatever_the_target_compiles(planted: Path) -
         loaded = worker.done("load")
         assert loaded["name"] == "Block" and "compiled by its own program" in loaded["notes"][0]
         assert worker.done("warm", seconds=5, most=3)["counts"]["compiled_frames"] == 1
-
-
-@pytest.mark.slow
-def test_marked_sizes_compile_once_and_autocast_applies(planted: Path) -> None:
-    marked = Configuration("marked", backend="eager", dynamic="mark", autocast="bfloat16")
-    with started(of_object(planted, "Block", TWO_SIZES, configuration=marked)) as worker:
-        counts = worker.until_warm(most=6)["counts"]
-        assert (counts["compiled_frames"], counts["recompiles"]) == (1, 0)
-        worker.done("block", passes=2)
-        assert worker.done("check")["invalid"] == ""
 
 
 def test_a_training_step_compiles_forward_and_backward(planted: Path) -> None:
@@ -299,16 +238,6 @@ def _warm_to_the_end(worker: Process) -> dict:
     if warmed["steady_after"] is not None:  # A busy machine may never be steady; that much is told then.
         assert 0 < warmed["steady_after"] < len(warmed["calls_ms"])
     return warmed
-
-
-@pytest.mark.slow
-def test_other_configurations_are_checked_before_anything_is_measured(planted: Path) -> None:
-    others = [dataclasses.asdict(Configuration("good")), dataclasses.asdict(Configuration("bad", backend="none_such"))]
-    with started(of_object(planted, "Block", X, configuration=EAGER, extra={"check": others[:1]})) as worker:
-        worker.done("load")
-    with started(of_object(planted, "Block", X, configuration=EAGER, extra={"check": others})) as worker:
-        error = worker.refused("load")
-        assert error["kind"] == "misuse" and "none_such" in error["message"]
 
 
 def test_a_phase_of_a_language_model_brings_its_own_calls(tmp_path: Path) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from program import plain_python
 
 from dynalyze.bench.in_turns import SHARED
 from dynalyze.cli.group import run
-from limits import WALL_SECONDS
 
 PROGRAM = """
 import atexit
@@ -37,14 +35,14 @@ def save():
 """
 
 
-@pytest.mark.parametrize("compiled", ["torch.compile(model, backend='eager')", "model"])
+@pytest.mark.parametrize(
+    "compiled", ["torch.compile(model, backend='eager')", pytest.param("model", marks=pytest.mark.slow)]
+)
 def test_it_is_timed_where_it_is_and_left_as_it_was(
     compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fit.py").write_text(PROGRAM.format(compiled=compiled))
-    plain = subprocess.run(
-        [sys.executable, "fit.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=True
-    )
+    plain = plain_python("fit.py", cwd=tmp_path)
     monkeypatch.setattr("dynalyze.cli.explain._LARGEST_COPY", 1024)
     monkeypatch.chdir(tmp_path)
     given = [] if "compile" in compiled else ["--backend", "eager"]

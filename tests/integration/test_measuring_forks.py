@@ -178,13 +178,3 @@ def test_where_an_import_starts_threads_nothing_is_forked_any_more(
                 worker.ask("load")
                 forked.append(worker.forked)
     assert forked == [True, False]
-
-
-def test_what_every_process_prints_is_shown_once(request_of: WorkerRequest, tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text("print('Failed to load a library')\n" + NET)
-    with worker_pool() as (pool, said):
-        for new in (True, False, False):
-            with pool.worker(request_of, pool.empty_caches(), new=new) as worker:
-                worker.ask("load")
-    lines = said.getvalue().splitlines()
-    assert lines == ["Failed to load a library", "dynalyze: 2 times more: Failed to load a library"]

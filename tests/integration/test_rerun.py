@@ -14,7 +14,6 @@ from bench_process import BY_EAGER_BACKEND, EAGER, started
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, WorkerRequest
 from dynalyze.capture.bench.rerun import exits_caught, stopped_after
 from dynalyze.capture.program import SoftStop
-from dynalyze.capture.shapes import Dim
 
 WRITTEN = Configuration(AS_WRITTEN)
 
@@ -103,20 +102,6 @@ def test_example_inputs(tmp_path: Path) -> None:
         assert process.done("load")["items"] == 11
 
 
-@pytest.mark.slow
-def test_every_process_meets_the_same_random_numbers(tmp_path: Path) -> None:
-    """The program seeds nothing, and so gets the seed of the benchmark: both arms have the same weights."""
-    path = script(
-        tmp_path, LOCKED, "import random\nprint(random.random(), net.inner.weight.sum().item())\nnet(torch.ones(1, 8))"
-    )
-    said = set()
-    for _ in range(2):
-        with started(request(path, seed=3)) as process:
-            process.done("load")
-            said.add(process.end()[1])
-    assert len(said) == 1
-
-
 @pytest.mark.parametrize(
     ("ends", "made", "says"),
     [
@@ -162,13 +147,3 @@ def test_os_exit_ends_the_program_and_real_processes_that_it_forks() -> None:
         if child == 0:
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-@pytest.mark.slow
-def test_calls_are_resized(tmp_path: Path) -> None:
-    path = script(tmp_path, LOCKED, "net(torch.randn(2, 8))\nnet(x=torch.randn(3, 8))\n")
-    with started(request(path, shape=(("n", 7),), dims=(Dim("n", "x", 0),))) as process:
-        assert process.done("load")["items"] == 14
-    with started(request(path, shape=(("n", 7),), dims=(Dim("n", "y", 0),))) as process:
-        error = process.refused("load")
-    assert (error["kind"], "without such an input" in error["message"]) == ("misuse", True)

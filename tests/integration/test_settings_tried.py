@@ -60,19 +60,7 @@ def test_a_call_is_timed_with_a_setting_that_removes_the_break(pool: WorkerPool,
     assert found.left == 1
 
 
-def test_nothing_is_told_of_a_setting_that_leaves_the_break(pool: WorkerPool, tmp_path: Path) -> None:
-    found = tried(pool, tmp_path, SCALARS, "decides")
-    assert found.problem == "the graph still breaks here with it"
-    assert found.ms is None
-
-
 def test_nothing_is_told_of_a_setting_that_changes_the_answers(pool: WorkerPool, tmp_path: Path) -> None:
     found = tried(pool, tmp_path, f"{SCALARS}\ntorch.planted = True", "reads")
     assert "its answers are suspicious" in found.problem
-    assert found.ms is None
-
-
-def test_a_setting_that_torch_lacks_is_a_line(pool: WorkerPool, tmp_path: Path) -> None:
-    found = tried(pool, tmp_path, "torch._dynamo.config.no_such_setting = True", "reads")
-    assert "no_such_setting" in found.problem
     assert found.ms is None
