@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,20 +51,6 @@ def cell(found: AttentionMatrix, attention: str, dtype: str = "bfloat16", cache:
 
 
 @pytest.mark.slow
-def test_a_llama_runs_with_sdpa_and_has_no_flash_attention_here() -> None:
-    found = tried(read_target("hf:LlamaForCausalLM", None, ()), plan(), "sdpa,flash_attention_2")
-    assert (found.model, found.device, found.own_attention, found.own_dtype) == (
-        "LlamaForCausalLM", "cpu", "sdpa", "float32",
-    )  # fmt: skip
-    runs, lacks = found.cells
-    assert (runs.status, runs.graph_breaks, runs.recompiles, runs.accuracy) == ("runs", 0, 0, "equal")
-    assert runs.facts["output_dtype"] == runs.facts["compiled_output_dtype"] == "bfloat16"
-    assert lacks.status == "not_here"
-    assert "FlashAttention2" in lacks.reason
-    assert (runs.latency_ms, runs.speedup) == (None, None)
-
-
-@pytest.mark.slow
 def test_an_unknown_name_is_a_mistake() -> None:
     with pytest.raises(UsageError, match="no attention implementation 'nonsense'"):
         tried(read_target("hf:LlamaForCausalLM", None, ()), plan(), "nonsense")
@@ -76,29 +61,6 @@ def test_a_function_has_no_attention(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(PADDED)
     with pytest.raises(UsageError, match="model of transformers"):
         tried(read_target(f"{tmp_path}/model.py:plain", None, (), ("torch.ones(2)",)), plan())
-
-
-@pytest.mark.slow
-def test_every_attention_of_a_llama_in_two_dtypes() -> None:
-    found = tried(read_target("hf:LlamaForCausalLM", None, ()), plan("aot_eager"), None, "float32,bfloat16")
-    assert found.attentions == ["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
-    for attention in ("eager", "sdpa"):
-        for dtype in ("float32", "bfloat16"):
-            assert cell(found, attention, dtype).status == "runs"
-            assert cell(found, attention, dtype).accuracy in ("equal", "benign")
-    for attention in ("flash_attention_2", "flash_attention_3"):
-        assert {each.status for each in found.cells if each.attention == attention} == {"not_here"}
-    assert cell(found, "flex_attention").status in ("runs", "breaks")
-
-
-@pytest.mark.slow
-def test_a_combination_is_timed_against_eager() -> None:
-    how = replace(plan(), seconds=0.3, total=1000.0)
-    (found,) = tried(read_target("hf:LlamaForCausalLM", None, ()), how, "sdpa", "float32").cells
-    assert (found.status, found.accuracy) == ("runs", "equal")
-    assert found.latency_ms is not None and found.eager_latency_ms is not None
-    assert found.speedup is not None and found.speedup.pairs == 5
-    assert found.notes == []
 
 
 @pytest.mark.slow

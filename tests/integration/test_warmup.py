@@ -97,16 +97,6 @@ def test_static_shapes_reach_the_limit_and_dynamic_ones_do_not(model: Path) -> N
     assert all(list(bucket.padded_to) == ["sequence"] for bucket in found.buckets)
 
 
-@pytest.mark.slow
-def test_automatic_dynamic_shapes_are_warm_after_two(model: Path) -> None:
-    found = check(f"{model}:make", "sequence=4|8|16|12")
-    assert [run.compiles for run in found.calls] == [1, 1, 0, 0]
-    assert found.warm_after == 2
-    assert found.after_warmup == [] and found.buckets == [] and found.dynamic_trial is None
-    assert all(run.later_milliseconds for run in found.calls)
-
-
-@pytest.mark.slow
 def test_a_counter_compiles_again_after_the_warm_up(model: Path) -> None:
     found = check(f"{model}:counter", "sequence=4|8")
     assert found.warm_after is None
@@ -114,24 +104,6 @@ def test_a_counter_compiles_again_after_the_warm_up(model: Path) -> None:
     assert [run.shape["sequence"] for run in found.after_warmup] != [4, 8]
     late = found.after_warmup[0].recompiles[0]
     assert (late.cause, late.source) == ("module_attribute", "self.calls")
-
-
-@pytest.mark.slow
-def test_a_shape_that_fails_in_eager_too_is_told_and_the_others_go_on(model: Path) -> None:
-    found = check(f"{model}:fussy", "sequence=4|8|16")
-    assert [bool(run.error) for run in found.calls] == [False, True, False]
-    assert found.calls[1].error == "in eager as well: ValueError: eight is not allowed"
-    assert found.reason == ""
-    # torch gives up a function that raises while it is traced: what comes after it runs in eager.
-    assert [run.compiles for run in found.calls] == [1, 0, 0]
-    assert found.calls[2].in_eager == ["Fussy.forward"]
-
-
-@pytest.mark.slow
-def test_inputs_of_an_object_are_resized(model: Path) -> None:
-    found = check(f"{model}:net", "sequence=4|8", "sequence=0:1")
-    assert [run.compiles for run in found.calls] == [1, 1]
-    assert found.calls[1].recompiles[0].actual == "8"
 
 
 @pytest.mark.parametrize(
@@ -147,18 +119,6 @@ def test_a_program_without_known_calls_has_no_result(model: Path) -> None:
     plan = Plan(source={}, configurations=(Configuration("default", backend="eager"),))
     spec = read_target(str(model), None, ())
     assert check_warmup(spec, plan, (Work(shape=(("sequence", 4),)),)).reason
-
-
-@pytest.mark.slow
-def test_a_small_llama(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    found = check("hf:LlamaForCausalLM", "batch=1|2,sequence=8|16", dynamic="on")
-    assert found.reason == "" and found.after_warmup == []
-    assert [list(run.shape.items()) for run in found.calls][:2] == [
-        [("batch", 1), ("sequence", 8)], [("batch", 1), ("sequence", 16)],
-    ]  # fmt: skip
-    # Batch 1 is a constant to torch, whatever it is told; the lengths are dynamic.
-    assert [run.compiles for run in found.calls] == [1, 0, 1, 0]
 
 
 @pytest.mark.slow
