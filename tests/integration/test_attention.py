@@ -61,20 +61,6 @@ SDPA = """
     torch.compile(masked, backend="aot_eager")(q, k, v, mask)
 """
 
-INDUCTOR = """
-    import torch
-    from torch.nn.attention.flex_attention import flex_attention
-
-    def written(q, k, v):
-        return (q @ k.transpose(-2, -1)).div(4.0).softmax(-1) @ v
-
-    def flexible(q, k, v):
-        return flex_attention(q, k, v)
-
-    with torch.no_grad():
-        for function in (written, flexible):
-            torch.compile(function)(*(torch.randn(2, 4, 32, 16) for _ in range(3)))
-"""
 
 PADDED = """
     import torch
@@ -120,20 +106,6 @@ ADVISED = """
         flash(input_ids=torch.ones(1, 6, dtype=torch.long), position_ids=places, use_cache=False, **lengths)
         flash(input_ids=padded, use_cache=False)
         sdpa(input_ids=padded, attention_mask=padding, use_cache=False)
-"""
-
-OLD_AND_OUTSIDE = """
-    import flash_attn_2_cuda
-    import torch
-    from torch.nn.attention.flex_attention import flex_attention
-
-    @torch.compile(backend="eager")
-    def attend(q, k, v):
-        return flash_attn_2_cuda.fwd(q, k, v) + 1
-
-    q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
-    attend(q, k, v)
-    flex_attention(q, k, v)
 """
 
 
@@ -193,18 +165,6 @@ def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_an_old_flash_attn_and_flex_attention_outside_of_a_graph(tmp_path: Path) -> None:
-    report = told(tmp_path, OLD_AND_OUTSIDE, "flash_attn_builtin")
-    (old,) = findings(report, "flash-attention-builtin")
-    assert findings(report, "graph-break") == []
-    assert old["location"]["line"] == line_of(OLD_AND_OUTSIDE, "flash_attn_2_cuda.fwd(")
-    assert old["evidence"] == [report["graph_breaks"][0]["id"]]
-    (outside,) = findings(report, "flex-attention")
-    assert "outside of a compiled graph" in outside["title"]
-    assert outside["location"]["line"] == line_of(OLD_AND_OUTSIDE, "flex_attention(q")
-
-
-@pytest.mark.slow
 def test_what_is_advised_against_padding_breaks_nothing(tmp_path: Path) -> None:
     """Texts laid end to end with their lengths, a batch without a mask, and sdpa with one."""
     pytest.importorskip("transformers")
@@ -212,12 +172,3 @@ def test_what_is_advised_against_padding_breaks_nothing(tmp_path: Path) -> None:
     assert report["outcome"]["status"] == "complete", report["outcome"]["message"]
     assert report["graph_breaks"] == [] and findings(report, "flash-attention-padding") == []
     assert len([call for call in report["attention"] if call["op"] == "flash_attn"]) >= 2
-
-
-@pytest.mark.slow
-def test_what_inductor_makes_of_attention(tmp_path: Path) -> None:
-    """`make test` reads the same texts in test_attention_facts.py."""
-    report = told(tmp_path, INDUCTOR)
-    calls = {call["function"]: call for call in report["attention"]}
-    assert (calls["written"]["op"], calls["written"]["backend"]) == ("other", "cpu_flash")
-    assert (calls["flexible"]["op"], calls["flexible"]["backend"]) == ("flex_attention", "flex")
