@@ -1,4 +1,4 @@
-"""The statuses of thirty architectures by torch and transformers alone: nothing of dynalyze is imported here.
+"""The statuses of twenty architectures by torch and transformers alone: nothing of dynalyze is imported here.
 
     python plain_statuses.py > statuses.json
 
@@ -65,14 +65,6 @@ def t5() -> tuple[Any, dict[str, Any]]:
     return hf.T5Model(config), both()
 
 
-def bart() -> tuple[Any, dict[str, Any]]:
-    config = hf.BartConfig(
-        vocab_size=99, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_position_embeddings=64,
-    )  # fmt: skip
-    return hf.BartModel(config), both()
-
-
 def reformer() -> tuple[Any, dict[str, Any]]:
     config = hf.ReformerConfig(
         vocab_size=99, hidden_size=32, num_attention_heads=2, attention_head_size=16, feed_forward_size=37,
@@ -80,10 +72,6 @@ def reformer() -> tuple[Any, dict[str, Any]]:
         local_attn_chunk_length=8, lsh_attn_chunk_length=8, max_position_embeddings=64, is_decoder=False,
     )  # fmt: skip
     return hf.ReformerModel(config), tokens(32)
-
-
-def longformer() -> tuple[Any, dict[str, Any]]:
-    return hf.LongformerModel(hf.LongformerConfig(**{**TEXT, "attention_window": 8})), tokens()
 
 
 def mamba() -> tuple[Any, dict[str, Any]]:
@@ -109,54 +97,9 @@ def whisper() -> tuple[Any, dict[str, Any]]:
     return hf.WhisperModel(config), inputs
 
 
-def wav2vec2() -> tuple[Any, dict[str, Any]]:
-    config = hf.Wav2Vec2Config(
-        vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
-        conv_dim=(16, 16), conv_stride=(4, 4), conv_kernel=(8, 8), num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=2,
-    )  # fmt: skip
-    return hf.Wav2Vec2Model(config), {"input_values": torch.randn(2, 1024)}
-
-
-def segformer() -> tuple[Any, dict[str, Any]]:
-    config = hf.SegformerConfig(
-        num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[16, 32], patch_sizes=[3, 3],
-        strides=[2, 2], num_attention_heads=[2, 4], mlp_ratios=[2, 2],
-    )  # fmt: skip
-    return hf.SegformerModel(config), pixels()
-
-
 def convnext() -> tuple[Any, dict[str, Any]]:
     config = hf.ConvNextV2Config(num_stages=2, hidden_sizes=[8, 16], depths=[1, 1], image_size=32)
     return hf.ConvNextV2Model(config), pixels()
-
-
-def swin() -> tuple[Any, dict[str, Any]]:
-    config = hf.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4)
-    return hf.SwinModel(config), pixels()
-
-
-def resnet() -> tuple[Any, dict[str, Any]]:
-    config = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1])
-    return hf.ResNetModel(config), pixels()
-
-
-def videomae() -> tuple[Any, dict[str, Any]]:
-    config = hf.VideoMAEConfig(**{**VISION, "num_frames": 4, "tubelet_size": 2})
-    return hf.VideoMAEModel(config), {"pixel_values": torch.randn(2, 4, 3, 32, 32)}
-
-
-def decision() -> tuple[Any, dict[str, Any]]:
-    config = hf.DecisionTransformerConfig(state_dim=7, act_dim=3, hidden_size=32, n_layer=2, n_head=4, max_ep_len=50)
-    steps = 5
-    return hf.DecisionTransformerModel(config), {
-        "states": torch.randn(2, steps, 7),
-        "actions": torch.randn(2, steps, 3),
-        "rewards": torch.randn(2, steps, 1),
-        "returns_to_go": torch.randn(2, steps, 1),
-        "timesteps": torch.arange(steps).repeat(2, 1),
-        "attention_mask": torch.ones(2, steps),
-    }
 
 
 def encodec() -> tuple[Any, dict[str, Any]]:
@@ -177,47 +120,9 @@ def llava() -> tuple[Any, dict[str, Any]]:
     return hf.LlavaForConditionalGeneration(config), inputs
 
 
-def qwen2_vl() -> tuple[Any, dict[str, Any]]:
-    rope = {"rope_type": "default", "type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
-    config = hf.Qwen2VLConfig(
-        text_config={**DECODER, "rope_parameters": rope}, image_token_id=97, video_token_id=96,
-        vision_start_token_id=95, vision_end_token_id=94,
-        vision_config={
-            "depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 4, "patch_size": 14,
-            "spatial_merge_size": 2, "temporal_patch_size": 2, "mlp_ratio": 2,
-        },
-    )  # fmt: skip
-    one = torch.cat([torch.tensor([95]), torch.full((4,), 97), torch.tensor([94]), torch.randint(3, 90, (8,))])
-    ids = one.repeat(2, 1)
-    return hf.Qwen2VLForConditionalGeneration(config), {
-        "input_ids": ids,
-        "attention_mask": torch.ones_like(ids),
-        "mm_token_type_ids": (ids == 97).long(),
-        "pixel_values": torch.randn(2 * 16, 3 * 2 * 14 * 14),
-        "image_grid_thw": torch.tensor([[1, 4, 4], [1, 4, 4]]),
-    }
-
-
-def time_series() -> tuple[Any, dict[str, Any]]:
-    config = hf.TimeSeriesTransformerConfig(
-        prediction_length=6, context_length=8, lags_sequence=[1, 2], num_time_features=1, d_model=16,
-        encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=16, decoder_ffn_dim=16,
-    )  # fmt: skip
-    past = 8 + 2
-    return hf.TimeSeriesTransformerModel(config), {
-        "past_values": torch.rand(2, past),
-        "past_time_features": torch.rand(2, past, 1),
-        "past_observed_mask": torch.ones(2, past),
-        "future_values": torch.rand(2, 6),
-        "future_time_features": torch.rand(2, 6, 1),
-    }
-
-
 CASES: dict[str, Case] = {
     "BertModel": text("BertModel", "BertConfig"),
     "AlbertModel": text("AlbertModel", "AlbertConfig", embedding_size=16),
-    "LongformerModel": longformer,
     "ReformerModel": reformer,
     "GPT2Model": lambda: (
         hf.GPT2Model(hf.GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64)),
@@ -234,22 +139,13 @@ CASES: dict[str, Case] = {
     "FalconModel": text("FalconModel", "FalconConfig"),
     "MambaModel": mamba,
     "T5Model": t5,
-    "BartModel": bart,
     "ViTModel": image("ViTModel", "ViTConfig"),
     "BeitModel": image("BeitModel", "BeitConfig", out_indices=[1]),
     "ConvNextV2Model": convnext,
-    "ResNetModel": resnet,
-    "SwinModel": swin,
-    "SegformerModel": segformer,
     "CLIPModel": clip,
-    "VideoMAEModel": videomae,
     "WhisperModel": whisper,
-    "Wav2Vec2Model": wav2vec2,
     "EncodecModel": encodec,
-    "DecisionTransformerModel": decision,
-    "TimeSeriesTransformerModel": time_series,
     "LlavaForConditionalGeneration": llava,
-    "Qwen2VLForConditionalGeneration": qwen2_vl,
 }
 
 

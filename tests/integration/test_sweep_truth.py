@@ -14,11 +14,7 @@ from plain_statuses import CASES
 from limits import WALL_SECONDS
 
 HERE = Path(__file__).parent
-# Those of DYNALYZE_TRUTH=all (30) take minutes; `make slow` runs them, `make test` one of each modality.
-QUICK = (
-    "ReformerModel", "MixtralModel", "T5Model", "ConvNextV2Model", "EncodecModel", "LlavaForConditionalGeneration",
-)  # fmt: skip
-NAMES = tuple(CASES) if os.environ.get("DYNALYZE_TRUTH") == "all" else QUICK
+NAMES = tuple(CASES)
 
 
 @pytest.fixture(scope="module")
