@@ -98,7 +98,7 @@ def test_what_programs_do_with_values(name: str, tmp_path: Path) -> None:
     assert mended(replaced("data-dependent-if", before=f"import torch\n{OTHERS[name]}", inputs=GRADIENT), tmp_path)
 
 
-@pytest.mark.parametrize("recipe", mostly_slow(cases(MENDED)))
+@pytest.mark.parametrize("recipe", mostly_slow(cases(MENDED), every=12))
 def test_a_change_makes_it_one_graph(recipe: Recipe, tmp_path: Path) -> None:
     assert mended(in_lines(recipe), tmp_path)
 

@@ -54,7 +54,6 @@ torch.manual_seed(0)
 f = Net()
 """
 TOP = PROGRAM.replace("x = self.first(x)", "with threading.Lock():\n            x = x * 2").replace("Locked()", "None")
-NOWHERE = PROGRAM.replace("[Block(), Block(), Block(), Block()]", "[Locked(), Locked()]")
 STATE = PROGRAM.replace("return x + self.dropout(", "self.calls = x.shape[0]\n        return x + self.dropout(")
 BLOCKS = "for block in model.blocks:\n    block.compile()"
 
@@ -76,11 +75,3 @@ def test_what_has_no_break_is_compiled_in_the_place_of_the_whole(case: str, tmp_
     assert instead.operators > 0.5
     assert fix.evidence.outputs == "bitwise" and fix.evidence.gradients
     assert 1 <= fix.proposed.compiled.counts.graphs <= 4
-
-
-@pytest.mark.slow
-def test_where_every_submodule_breaks_there_is_nothing_to_compile_instead(tmp_path: Path) -> None:
-    from fixing_in_process import search
-
-    found = search(NOWHERE, "(torch.randn(2, 4),)", tmp_path)
-    assert found.verified == [] and found.instead.regions == {} and found.after.breaks == found.before.breaks > 0

@@ -32,7 +32,7 @@ NOT_EQUAL = ("clock", "layer-drop", "lock", "numpy-random", "python-random", "ra
              "requires-grad", "sort-key", "tensor-text", "torch-generator")  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe_id", mostly_slow(ENDED))
+@pytest.mark.parametrize("recipe_id", mostly_slow(ENDED, every=8))
 def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path: Path) -> None:
     from fixing_in_process import search
 
@@ -47,7 +47,7 @@ def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path:
     assert found.verified[0].evidence.outputs == "bitwise"
 
 
-@pytest.mark.parametrize("recipe_id", mostly_slow(NOT_EQUAL))
+@pytest.mark.parametrize("recipe_id", mostly_slow(NOT_EQUAL, every=11))
 def test_what_would_do_something_else_is_not_kept(recipe_id: str, tmp_path: Path) -> None:
     from fixing_in_process import search
 

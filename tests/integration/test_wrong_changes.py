@@ -111,7 +111,7 @@ def test_zeros_of_another_sign_are_not_called_bit_identical(tmp_path: Path) -> N
     assert "bit-identical" not in done.stdout and "up to rounding" in done.stdout
 
 
-@pytest.mark.parametrize("name", mostly_slow(RIGHT, every=7))
+@pytest.mark.parametrize("name", mostly_slow(RIGHT, every=14))
 def test_a_right_change_is_verified(name: str, tmp_path: Path) -> None:
     done, status, reason = verified(RIGHT[name], tmp_path)
     assert (done.status, status) == (0, _ENDED), reason + done.stdout + done.stderr
