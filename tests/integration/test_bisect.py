@@ -35,27 +35,6 @@ def make():
     return model.eval(), (torch.randn(2, 16, 64),)
 """
 
-_TRACED_OTHERWISE = """
-import torch
-from bisect_models import Block, Blocks
-
-def plain(x):
-    return x
-
-@torch.compiler.substitute_in_graph(plain)
-def traced(x):
-    return x * 1.5
-
-class Odd(Block):
-    def forward(self, x):
-        return plain(super().forward(x))
-
-def make():
-    torch.manual_seed(0)
-    model = Blocks(5)
-    model.layers[3] = Odd(64)
-    return model.eval(), (torch.randn(2, 16, 64),)
-"""
 
 _NAN_IN_A_DECOMPOSITION = """
 import torch
@@ -82,13 +61,6 @@ def make():
     return model, (x,)
 """
 
-_RIGHT = """
-from bisect_models import blocks
-
-def make():
-    model, x = blocks(2)
-    return model, (x,)
-"""
 
 _BACKEND = """
 from planted_backends import InGraph, other_order, wrong_where_fused
@@ -142,12 +114,6 @@ def test_a_module_that_computes_otherwise_under_compile(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_module_that_dynamo_traces_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = searched(tmp_path, _TRACED_OTHERWISE, "aot_eager", "suspicious", monkeypatch)
-    assert found.stage == "dynamo" and found.reason and not found.asks
-
-
-@pytest.mark.slow
 def test_nan_of_a_decomposition_and_a_script_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = searched(tmp_path, _NAN_IN_A_DECOMPOSITION, "inductor", "suspicious", monkeypatch)
     assert [(run.stage, run.verdict) for run in found.stages][-1] == ("decompositions", "suspicious")
@@ -163,25 +129,3 @@ def test_a_wrong_backward_and_a_script_that_shows_it(tmp_path: Path, monkeypatch
     assert (found.stage, found.module, found.op) == ("decompositions", "layers.1", "torch.nn.functional.gelu")
     assert found.gradient and (found.compiled_rmse or 0) > 10 * (found.eager_rmse or 0)
     assert shows(found.repro, tmp_path)
-
-
-@pytest.mark.slow
-def test_an_operation_that_the_answers_hide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = searched(tmp_path, _RIGHT, "faulty:wrong", "benign", monkeypatch)
-    assert found.hidden and (found.stage, found.stages[-1].backend) == ("backend", "faulty:wrong")
-    assert (found.module, found.op) == ("layers.1.attention", "torch.softmax")
-    assert shows(found.repro, tmp_path)
-
-
-@pytest.mark.slow
-def test_two_operations_together_and_a_script_of_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = searched(tmp_path, _RIGHT, "faulty:wrong_where_fused", "suspicious", monkeypatch)
-    assert (found.stage, found.op) == ("backend", "torch.nn.functional.gelu") and found.reduced is not None
-    assert (found.reduced.operations, found.reduced.elements) == (2, 3)
-    assert shows(found.repro, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["faulty:other_order", "aot_eager"])
-def test_what_is_right_is_not_told_of(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert searched(tmp_path, _RIGHT, backend, "benign", monkeypatch) == []

@@ -12,9 +12,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from dynalyze.capture.bench.accuracy import accuracy
 from dynalyze.capture.bench.bisect import Bisector
-from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import Configuration, Phase, WorkerRequest
 from dynalyze.capture.bench.workload import Workload
@@ -54,16 +52,6 @@ def _check_operations(workload: Workload, stage: str, folder: Path) -> None:
 @pytest.mark.parametrize(("name", "dtype"), [("LlamaModel", "bfloat16"), ("BertModel", "float32")])
 def test_a_clean_model_raises_no_alarm(name: str, dtype: str, tmp_path: Path) -> None:
     _check_operations(_workload(name, dtype, "forward"), "aot_autograd", tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-@pytest.mark.parametrize("name", _ARCHITECTURES)
-def test_ten_clean_architectures_raise_none_under_inductor(name: str, dtype: str, tmp_path: Path) -> None:
-    workload, compiled = _workload(name, dtype, "forward"), Configuration("tested")
-    answers = accuracy(workload, lambda: configured(workload.model, compiled), compiled)
-    assert answers["verdict"] in ("equal", "benign", "rounding only"), answers["reason"]
-    _check_operations(workload, "inductor", tmp_path)
 
 
 @pytest.mark.slow

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from accuracy_runs import calls, judged, training
-from program import dynalyze
 
 from dynalyze.capture.bench.protocol import VARIANTS
 from dynalyze.capture.bench.variants import VariedWorkload
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.report.document import from_json
 
 _WRONG_FOR = {
     "other memory format": lambda x: not x.is_contiguous(),
@@ -26,17 +23,6 @@ _WRONG_FOR = {
     "infinities": lambda x: bool(x.isinf().any()),
 }
 """By variant: the inputs to which a backend is wrong."""
-
-_PLANTED = """
-import torch
-
-
-def make():
-    def program(x):
-        return x * 2 if torch.compiler.is_compiling() and x.shape[0] == 7 else x + 1
-
-    return program, (torch.randn(3, 4),)
-"""
 
 
 def _wrong_for(is_meant: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
@@ -122,16 +108,3 @@ def test_a_backend_that_is_right_is_right_to_all_of_them(workload_over: Callable
         varied = VariedWorkload(workload, variant)
         if varied.refusal() == "":
             assert judged(varied, "aot_eager").verdict in ("equal", "benign", "rounding only"), variant
-
-
-@pytest.mark.slow
-def test_an_audit_tells_them_as_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "planted.py").write_text(_PLANTED)
-    asked = ("--backend", "eager", "--bench-seconds", "0.1", "--vary-inputs", "300", "--json", "report.json")
-    ended = dynalyze("audit", "planted.py:make", *asked, cwd=tmp_path)
-    assert ended.status in (0, 1), ended.stderr
-    report = from_json((tmp_path / "report.json").read_text())
-    (test,) = report.accuracy
-    assert test.verdict == "equal"
-    assert [each.name for each in test.variants if each.verdict == "suspicious"] == ["batch 7"]
-    assert "accuracy-inputs" in {finding.rule for finding in report.findings}
