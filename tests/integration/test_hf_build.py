@@ -13,6 +13,7 @@ from torch.utils import _pytree
 from dynalyze.capture.hf.build import build
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Misuse
+from slow_siblings import mostly_slow
 
 transformers = pytest.importorskip("transformers")
 
@@ -32,7 +33,7 @@ def ran(built: Built) -> list[torch.Tensor]:
 
 
 @pytest.mark.filterwarnings("ignore")  # What architectures say of themselves.
-@pytest.mark.parametrize("name", TRICKY)
+@pytest.mark.parametrize("name", mostly_slow(TRICKY, every=3))
 def test_it_builds_small_and_runs(name: str) -> None:
     built = build(ModelRequest(name))
     assert built.class_name == name
@@ -49,7 +50,9 @@ def test_it_builds_small_and_runs(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["BertModel", "ViTModel", "MambaModel", "DeepseekV3Model", "Wav2Vec2Model", "T5Model"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["BertModel", "ViTModel", "MambaModel", "DeepseekV3Model", "Wav2Vec2Model", "T5Model"], every=3)
+)
 def test_cheap_weights_have_the_scale_of_real_ones(name: str) -> None:
     fast = dict(build(ModelRequest(name)).model.named_parameters())
     real = dict(build(ModelRequest(name, init="real")).model.named_parameters())

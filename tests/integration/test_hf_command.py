@@ -12,7 +12,6 @@ from program import Outcome, dynalyze, explain
 pytest.importorskip("transformers")
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-NO_RESULT = "no result of torch.compile"
 
 
 def explained(*words: str, cwd: Path) -> tuple[Outcome, dict[str, Any]]:
@@ -67,62 +66,15 @@ def test_breaks_in_the_librarys_code(tmp_path: Path, cold: bool) -> None:
         assert files[-1] == "modeling_reformer.py"
 
 
-@pytest.mark.slow
-def test_a_training_step_of_another_head(tmp_path: Path) -> None:
-    ended, report = explained("hf:BertForSequenceClassification", "--train", cwd=tmp_path)
-    assert ended.status == 0
-    assert "labels" in report["target"]["model"]["inputs"]
-    assert [compiled["status"] for compiled in report["compilations"]] == ["compiled"]
-
-
-@pytest.mark.slow
-def test_sound(tmp_path: Path) -> None:
-    ended, report = explained("hf:Wav2Vec2Model", cwd=tmp_path)
-    assert ended.status == 0
-    inputs = report["target"]["model"]["inputs"]
-    assert any(text.startswith("float32[2, ") for text in inputs.values())
-    assert report["compilations"]
-
-
-@pytest.mark.slow
-def test_a_language_model_decodes_with_a_static_cache(tmp_path: Path) -> None:
-    words = ("--phase", "decode", "--static-cache", "--new-tokens", "3", "--sequence", "9")
-    ended, report = explained("hf:LlamaForCausalLM", *words, cwd=tmp_path)
-    assert ended.status == 0
-    assert report["capture"]["replayed_calls"] == 3
-    assert report["recompiles"] == []
-    assert any("static cache" in note for note in report["capture"]["notes"])
-
-
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     said = one_line(dynalyze("explain", "hf:LlamaModle", cwd=tmp_path, env=OFFLINE))
     assert "LlamaModle" in said
     assert "LlamaModel" in said.replace("LlamaModle", "")
 
 
-@pytest.mark.slow  # test_bench_language.py asks the same without a process.
-def test_a_phase_that_the_model_does_not_have(tmp_path: Path) -> None:
-    said = one_line(dynalyze("explain", "hf:LlamaModel", "--phase", "generate", cwd=tmp_path, env=OFFLINE))
-    assert "LlamaModel has no generate()" in said
-
-
 def test_an_option_of_another_kind_of_target(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("")
     assert "--cold is for" in one_line(dynalyze("explain", "model.py", "--cold", cwd=tmp_path))
-
-
-@pytest.mark.slow
-def test_a_folder_whose_configuration_is_broken(tmp_path: Path) -> None:
-    folder = checkpoint(tmp_path, model_type="llama", hidden_size="wide")
-    ended, report = explained(f"hf:{folder.name}", cwd=tmp_path)
-    assert ended.status == 3
-    outcome = report["outcome"]
-    assert outcome["status"] == "failed"
-    assert outcome["failed_stage"]["stage"] == "config"
-    assert "checkpoint could not be built" in outcome["message"]
-    assert NO_RESULT in " ".join(ended.stdout.split())
-    assert report["findings"] == []
-    assert report["compilations"] == []
 
 
 @pytest.mark.slow

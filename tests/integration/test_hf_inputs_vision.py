@@ -8,6 +8,7 @@ from forward_counters import run
 from dynalyze.capture.hf.build import build
 from dynalyze.capture.hf.inputs import make_inputs
 from dynalyze.capture.hf.request import ModelRequest
+from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -48,13 +49,13 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", mostly_slow(PARTS, every=3))
 def test_every_part_that_sees_or_reads_runs(name: str) -> None:
     _, counts = run(build(ModelRequest(name)), *PARTS[name])
     assert {path for path in PARTS[name] if not counts[path]} == set()
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", mostly_slow(SEEN, every=3))
 def test_what_is_seen_changes_what_comes_out(name: str) -> None:
     built = build(ModelRequest(name))
     first, _ = run(built)
