@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
-from program import dynalyze, explain
-
-from limits import WALL_SECONDS
+from program import explain
 
 Json = dict[str, Any]
 
@@ -22,23 +16,6 @@ import torch
 import torch._functorch.config, torch._inductor.config as config
 
 
-"""
-CUSTOM_PASS = """
-def my_pass(graph):
-    pass
-
-torch._inductor.config.post_grad_custom_post_pass = my_pass
-
-@torch.compile
-def first(x):
-    return x.sin() + 1
-
-@torch.compile
-def second(x):
-    return x.cos() + 1
-
-first(torch.ones(4))
-second(torch.ones(4))
 """
 FUNCTIONS = """
 class Double(torch.autograd.Function):
@@ -133,26 +110,6 @@ def found(report: Json) -> list[Json]:
 
 
 @pytest.mark.slow
-def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    report = run(tmp_path, CUSTOM_PASS, cache)
-    both = {("autograd", "custom_pass"), ("fx_graph", "custom_pass")}
-    assert bypassed(report) == {"first": both, "second": both}
-    (finding,) = found(report)
-    assert (finding["severity"], finding["evidence"]) == ("warning", ["0/0", "1/0"])
-    assert finding["impact"]["compile_seconds"] == pytest.approx(
-        sum(each["seconds"]["total"] for each in report["compilations"])
-    )
-    example = finding["detail"]["example"]
-    assert example["before"] in CUSTOM_PASS
-    mended = CUSTOM_PASS.replace(example["before"], example["after"])
-    run(tmp_path, mended, cache)
-    again = run(tmp_path, mended, cache)
-    assert found(again) == []
-    assert all(each["cache"].get("inductor_fx_local_cache_hit") == 1 for each in again["compilations"])
-
-
-@pytest.mark.slow
 def test_functions_in_the_graph(tmp_path: Path, cache: Path) -> None:
     report = run(tmp_path, FUNCTIONS, cache)
     assert bypassed(report) == {
@@ -187,25 +144,3 @@ def test_each_cause_of_one_graph_is_told_at_its_line_and_its_settings_end_it(tmp
         allowed = run(tmp_path, f"{settings}\n{INSIDE}", cache)
         assert bypassed(allowed) == {"doubles": set()}
         assert [each["state"] for each in allowed["caches"]["keys"] if each["cache"] == "autograd"] == [state]
-
-
-def test_a_cache_that_is_switched_off(tmp_path: Path, cache: Path) -> None:
-    report = run(tmp_path, CUSTOM_OP, cache, TORCHINDUCTOR_FX_GRAPH_CACHE="0")
-    assert bypassed(report) == {"calls": {("autograd", "switched_off")}}
-    (finding,) = found(report)
-    assert finding["severity"] == "info"
-
-
-@pytest.mark.slow
-def test_a_log_of_torch_tells_the_same(tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "serve.py").write_text((HEAD + FUNCTIONS).lstrip(), encoding="utf-8")
-    variables = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCH_TRACE": str(tmp_path / "logs"), **CACHES}
-    subprocess.run(
-        [sys.executable, "serve.py"], check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True,
-        timeout=WALL_SECONDS,
-    )  # fmt: skip
-    (log,) = (tmp_path / "logs").glob("*.log")
-    assert dynalyze("report", log, "--json", tmp_path / "r.json", cwd=tmp_path).status == 0
-    report = json.loads((tmp_path / "r.json").read_text())
-    assert bypassed(report)["chooses"] == {("autograd", "higher_order"), ("fx_graph", "higher_order")}
-    assert bypassed(report)["calls"] == {("autograd", "function")}

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,20 +136,6 @@ def test_the_table_is_that_of_the_local_pool(cluster: Head, models: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_an_item_whose_process_dies_is_tried_twice(cluster: Head, models: Path, tmp_path: Path) -> None:
-    ended = dynalyze(
-        "sweep", "models/once.py", "models/always.py", "--out", "out", "--cluster", cluster.address,
-        "--", str(tmp_path), cwd=tmp_path, env=cluster.env,
-    )  # fmt: skip
-    assert ended.status == 0, ended.stderr
-    rows = {row["target"]: row for row in rows_of(tmp_path / "out")}
-    assert rows["models/once.py"]["status"] != "crash"
-    assert rows["models/once.py"]["attempts"] == 2
-    assert rows["models/always.py"]["status"] == "crash"
-    assert rows["models/always.py"]["attempts"] == 2
-
-
-@pytest.mark.slow
 def test_a_ray_worker_that_is_killed_takes_its_item_along_and_it_runs_again(
     cluster: Head, models: Path, tmp_path: Path
 ) -> None:
@@ -215,14 +200,6 @@ def test_a_sweep_whose_driver_was_killed_goes_on(cluster: Head, models: Path, tm
     assert sorted(str(row["target"]) for row in after) == ["models/failing.py", "models/patient.py"]
 
 
-@pytest.mark.slow
-def test_through_rays_client(cluster: Head, models: Path, tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    ended = sweep_on(cluster.client, tmp_path, cluster.env)
-    assert ended.status == 0, ended.stderr
-    assert [row["status"] for row in rows_of(tmp_path / "out")] == ["eager_error"]
-
-
 def test_an_address_where_nobody_answers(models: Path, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -230,28 +207,6 @@ def test_an_address_where_nobody_answers(models: Path, tmp_path: Path) -> None:
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
             refused(sweep_on(address, tmp_path), address)
     refused(sweep_on("127.0.0.1", tmp_path), "HOST:PORT")
-
-
-def test_an_address_that_is_no_ray_cluster(models: Path, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=_hang_up, args=(server,), daemon=True).start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        quick = {"RAY_py_gcs_connect_timeout_s": "1", "RAY_gcs_rpc_server_connect_timeout_s": "1"}
-        refused(sweep_on(address, tmp_path, {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **quick}), address)
-
-
-def _hang_up(server: socket.socket) -> None:
-    while True:
-        try:
-            server.accept()[0].close()
-        except OSError:
-            return
-
-
-@pytest.mark.slow
-def test_a_cluster_that_asks_for_a_token(cluster: Head, models: Path, tmp_path: Path) -> None:
-    env = {**cluster.env, "RAY_AUTH_TOKEN": "0" * 64}
-    refused(sweep_on(cluster.address, tmp_path, env), "RAY_AUTH_MODE=token")
 
 
 def test_without_ray(models: Path, tmp_path: Path) -> None:

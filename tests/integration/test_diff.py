@@ -92,56 +92,6 @@ def test_summary_page_and_exit_status(two: Two, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "d.json").read_text())["verdict"] in page.replace("→", "->")
 
 
-def test_the_way_back_is_a_regression_as_well(two: Two) -> None:
-    """The print is new then. Only a report beside itself has none."""
-    assert dynalyze("diff", two.after, two.before, "--fail-on", "regression", cwd=two.folder).status == 1
-    same = dynalyze("diff", two.after, two.after, "--fail-on", "regression", cwd=two.folder)
-    assert same.status == 0
-    assert same.stdout.startswith("2 breaks unchanged; 1 recompile as before;")
-
-
-def test_without_source_no_line_of_code_is_shown_and_the_matching_stays(two: Two, tmp_path: Path) -> None:
-    ended = dynalyze("diff", two.before, two.after, "--no-source", "--json", "d.json", "--html", "d.html", cwd=tmp_path)
-    assert ended.stdout.startswith("1 break fixed, 1 new, 1 unchanged; ")
-    for text in (ended.stdout, (tmp_path / "d.json").read_text(), (tmp_path / "d.html").read_text()):
-        assert "canary_message" not in text
-        assert "y.sum()" not in text
-
-
-def test_it_needs_no_torch(two: Two, tmp_path: Path) -> None:
-    ended = dynalyze("diff", two.before, two.after, "--html", "d.html", cwd=tmp_path, python=("-X", "importtime"))
-    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ended.stderr.splitlines()}
-    assert "msgspec" in imported
-    assert "torch" not in imported
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "No such file"),
-        ("", "is not a report of dynalyze"),
-        ("{}", "schema_version"),
-        ('{"schema_version": 1}', "is not a report of dynalyze"),
-        ('{"schema_version": 99}', "schema_version is 99"),
-        ("[1, 2]", "is not a report of dynalyze"),
-        ("\udcff\x00", "is not a report of dynalyze"),
-    ],
-)
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_a_wrong_input_is_one_line(two: Two, tmp_path: Path, content: str | None, says: str, side: str) -> None:
-    wrong = tmp_path / "wrong.json"
-    if content is not None:
-        wrong.write_bytes(content.encode(errors="surrogateescape"))
-    inputs = (wrong, two.after) if side == "before" else (two.before, wrong)
-    ended = in_process("diff", *inputs, "--json", "out.json", cwd=tmp_path)
-    assert (ended.status, ended.stdout) == (2, "")
-    assert len(ended.stderr.splitlines()) == 1
-    assert says in ended.stderr
-    assert str(wrong) in ended.stderr
-    assert TRACEBACK not in ended.stderr
-    assert not (tmp_path / "out.json").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -160,9 +110,3 @@ def test_a_wrong_option_is_one_line(two: Two, arguments: list[str], says: str) -
     assert says in " ".join(ended.stderr.split())
     assert TRACEBACK not in ended.stderr
     assert two.before.read_bytes() == kept
-
-
-def test_a_report_is_needed_on_either_side(two: Two) -> None:
-    ended = dynalyze("diff", two.before, cwd=two.folder)
-    assert ended.status == 2
-    assert "AFTER" in ended.stderr

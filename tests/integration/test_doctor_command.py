@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -37,18 +35,6 @@ def test_here_it_works(tmp_path: Path) -> None:
     assert found["facts"]["torch"] == torch.__version__
 
 
-@pytest.mark.slow
-def test_switched_off_by_the_environment(tmp_path: Path) -> None:
-    ended = dynalyze("doctor", cwd=tmp_path, env={"TORCHDYNAMO_DISABLE": "1"})
-    assert ended.status == 1
-    assert "TORCHDYNAMO_DISABLE=1" in ended.stdout
-    assert "→ unset TORCHDYNAMO_DISABLE" in ended.stdout
-    # What takes seconds is left out, and what it was doing was told.
-    assert "not tried: it is switched off" in ended.stdout
-    assert "importing torch" in ended.stderr
-    assert "compiling a small function" not in ended.stderr
-
-
 def test_no_compiler(tmp_path: Path) -> None:
     ended = dynalyze("doctor", "--json", "-", cwd=tmp_path, env={"CXX": "/nowhere/g++"})
     assert ended.status == 1
@@ -62,15 +48,6 @@ def test_no_compiler(tmp_path: Path) -> None:
         "found": "not tried: no C++ compiler works",
     }
     assert "importing torchao" not in ended.stderr
-
-
-def test_an_interpreter_without_torch(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
-    python = str(tmp_path / "bare" / "bin" / "python")
-    ended = dynalyze("doctor", "--python", python, cwd=tmp_path)
-    assert ended.status == 1
-    assert ended.stdout.startswith("torch.compile cannot work here.")
-    assert f'→ {python} -m pip install "torch>=2.8"' in " ".join(ended.stdout.split())
 
 
 def test_no_interpreter_at_all(tmp_path: Path) -> None:

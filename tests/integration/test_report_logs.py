@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from program import TRACEBACK, dynalyze
 
-from dynalyze.launch import logs
-
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
 SERVE = LOGS / "serve" / "dedicated_log_torch_trace_recorded.log"
 RANKS = LOGS / "ranks"
@@ -93,51 +91,8 @@ def test_logs_one_folder_below_are_found_and_other_files_left_alone(tmp_path: Pa
     assert found["capture"]["unreadable_lines"] == 0
 
 
-def test_two_logs_put_together_with_lines_of_others_between(tmp_path: Path) -> None:
-    one, two = sorted(RANKS.glob("*.log"))
-    log = tmp_path / "all.log"
-    log.write_bytes(one.read_bytes() + b"NCCL INFO Bootstrap\n\xff\xfe\n" + two.read_bytes())
-    found = report(log, tmp_path)
-    assert [each["rank"] for each in found["processes"]] == [0, 1]
-    assert found["capture"]["unreadable_lines"] == 2
-    ended = dynalyze("report", log, cwd=tmp_path)
-    assert "2 lines of the recording could not be read" in " ".join(ended.stdout.split())
-
-
 def without(data: bytes, kind: bytes) -> bytes:
     return re.sub(rb'(?m)^V[^\n]*\] \{"' + kind + rb'"[^\n]*\n(?:\t[^\n]*\n)*', b"", data)
-
-
-def test_a_custom_backend_that_writes_no_metrics(tmp_path: Path) -> None:
-    log = tmp_path / "engine.log"
-    data = without(without(SERVE.read_bytes(), b"compilation_metrics"), b"bwd_compilation_metrics")
-    assert b'"compilation_metrics"' not in data
-    log.write_bytes(data)
-    found, whole = report(log, tmp_path), report(SERVE, tmp_path)
-    both = [[(each["compile_id"], each["status"]) for each in facts["compilations"]] for facts in (found, whole)]
-    # Nothing in such a log says whether the last compile of all came to its end.
-    assert both[0][:-1] == both[1][:-1]
-    assert places(found["graph_breaks"]) == places(whole["graph_breaks"])
-    assert any("no metrics" in note for note in found["capture"]["notes"])
-
-
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.9])
-def test_a_log_cut_short(tmp_path: Path, share: float) -> None:
-    log = tmp_path / "cut.log"
-    data = SERVE.read_bytes()
-    log.write_bytes(data[: int(len(data) * share)])
-    found = report(log, tmp_path)
-    assert found["compilations"]
-    assert found["capture"]["unreadable_lines"] <= 1
-
-
-def test_an_empty_log_compiled_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "dedicated_log_torch_trace_x.log"
-    log.write_bytes(b"")
-    found = report(log, tmp_path)
-    assert found["outcome"]["status"] == "nothing_compiled"
-    assert "not one record" in found["outcome"]["message"]
-    assert [each["rule"] for each in found["findings"]] == ["nothing-compiled"]
 
 
 @pytest.mark.parametrize("data", [b"", b"hello\n", b"\x89PNG\r\n\xff\xfe\0"])
@@ -148,12 +103,6 @@ def test_a_file_that_is_neither_log_nor_report_is_one_clear_line(tmp_path: Path,
     assert "nor a TORCH_TRACE log" in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert TRACEBACK not in ended.stderr
-
-
-def test_a_folder_without_a_log_is_one_clear_line(tmp_path: Path) -> None:
-    ended = dynalyze("report", tmp_path, cwd=tmp_path)
-    assert ended.status == 2
-    assert "a directory without a log" in ended.stderr
 
 
 def test_no_output_overwrites_a_log_of_the_folder(tmp_path: Path) -> None:
@@ -252,28 +201,6 @@ def test_no_file_that_a_log_names_is_opened(tmp_path: Path, rooted: bool) -> Non
     if rooted:
         notes = json.loads((tmp_path / "r.json").read_text())["capture"]["notes"]
         assert any("no hashes" in note for note in notes)
-
-
-@pytest.mark.slow
-def test_a_page_of_a_log_with_very_many_compilations_says_what_it_leaves_out(tmp_path: Path) -> None:
-    data = SERVE.read_bytes()
-    log = tmp_path / "many.log"
-    with log.open("wb") as file:
-        for copy in range(150):
-            file.write(re.sub(rb'("frame_id": )(\d)', rb"\g<1>%d\2" % (copy + 1), data))
-    page = tmp_path / "page.html"
-    found = report(log, tmp_path, "--html", str(page))
-    assert len(found["compilations"]) == 150 * 5
-    assert len(found["graph_breaks"]) == 2
-    assert page.stat().st_size < 10_000_000
-    assert "450 compilations omitted" in page.read_text()
-
-
-def test_code_is_read_of_the_first_graphs_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MOST_GRAPH_TEXT", 3000)
-    found = logs.report_from_logs(SERVE)
-    assert [bool(graph.inputs) for graph in found.graphs] == [True, False, False, False]
-    assert "3 graphs are shown without their code and kernels" in " ".join(found.capture.notes)
 
 
 def test_the_code_in_a_log_becomes_artifacts(tmp_path: Path) -> None:
