@@ -6,16 +6,13 @@ owner of the program would write it at that place.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
 
-from limits import WALL_SECONDS
+from program import plain_python
 
 # Runs each program as a module of its own, in one process. What is compiled for one is forgotten before the next, so
 # that each is an epoch of the report and a part of torch's log.
@@ -716,19 +713,10 @@ class Log:
     limits: int = 0
 
 
-def torch_log(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
+def torch_log(folder: Path, *arguments: str) -> str:
     """What plain Python writes to standard error, torch's own log included."""
-    ended = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "TORCH_LOGS": "graph_breaks,recompiles", **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=WALL_SECONDS,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return ended.stderr
+    script, *others = arguments
+    return plain_python(script, *others, cwd=folder, env={"TORCH_LOGS": "graph_breaks,recompiles"}).stderr
 
 
 _RECORD = re.compile(r"^[VIWE]\d{4} .*?\] (?:\[(?P<id>\d+/\d+)(?:_\d+)?\] )?(?:\[__\w+\] ?)?(?P<text>.*)$")

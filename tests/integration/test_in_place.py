@@ -367,12 +367,7 @@ class OwnCall(Branches):
         return super().__call__(x + 1)
 
 
-def graphs_of(
-    compile_it: Callable[[torch.nn.Module, CountingBackend], Callable[..., Any]],
-    kind: type[Branches],
-    *,
-    hooks: bool,
-) -> list[Any]:
+def graphs_of(kind: type[Branches], *, hooks: bool) -> list[Any]:
     """The sizes of the graphs, and the functions that were compiled: none of ours may be among them."""
     torch._dynamo.reset()
     torch._dynamo.utils.clear_compilation_metrics()
@@ -380,48 +375,24 @@ def graphs_of(
     if hooks:
         model.linear.register_forward_hook(lambda module, args, output: output + 1)
         model.register_forward_hook(lambda module, args, output: output * 2)
-    run = compile_it(model, backend)
+    run = torch.compile(model, backend=backend)
     for size in (2, 2, 5):
         run(torch.ones(size, 4))
     compiled = [(metrics.co_name, metrics.co_firstlineno) for metrics in torch._dynamo.utils.get_compilation_metrics()]
     return [*backend.graphs, *compiled]
 
 
-def _whole(model: torch.nn.Module, backend: CountingBackend) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = torch.compile(model, backend=backend)
-    return compiled
-
-
-def _by_function(model: torch.nn.Module, backend: CountingBackend) -> Callable[..., Any]:
-    @torch.compile(backend=backend)
-    def step(x: torch.Tensor) -> torch.Tensor:
-        return model(x) + 1
-
-    return step
-
-
-def _by_method(model: torch.nn.Module, backend: CountingBackend) -> Callable[..., Any]:
-    model.compile(backend=backend)
-    return model
-
-
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own, with or without us.
 @pytest.mark.parametrize("hooks", [False, True], ids=["plain", "hooks"])
-@pytest.mark.parametrize(
-    "compile_it",
-    [_whole, pytest.param(_by_method, marks=pytest.mark.slow), pytest.param(_by_function, marks=pytest.mark.slow)],
-)
 @pytest.mark.parametrize("kind", [Branches, OwnCall])
-def test_a_program_that_compiles_sees_the_same_graphs_while_watched(
-    compile_it: Any, kind: type[Branches], hooks: bool
-) -> None:
-    plain = graphs_of(compile_it, kind, hooks=hooks)
+def test_a_program_that_compiles_sees_the_same_graphs_while_watched(kind: type[Branches], hooks: bool) -> None:
+    plain = graphs_of(kind, hooks=hooks)
     modules = InPlace(lambda _: None, None)
     modules.install()
     try:
-        while_watched = graphs_of(compile_it, kind, hooks=hooks)
+        while_watched = graphs_of(kind, hooks=hooks)
     finally:
         modules.remove()
     assert plain and while_watched == plain
-    assert graphs_of(compile_it, kind, hooks=hooks) == plain
+    assert graphs_of(kind, hooks=hooks) == plain
