@@ -124,47 +124,34 @@ def test_consequence_follows_a_break_with_a_recipe_of_its_own(recipe: Recipe, tm
 
 
 @pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
-def test_after_is_one_graph(recipe: Recipe, tmp_path: Path) -> None:
-    run = compiled_run(load(recipe, "after", tmp_path), recipe, fullgraph=True)
+def test_after_is_one_graph_that_does_what_before_did(recipe: Recipe, tmp_path: Path) -> None:
+    """Also on other values: the other side of every `if`, and what is refused stays refused. And its gradients."""
+    before, after = ((lambda part=part: load(recipe, part, tmp_path)) for part in ("before", "after"))
+    expected = plain(eager_result(before(), recipe))
+    torch.testing.assert_close(plain(eager_result(after(), recipe)), expected)
+    torch.testing.assert_close(plain(compiled_run(before(), recipe).result), expected)
+    run = compiled_run(after(), recipe, fullgraph=True)
+    assert (run.error, run.breaks) == (None, []) and run.operations > 0
+    torch.testing.assert_close(plain(run.result), expected)
 
-    assert run.error is None, run.error
-    assert run.breaks == []
-    assert run.operations > 0
-
-
-@pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
-def test_before_and_after_compute_the_same(recipe: Recipe, tmp_path: Path) -> None:
-    expected = plain(eager_result(load(recipe, "before", tmp_path), recipe))
-
-    torch.testing.assert_close(plain(eager_result(load(recipe, "after", tmp_path), recipe)), expected)
-    for part in ("before", "after"):
-        run = compiled_run(load(recipe, part, tmp_path), recipe)
-        torch.testing.assert_close(plain(run.result), expected)
-
-
-@pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
-def test_before_and_after_agree_on_other_values(recipe: Recipe, tmp_path: Path) -> None:
-    """The signs of all inputs turned: the other side of every `if`, and what is refused stays refused."""
-    outcomes = []
-    for part in ("before", "after"):
-        module = load(recipe, part, tmp_path)
-        try:
-            outcomes.append(plain(eager_result(module, recipe, turned)))
-        except (ValueError, AssertionError):
-            outcomes.append("refused")
-
-    if "refused" in outcomes:
-        assert outcomes == ["refused", "refused"]
+    others = [on_other_values(part(), recipe) for part in (before, after)]
+    if "refused" in others:
+        assert others == ["refused", "refused"]
     else:
-        torch.testing.assert_close(outcomes[1], outcomes[0], equal_nan=True)
+        torch.testing.assert_close(others[1], others[0], equal_nan=True)
+
+    if recipe in DIFFERENTIATED:
+        expected = gradients(before(), recipe, compiled=False)
+        torch.testing.assert_close(gradients(after(), recipe, compiled=False), expected)
+        torch.testing.assert_close(gradients(after(), recipe, compiled=True), expected)
 
 
-@pytest.mark.parametrize("recipe", DIFFERENTIATED, ids=ids(DIFFERENTIATED))
-def test_before_and_after_have_the_same_gradients(recipe: Recipe, tmp_path: Path) -> None:
-    expected = gradients(load(recipe, "before", tmp_path), recipe, compiled=False)
-
-    torch.testing.assert_close(gradients(load(recipe, "after", tmp_path), recipe, compiled=False), expected)
-    torch.testing.assert_close(gradients(load(recipe, "after", tmp_path), recipe, compiled=True), expected)
+def on_other_values(module: types.ModuleType, recipe: Recipe) -> Any:
+    """The result with the signs of all inputs turned."""
+    try:
+        return plain(eager_result(module, recipe, turned))
+    except (ValueError, AssertionError):
+        return "refused"
 
 
 @pytest.mark.parametrize("recipe", WITH_CONFIG, ids=ids(WITH_CONFIG))
