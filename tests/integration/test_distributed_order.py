@@ -52,21 +52,17 @@ ranker = Ranker()
 dist.destroy_process_group()
 print("GRAPHS", len(graphs))
 """
-INSIDE = "ranker.compile(backend=counting)\nmodel = train(wrap(ranker), x)"
 OUTSIDE = "model = train(torch.compile(wrap(ranker), backend=counting), x)"
-WARMED = "ranker.compile(backend=counting)\nranker(x)\nmodel = train(wrap(ranker), x)"
 MENDED = "ranker.compile(backend=counting)\nranker(x)\nmodel = wrap(ranker)\ntorch._dynamo.reset()\ntrain(model, x)"
 
 
 @pytest.mark.parametrize(
     ("body", "split", "inside", "title"),
     [
-        pytest.param(INSIDE, 3, True, "", marks=pytest.mark.slow),
         (OUTSIDE, 3, False, "torch.compile traces DDP around Ranker: 2 graph breaks in torch's own code"),
-        pytest.param(WARMED, 1, True, "Ranker was compiled before DDP was put around it", marks=pytest.mark.slow),
         pytest.param(MENDED, 4, True, "", marks=pytest.mark.slow),  # One graph before the reset, three after it.
     ],
-    ids=["inside", "outside", "warmed", "mended"],
+    ids=["outside", "mended"],
 )
 def test_each_order(tmp_path: Path, body: str, split: int, inside: bool, title: str) -> None:
     (tmp_path / "train.py").write_text(PROGRAM.format(body=body))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
-from limits import WALL_SECONDS
+from program import explain
 
 PROGRAM = """\
 import torch
@@ -30,13 +27,9 @@ dist.destroy_process_group()
 
 def test_each_rank_of_torchrun_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "ranks.py").write_text(PROGRAM)
-    launcher = ["-m", "torch.distributed.run", "--json", "out.json", "--", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dynalyze", "explain", "--no-bench", *launcher, "ranks.py"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "out.json").read_text())
+    launcher = ("-m", "torch.distributed.run", "--", "--standalone", "--nproc-per-node", "2", "ranks.py")
+    ended, report = explain(*launcher, cwd=tmp_path)
+    assert ended.status == 0, ended.stderr
     ranks = {process["process"]: process["rank"] for process in report["processes"]}
     assert ranks.pop(0) is None  # The launcher itself.
     assert sorted(ranks.values()) == [0, 1]
