@@ -84,19 +84,6 @@ def test_every_file_is_what_its_name_says(written: Path) -> None:
         compile(text(name), name, "exec")
 
 
-@pytest.mark.slow
-def test_the_bytecode_is_recorded_only_where_it_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text(
-        "import torch\nimport torch._dynamo.convert_frame as c\n"
-        'torch.compile(torch.sin, backend="eager")(torch.ones(2))\n'
-        "open(f'hooks-{len(c._bytecode_hooks)}', 'w')\n"
-    )
-    explain("model.py", cwd=tmp_path)
-    assert (tmp_path / "hooks-0").exists()
-    explain("model.py", "--artifacts", "made", cwd=tmp_path)
-    assert (tmp_path / "hooks-1").exists()
-
-
 @pytest.mark.parametrize("option", ["--no-source", "--redact"])
 def test_what_hides_the_program_excludes_artifacts(tmp_path: Path, option: str) -> None:
     (tmp_path / "model.py").write_text("print('ran')\n")

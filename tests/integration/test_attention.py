@@ -62,30 +62,6 @@ SDPA = """
 """
 
 
-PADDED = """
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-    from transformers.modeling_flash_attention_utils import _flash_attention_forward
-
-    config = LlamaConfig(
-        vocab_size=16, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=1, attn_implementation="flash_attention_2",
-    )
-    model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
-    padding = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
-    with torch.no_grad():
-        compiled = torch.compile(model, backend="eager")
-        compiled(input_ids=torch.ones(2, 4, dtype=torch.long), attention_mask=padding, use_cache=False)
-
-    def attend(q, k, v, mask):
-        return _flash_attention_forward(q, k, v, mask, q.shape[1], True, attn_implementation="flash_attention_2")
-
-    torch._dynamo.reset()
-    torch._dynamo.config.capture_scalar_outputs = True
-    torch._dynamo.config.capture_dynamic_output_shape_ops = True
-    torch.compile(attend, backend="eager")(*(torch.randn(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(3)), padding)
-"""
-
 ADVISED = """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -141,27 +117,6 @@ def test_the_kernel_of_each_call_is_the_one_that_pytorch_chooses(tmp_path: Path)
     assert set(math) == {name for name, choice in choices.items() if CHOICES[choice] == "math"}
     assert "sdpa_kernel" in math["forced"] and "dropout" in math["dropped"]
     assert len(findings(report, "attention-backend")) == 1
-
-
-@pytest.mark.slow
-def test_padding_breaks_flash_attention_and_the_flags_keep_it_whole(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    report = told(tmp_path, PADDED, "flash_attn")
-    assert report["outcome"]["status"] == "complete", report["outcome"]["message"]
-    (finding,) = findings(report, "flash-attention-padding")
-    assert findings(report, "graph-break") == [], "one cause, one finding"
-    breaks = {found["id"]: found for found in report["graph_breaks"]}
-    lines = {found["id"]: (found["location"]["function"], found["epoch"]) for found in breaks.values()}
-    assert [lines[identity] for identity in finding["evidence"]] == [
-        ("flash_attention_mask", 0), ("_get_unpad_data", 0), ("_get_unpad_data", 0),
-    ]  # fmt: skip
-    assert finding["location"]["line"] == line_of(PADDED, "compiled(input_ids")
-    assert "cu_seq_lens_q" in finding["advice"] and ".item()" not in finding["advice"]
-    assert {found["epoch"] for found in breaks.values()} == {0}, "with both flags nothing breaks"
-    called = [call for call in report["attention"] if call["op"] == "flash_attn"]
-    assert {call["backend"] for call in called} == {"external"}
-    assert {call["query"]["dtype"] for call in called} == {"bfloat16"}
-    assert len({call["graph"] for call in called}) == 2
 
 
 @pytest.mark.slow

@@ -215,16 +215,3 @@ def test_a_log_of_torch_tells_the_same(tmp_path: Path, kind: str) -> None:
     assert str(size["location"]["code"]).startswith("return [None] * int(items.shape[0])")
     assert size["refused"] is (kind == MARKED)
     assert report["findings"][0]["location"]["line"] == line
-
-
-def test_no_source_names_the_line_and_quotes_nothing(tmp_path: Path) -> None:
-    source = HEAD + FORCING["compares"].replace("batch", "canary_batch") + DYNAMIC.format(name="compares")
-    path, line = write(tmp_path, source)
-    files = [tmp_path / "r.json", tmp_path / "r.html"]
-    ended = dynalyze("explain", path, "--no-bench", "--no-source", "--json", files[0], "--html", files[1], cwd=tmp_path)
-    assert ended.status == 0
-    report = json.loads(files[0].read_text())
-    (size,) = report["forced_sizes"]
-    assert (size["location"]["line"], size["source"], size["values"][0]) == (line, None, "3")
-    assert f"serve.py:{line}" in report["findings"][0]["advice"]
-    assert [text for text in (ended.stdout, *(f.read_text() for f in files)) if "canary_batch" in text] == []

@@ -77,55 +77,8 @@ def test_an_option_of_another_kind_of_target(tmp_path: Path) -> None:
     assert "--cold is for" in one_line(dynalyze("explain", "model.py", "--cold", cwd=tmp_path))
 
 
-@pytest.mark.slow
-def test_a_model_that_fails_in_eager(tmp_path: Path) -> None:
-    """The checkpoint's own code raises in its forward: nothing of it is compiled, and its line is told."""
-    folder = checkpoint(
-        tmp_path, model_type="odd", architectures=["OddModel"],
-        auto_map={"AutoConfig": "odd.OddConfig", "AutoModel": "odd.OddModel"},
-    )  # fmt: skip
-    (folder / "odd.py").write_text(ODD)
-    ended, report = explained(f"hf:{folder.name}", "--trust-remote-code", cwd=tmp_path)
-    assert ended.status == 3, ended.stderr
-    failed = report["outcome"]["failed_stage"]
-    assert (failed["stage"], failed["exception"]) == ("eager", "RuntimeError")
-    assert Path(failed["file"]).name == "odd.py"
-    assert ODD.splitlines()[failed["line"] - 1].strip() == 'raise RuntimeError("an odd number of tokens")'
-    assert "OddModel fails in eager already: RuntimeError: an odd number of tokens" in report["outcome"]["message"]
-    assert report["compilations"] == []
-    assert report["target"]["model"]["class_name"] == "OddModel"
-
-
 def checkpoint(folder: Path, **config: Any) -> Path:
     made = folder / "checkpoint"
     made.mkdir()
     (made / "config.json").write_text(json.dumps(config))
     return made
-
-
-ODD = """\
-import torch
-from transformers import PretrainedConfig, PreTrainedModel
-
-
-class OddConfig(PretrainedConfig):
-    model_type = "odd"
-
-    def __init__(self, vocab_size=100, hidden_size=16, **rest):
-        super().__init__(**rest)
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-
-
-class OddModel(PreTrainedModel):
-    config_class = OddConfig
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.embed = torch.nn.Embedding(config.vocab_size, config.hidden_size)
-        self.post_init()
-
-    def forward(self, input_ids):
-        hidden = self.embed(input_ids)
-        raise RuntimeError("an odd number of tokens")
-"""

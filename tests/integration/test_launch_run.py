@@ -70,28 +70,6 @@ def test_the_exit_status_is_the_targets_own(target: Target, code: str, exit_stat
     assert (ending.reason, ending.exit_status) == ("ended", exit_status)
 
 
-def test_seconds_are_the_life_of_the_main_process(target: Target) -> None:
-    assert 0.2 <= target.run("import time; time.sleep(0.2)").seconds < WALL_SECONDS / 2
-
-
-def test_both_streams_are_caught_below_python(target: Target, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    target.run(
-        "import os, subprocess, sys\n"
-        "os.write(1, b'1')\n"
-        "os.write(2, b'2')\n"
-        "print(3, end='', flush=True)\n"
-        "subprocess.run([sys.executable, '-Sc', 'print(4, end=str())'])\n"
-        "os.system('printf 5 >&2')\n"
-    )
-    assert sorted(target.output) == sorted(b"12345")
-    assert capfdbinary.readouterr() == (b"", b"")
-
-
-def test_the_last_lines_of_a_crash_can_be_quoted(target: Target) -> None:
-    target.run("print('fine'); raise RuntimeError('no such kernel')")
-    assert target.streams.last_lines()[-1] == "RuntimeError: no such kernel"
-
-
 def test_a_flood_comes_through_byte_for_byte_and_the_watch_goes_on(target: Target) -> None:
     calls: list[float] = []
 
@@ -160,14 +138,6 @@ def test_the_environment_is_the_given_one(target: Target) -> None:
     environment = {"PATH": os.environ["PATH"], "ONLY": "this\udcff"}
     target.run("import os; print(ascii(os.environ['ONLY']), 'HOME' in os.environ)", env=environment)
     assert target.output == b"'this\\udcff' False\n"
-
-
-def test_signals_have_their_defaults(target: Target) -> None:
-    target.run(
-        "from signal import *\n"
-        "print(getsignal(SIGINT) is default_int_handler, int(getsignal(SIGTERM)), int(getsignal(SIGCHLD)))"
-    )
-    assert target.output == b"True 0 0\n"
 
 
 def test_a_program_may_lead_its_own_process_group(target: Target) -> None:

@@ -206,17 +206,6 @@ def test_the_code_of_every_stage_is_there(inductor: list[dict[str, Any]]) -> Non
         assert "async_compile" in code["output_code.py"]
 
 
-def test_without_source_no_code_is_left(tmp_path: Path) -> None:
-    text = INDUCTOR.replace("first", "canary_name").replace("x.sin()", 'x.sin()  # "canary_comment"')
-    file = program(tmp_path, text)
-    page = tmp_path / "page.html"
-    _, report = explain(file, "--no-source", "--html", page, cwd=tmp_path)
-    assert [graph["code"] for graph in report["graphs"]] == [[], [], []]
-    assert "canary" not in (tmp_path / "explained.json").read_text()
-    assert "canary" not in page.read_text()
-    assert len(report["kernels"]) == 5
-
-
 @pytest.mark.parametrize("run", [0, 1], ids=["cold", "cached"])
 def test_the_page_shows_the_way_down(twice: Twice, run: int) -> None:
     text = twice.pages[run]

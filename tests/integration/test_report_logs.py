@@ -105,20 +105,6 @@ def test_a_file_that_is_neither_log_nor_report_is_one_clear_line(tmp_path: Path,
     assert TRACEBACK not in ended.stderr
 
 
-def test_no_output_overwrites_a_log_of_the_folder(tmp_path: Path) -> None:
-    log = tmp_path / SERVE.name
-    log.write_bytes(SERVE.read_bytes())
-    ended = dynalyze("report", tmp_path, "--json", log, cwd=tmp_path)
-    assert ended.status == 2
-    assert log.read_bytes() == SERVE.read_bytes()
-
-
-def test_no_torch_is_imported(tmp_path: Path) -> None:
-    block = "import sys; sys.modules['torch'] = None; from dynalyze.cli.group import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", block, "report", str(RANKS), "--json", "r.json"]
-    assert subprocess.run(command, cwd=tmp_path, check=False, capture_output=True).returncode == 0
-
-
 def test_no_source_leaves_quoted_code_out(tmp_path: Path) -> None:
     found = json.dumps(report(SERVE, tmp_path, "--no-source"))
     assert "scored" not in found

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from program import TRACEBACK, dynalyze, explain
+from program import TRACEBACK, explain
 from shared_runs import made_once
 
 from dynalyze.render import brief
@@ -197,41 +197,6 @@ def test_training_stops_once_nothing_new_compiles(tmp_path: Path) -> None:
     assert list(found_breaks(report)) == [each._replace(file=here) for each in marked_breaks("training.py")]
 
 
-@pytest.mark.slow
-def test_a_slow_start_is_no_reason_to_stop(tmp_path: Path) -> None:
-    """Nothing compiles while a model loads; the wait begins with its first call."""
-    program = tmp_path / "serving.py"
-    program.write_text(
-        "import time, torch\n"
-        "time.sleep(4)\n"
-        "model = torch.nn.Linear(2, 2)\n"
-        "while True:\n"
-        "    model(torch.ones(1, 2))\n"
-        "    time.sleep(0.05)\n"
-    )
-    _, report = explain(
-        program, "--stop-after", "1", "--backend", "eager", "--no-bench", "--timeout", "100", cwd=tmp_path
-    )
-    assert report["outcome"]["status"] == "complete"
-    assert "early" in report["outcome"]["message"].lower()
-    assert [each["status"] for each in report["compilations"]] == ["compiled"]
-
-
-def test_arguments_reach_the_program(tmp_path: Path) -> None:
-    arguments = ["--batch", "2", "--width", "6", "--steps", "1"]
-    ended, report = explain(str(SAMPLES / "arguments.py"), "--", *arguments, cwd=tmp_path)
-    assert ended.status == 0
-    assert "smoothed (2, 6) in 1 steps" in ended.stderr
-    assert report["target"]["arguments"] == arguments
-    assert report["recompiles"] == []
-
-
-@pytest.mark.slow
-def test_a_second_number_of_steps_is_a_recompile(tmp_path: Path) -> None:
-    report = run_sample("arguments.py", "--", "--steps", "2", cwd=tmp_path)
-    assert [(each["cause"], each["source"]) for each in report["recompiles"]] == [("value", "steps")]
-
-
 def test_definitions_alone_are_compiled(tmp_path: Path) -> None:
     report = run_sample("definitions.py", "--backend", "eager", cwd=tmp_path)
     assert report["capture"]["mode"] == "examples"
@@ -265,48 +230,9 @@ def test_llama_compiles_for_forward_and_for_generate(tmp_path: Path) -> None:
     assert "LlamaAttention.forward" in {function["name"] for function in modelled[0]["functions"]}
 
 
-@pytest.mark.slow
-def test_llama_through_inductor(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    report = run_sample("llama.py", "--timeout", "400", "--", "--tokens", "2", cwd=tmp_path)
-    assert report["outcome"]["status"] == "complete"
-    assert all(each["status"] == "compiled" for each in report["compilations"])
-    assert all(went_through_inductor(each) for each in report["compilations"])
-
-
-def went_through_inductor(compilation: Report) -> bool:
-    """Whether Inductor made the code, now or in an earlier run that filled its cache."""
-    return "inductor" in compilation["seconds"] or any("inductor" in name for name in compilation["cache"])
-
-
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_each_sample_says_the_command_to_try(sample: Path) -> None:
     docstring = ast.get_docstring(ast.parse(sample.read_text(encoding="utf-8")), clean=False) or ""
     commands = COMMAND.findall(docstring)
     assert commands, "no command to try"
     assert all(command.split()[0] == f"samples/{sample.name}" for command in commands)
-
-
-@pytest.mark.slow
-def test_a_backend_of_ones_own_by_its_registered_name(tmp_path: Path) -> None:
-    ended, report = explain(str(SAMPLES / "custom_backend.py"), cwd=tmp_path)
-    assert ended.status == 0
-    assert "folded gate * sigmoid(gate) -> silu(gate)" in ended.stderr
-    assert [each["status"] for each in report["compilations"]] == ["compiled"]
-    assert report["graph_breaks"] == []
-
-
-@pytest.mark.slow
-def test_a_backend_of_ones_own_as_module_and_function(tmp_path: Path) -> None:
-    """In the folder of the module, as its docstring says; what it rewrote is printed to see that it ran."""
-    text = (SAMPLES / "custom_backend.py").read_text(encoding="utf-8")
-    assert "    graph.recompile()\n" in text
-    told = text.replace("    graph.recompile()\n", "    graph.recompile()\n    print('rewrote', folded)\n")
-    (tmp_path / "custom_backend.py").write_text(told, encoding="utf-8")
-    arguments = ("custom_backend.py:Gate", "--input", "torch.randn(4, 16)", "--backend")
-    ended, report = explain(*arguments, "custom_backend:fold_silu", cwd=tmp_path)
-    assert ended.status == 0, ended.stderr[-3000:]
-    assert "rewrote ['gate * sigmoid(gate) -> silu(gate)']" in ended.stderr
-    assert [each["status"] for each in report["compilations"]] == ["compiled"]
-    refused = dynalyze("explain", *arguments, "custom_backend:missing", cwd=tmp_path)
-    assert refused.status == 2 and "missing" in refused.stderr and TRACEBACK not in refused.stderr

@@ -51,9 +51,3 @@ def test_a_run_that_failed_is_made_again_in_an_empty_folder(workers: list[Any]) 
     with pytest.raises(ValueError, match="no run"):
         made_once(workers[0], "run", fail)
     assert made_once(workers[1], "run", lambda folder: list(folder.iterdir())) == []
-
-
-def test_without_workers_it_is_in_the_folder_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    alone: Any = Worker(tmp_path, "own")
-    assert made_once(alone, "run", lambda folder: folder.parent) == tmp_path / "own"

@@ -19,7 +19,7 @@ with warnings.catch_warnings():  # Of the libraries that it imports.
     warnings.simplefilter("ignore")
     accelerate = pytest.importorskip("accelerate")
     transformers = pytest.importorskip("transformers")
-    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+    from transformers import Trainer, TrainingArguments
 
     from dynalyze.integrations.transformers import DynalyzeCallback
 
@@ -68,30 +68,6 @@ def trainer(folder: Path, model: nn.Module, data: list[dict[str, Any]], *callbac
 class InOrder(Trainer):  # type: ignore[misc]
     def _get_train_sampler(self, *args: Any, **kwargs: Any) -> Any:
         return torch.utils.data.SequentialSampler(self.train_dataset)
-
-
-@pytest.mark.slow  # The documented example has a Llama too; what is counted is tested on smaller models.
-def test_a_llama_whose_batches_grow(tmp_path: Path) -> None:
-    config = LlamaConfig(
-        vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2
-    )  # fmt: skip
-    tokens = [torch.randint(0, 64, (length,)) for length in (8, 8, 12)]
-    callback = DynalyzeCallback(html=tmp_path / "compile.html", json=str(tmp_path / "compile.json"))
-    made = trainer(
-        tmp_path, LlamaForCausalLM(config), [{"input_ids": each, "labels": each} for each in tokens], callback
-    )  # fmt: skip
-    made.train()
-    report = from_json((tmp_path / "compile.json").read_bytes())
-    assert report.outcome.status == "complete"
-    assert len(report.graphs) == counters["stats"]["unique_graphs"]
-    assert sum(counters["graph_break"].values()) == len(report.graph_breaks) == 0
-    assert [(each.cause, each.expected, each.actual) for each in report.recompiles] == [("shape", "8", "12")]
-    assert "accelerate-settings" in {finding.rule for finding in report.findings}
-    assert report.modules[0].class_name == "LlamaForCausalLM"
-    assert report.target.spec.startswith(f"{Path(__file__).name}:")
-    assert (tmp_path / "compile.html").read_text().lower().startswith("<!doctype html>")
-    logged = [each for each in made.state.log_history if "graph_breaks" in each]
-    assert [(each["graph_breaks"], each["recompiles"]) for each in logged] == [(0, 1)]
 
 
 def test_accelerates_variable_makes_the_trainer_compile_for_any_size(
