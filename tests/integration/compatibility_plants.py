@@ -70,294 +70,253 @@ def program(plants: list[Plant]) -> str:
     return "\n\n".join([_HEADER, *(f"{plant.code}\ntorch._dynamo.reset()" for plant in plants)]) + "\n"
 
 
-_LLAMA, _PEFT, _BITS = ("transformers",), ("transformers", "peft"), ("bitsandbytes",)
-PLANTS = [
-    Plant(
-        "adapters that are switched",
-        "adapter-switch",
-        """
-        def NAME():
-            from peft import LoraConfig, get_peft_model
+# FlashAttention on a batch of one and on a padded one: the comprehension is transformers', up to Python 3.11.
+_PLANTS = """
+=== adapters that are switched
+rule: adapter-switch
+says: OTHER | THIRD | set_adapter
+needs: transformers | peft
+---
+def NAME():
+    from peft import LoraConfig, get_peft_model
 
-            lora = LoraConfig(r=4, target_modules=["up"], init_lora_weights=False)
-            model = get_peft_model(Net(WIDTH), lora, adapter_name="OTHER").eval()
-            model.add_adapter("THIRD", lora)
-            compiled = torch.compile(model, backend="eager")
-            with torch.no_grad():
-                for adapter in ("OTHER", "THIRD", "OTHER"):
-                    model.set_adapter(adapter)
-                    compiled(torch.ones(LENGTH, WIDTH))  # here
+    lora = LoraConfig(r=4, target_modules=["up"], init_lora_weights=False)
+    model = get_peft_model(Net(WIDTH), lora, adapter_name="OTHER").eval()
+    model.add_adapter("THIRD", lora)
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        for adapter in ("OTHER", "THIRD", "OTHER"):
+            model.set_adapter(adapter)
+            compiled(torch.ones(LENGTH, WIDTH))  # here
 
-        NAME()
-        """,
-        ("OTHER", "THIRD", "set_adapter"),
-        _PEFT,
-    ),
-    Plant(
-        "an adapter of another rank, swapped in",
-        "lora-hotswap",
-        """
-        def NAME(rank):
-            from peft import LoraConfig, get_peft_model
+NAME()
+=== an adapter of another rank, swapped in
+rule: lora-hotswap
+says: target_rank=8
+needs: transformers | peft
+---
+def NAME(rank):
+    from peft import LoraConfig, get_peft_model
 
-            lora = LoraConfig(r=rank, target_modules=["down"], init_lora_weights=False)
-            return get_peft_model(Net(WIDTH), lora).eval()
+    lora = LoraConfig(r=rank, target_modules=["down"], init_lora_weights=False)
+    return get_peft_model(Net(WIDTH), lora).eval()
 
-        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-            from peft.utils.hotswap import hotswap_adapter
+with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+    from peft.utils.hotswap import hotswap_adapter
 
-            NAME(8).save_pretrained(folder)
-            OTHER = NAME(4)
-            THIRD = torch.compile(OTHER, backend="eager")
-            THIRD(torch.ones(LENGTH, WIDTH))
-            hotswap_adapter(OTHER, folder, adapter_name="default")
-            THIRD(torch.ones(LENGTH, WIDTH))  # here
-        """,
-        ("target_rank=8",),
-        _PEFT,
-    ),
-    Plant(
-        "a cache that grows with each token",
-        "dynamic-cache",
-        """
-        def NAME():
-            model = tiny_llama()
-            model.forward = torch.compile(model.forward, backend="eager")
-            with torch.no_grad():
-                model.generate(torch.ones(1, LENGTH, dtype=torch.long), max_new_tokens=4, do_sample=False)
+    NAME(8).save_pretrained(folder)
+    OTHER = NAME(4)
+    THIRD = torch.compile(OTHER, backend="eager")
+    THIRD(torch.ones(LENGTH, WIDTH))
+    hotswap_adapter(OTHER, folder, adapter_name="default")
+    THIRD(torch.ones(LENGTH, WIDTH))  # here
+=== a cache that grows with each token
+rule: dynamic-cache
+says: cache_implementation="static"
+needs: transformers
+beside: prefill-and-decode
+---
+def NAME():
+    model = tiny_llama()
+    model.forward = torch.compile(model.forward, backend="eager")
+    with torch.no_grad():
+        model.generate(torch.ones(1, LENGTH, dtype=torch.long), max_new_tokens=4, do_sample=False)
 
-        NAME()
-        """,
-        ('cache_implementation="static"',),
-        _LLAMA,
-        beside=("prefill-and-decode",),
-    ),
-    Plant(
-        "FlashAttention on a padded batch",
-        "flash-attention-padding",
-        """
-        def NAME():
-            model = tiny_llama(attn_implementation="flash_attention_2").to(torch.bfloat16)
-            tokens = torch.ones(2, LENGTH, dtype=torch.long)
-            padding = torch.tensor([[0, 0] + [1] * (LENGTH - 2), [1] * LENGTH])
-            with torch.no_grad():
-                OTHER = torch.compile(model, backend="eager")
-                OTHER(input_ids=tokens, attention_mask=padding, use_cache=False)  # here
+NAME()
+=== FlashAttention on a padded batch
+rule: flash-attention-padding
+says: cu_seq_lens_q | flash_attention_2
+needs: transformers
+beside: comprehension-apart
+---
+def NAME():
+    model = tiny_llama(attn_implementation="flash_attention_2").to(torch.bfloat16)
+    tokens = torch.ones(2, LENGTH, dtype=torch.long)
+    padding = torch.tensor([[0, 0] + [1] * (LENGTH - 2), [1] * LENGTH])
+    with torch.no_grad():
+        OTHER = torch.compile(model, backend="eager")
+        OTHER(input_ids=tokens, attention_mask=padding, use_cache=False)  # here
 
-        NAME()
-        """,
-        ("cu_seq_lens_q", "flash_attention_2"),
-        _LLAMA,
-        beside=("comprehension-apart",),  # One of transformers', up to Python 3.11.
-    ),
-    Plant(
-        "FlashAttention on a batch of one",
-        "flash-attention-padding",
-        """
-        def NAME():
-            OTHER = torch.compile(tiny_llama(attn_implementation="flash_attention_2").bfloat16(), backend="eager")
-            with torch.no_grad():
-                OTHER(input_ids=torch.ones(1, LENGTH, dtype=torch.long), use_cache=False)  # here
+NAME()
+=== FlashAttention on a batch of one
+rule: flash-attention-padding
+says: cu_seq_lens_q
+needs: transformers
+beside: comprehension-apart
+---
+def NAME():
+    OTHER = torch.compile(tiny_llama(attn_implementation="flash_attention_2").bfloat16(), backend="eager")
+    with torch.no_grad():
+        OTHER(input_ids=torch.ones(1, LENGTH, dtype=torch.long), use_cache=False)  # here
 
-        NAME()
-        """,
-        ("cu_seq_lens_q",),
-        _LLAMA,
-        beside=("comprehension-apart",),
-    ),
-    Plant(
-        "FlashAttention in float32",
-        "flash-attention-float32",
-        """
-        @torch.compile(backend="eager")
-        def NAME(OTHER):  # here
-            from flash_attn import flash_attn_func
+NAME()
+=== FlashAttention in float32
+rule: flash-attention-float32
+says: bfloat16
+---
+@torch.compile(backend="eager")
+def NAME(OTHER):  # here
+    from flash_attn import flash_attn_func
 
-            return flash_attn_func(OTHER, OTHER, OTHER, causal=True)
+    return flash_attn_func(OTHER, OTHER, OTHER, causal=True)
 
-        try:
-            NAME(torch.randn(1, LENGTH, 2, WIDTH))
-        except RuntimeError:
-            pass
-        """,
-        ("bfloat16",),
-    ),
-    Plant(
-        "a norm that leaves query and key in another type",
-        "attention-mixed-dtypes",
-        """
-        @torch.compile(backend="eager")
-        def NAME(q, k, v):  # here
-            from flash_attn import flash_attn_func
+try:
+    NAME(torch.randn(1, LENGTH, 2, WIDTH))
+except RuntimeError:
+    pass
+=== a norm that leaves query and key in another type
+rule: attention-mixed-dtypes
+says: query.to(value.dtype)
+---
+@torch.compile(backend="eager")
+def NAME(q, k, v):  # here
+    from flash_attn import flash_attn_func
 
-            return flash_attn_func(q.float(), k.float(), v)
+    return flash_attn_func(q.float(), k.float(), v)
 
-        try:
-            NAME(*(torch.randn(1, LENGTH, 2, WIDTH, dtype=torch.bfloat16) for _ in range(3)))
-        except RuntimeError:
-            pass
-        """,
-        ("query.to(value.dtype)",),
-    ),
-    Plant(
-        "kernels of an old flash-attn",
-        "flash-attention-builtin",
-        """
-        @torch.compile(backend="eager")
-        def NAME(q, k, v):
-            import flash_attn_2_cuda
+try:
+    NAME(*(torch.randn(1, LENGTH, 2, WIDTH, dtype=torch.bfloat16) for _ in range(3)))
+except RuntimeError:
+    pass
+=== kernels of an old flash-attn
+rule: flash-attention-builtin
+says: custom_op
+---
+@torch.compile(backend="eager")
+def NAME(q, k, v):
+    import flash_attn_2_cuda
 
-            return flash_attn_2_cuda.fwd(q, k, v) + 1  # here
+    return flash_attn_2_cuda.fwd(q, k, v) + 1  # here
 
-        NAME(*(torch.randn(1, 2, LENGTH, WIDTH) for _ in range(3)))
-        """,
-        ("custom_op",),
-    ),
-    Plant(
-        "FlashAttention with a static cache",
-        "static-cache-attention",
-        """
-        def NAME():
-            model = tiny_llama(attn_implementation="flash_attention_2").to(torch.bfloat16)
-            model.generation_config.cache_implementation = "static"
-            OTHER = torch.compile(model, backend="eager")  # here
-            with torch.no_grad():
-                OTHER(input_ids=torch.ones(2, LENGTH, dtype=torch.long), use_cache=False)
+NAME(*(torch.randn(1, 2, LENGTH, WIDTH) for _ in range(3)))
+=== FlashAttention with a static cache
+rule: static-cache-attention
+says: attn_implementation="sdpa"
+needs: transformers
+---
+def NAME():
+    model = tiny_llama(attn_implementation="flash_attention_2").to(torch.bfloat16)
+    model.generation_config.cache_implementation = "static"
+    OTHER = torch.compile(model, backend="eager")  # here
+    with torch.no_grad():
+        OTHER(input_ids=torch.ones(2, LENGTH, dtype=torch.long), use_cache=False)
 
-        NAME()
-        """,
-        ('attn_implementation="sdpa"',),
-        _LLAMA,
-    ),
-    Plant(
-        "heads of two widths",
-        "sdpa-math",
-        """
-        @torch.compile(backend="aot_eager")
-        def NAME(q, k, v):
-            return F.scaled_dot_product_attention(q, k, v)  # here
+NAME()
+=== heads of two widths
+rule: sdpa-math
+says: Pad value
+---
+@torch.compile(backend="aot_eager")
+def NAME(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v)  # here
 
-        OTHER = torch.randn(1, 2, LENGTH, WIDTH)
-        NAME(OTHER, OTHER, torch.randn(1, 2, LENGTH, WIDTH + 8))
-        """,
-        ("Pad value",),
-    ),
-    Plant(
-        "flex_attention outside of a graph",
-        "flex-attention",
-        """
-        def NAME(q, k, v):
-            from torch.nn.attention.flex_attention import flex_attention
+OTHER = torch.randn(1, 2, LENGTH, WIDTH)
+NAME(OTHER, OTHER, torch.randn(1, 2, LENGTH, WIDTH + 8))
+=== flex_attention outside of a graph
+rule: flex-attention
+says: torch.compile(flex_attention)
+---
+def NAME(q, k, v):
+    from torch.nn.attention.flex_attention import flex_attention
 
-            return flex_attention(q, k, v)  # here
+    return flex_attention(q, k, v)  # here
 
-        with torch.no_grad():
-            NAME(*(torch.randn(1, 2, LENGTH, WIDTH) for _ in range(3)))
-        """,
-        ("torch.compile(flex_attention)",),
-    ),
-    Plant(
-        "8-bit layers with outliers",
-        "bitsandbytes-int8-threshold",
-        """
-        def NAME():
-            import bitsandbytes as bnb
+with torch.no_grad():
+    NAME(*(torch.randn(1, 2, LENGTH, WIDTH) for _ in range(3)))
+=== 8-bit layers with outliers
+rule: bitsandbytes-int8-threshold
+says: llm_int8_threshold=0.0
+needs: bitsandbytes
+---
+def NAME():
+    import bitsandbytes as bnb
 
-            layer = bnb.nn.Linear8bitLt(64, 64, bias=False, has_fp16_weights=False, threshold=6.0)
-            model = nn.Sequential(layer).half().to("cpu").eval()
-            with torch.no_grad():
-                torch.compile(model, backend="eager")(torch.randn(LENGTH, 64, dtype=torch.float16))  # here
+    layer = bnb.nn.Linear8bitLt(64, 64, bias=False, has_fp16_weights=False, threshold=6.0)
+    model = nn.Sequential(layer).half().to("cpu").eval()
+    with torch.no_grad():
+        torch.compile(model, backend="eager")(torch.randn(LENGTH, 64, dtype=torch.float16))  # here
 
-        NAME()
-        """,
-        ("llm_int8_threshold=0.0",),
-        _BITS,
-    ),
-    Plant(
-        "4-bit layers that compute in float32",
-        "bitsandbytes-compute-dtype",
-        """
-        def NAME():
-            import bitsandbytes as bnb
+NAME()
+=== 4-bit layers that compute in float32
+rule: bitsandbytes-compute-dtype
+says: bnb_4bit_compute_dtype=torch.bfloat16
+needs: bitsandbytes
+---
+def NAME():
+    import bitsandbytes as bnb
 
-            model = nn.Sequential(bnb.nn.Linear4bit(64, 64, bias=False)).to(torch.bfloat16).to("cpu").eval()
-            for layer in model:
-                layer.compute_dtype, layer.compute_type_is_set = torch.float32, True
-            with torch.no_grad():
-                model(torch.randn(LENGTH, 64, dtype=torch.bfloat16))
-                OTHER = torch.compile(model, backend="eager")  # here
-                OTHER(torch.randn(LENGTH, 64, dtype=torch.bfloat16))
+    model = nn.Sequential(bnb.nn.Linear4bit(64, 64, bias=False)).to(torch.bfloat16).to("cpu").eval()
+    for layer in model:
+        layer.compute_dtype, layer.compute_type_is_set = torch.float32, True
+    with torch.no_grad():
+        model(torch.randn(LENGTH, 64, dtype=torch.bfloat16))
+        OTHER = torch.compile(model, backend="eager")  # here
+        OTHER(torch.randn(LENGTH, 64, dtype=torch.bfloat16))
 
-        NAME()
-        """,
-        ("bnb_4bit_compute_dtype=torch.bfloat16",),
-        _BITS,
-    ),
-    Plant(
-        "DDP compiled from outside",
-        "distributed-order",
-        """
-        def NAME():
-            import torch.distributed as dist
-            from torch.nn.parallel import DistributedDataParallel
+NAME()
+=== DDP compiled from outside
+rule: distributed-order
+says: model.compile()
+---
+def NAME():
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
 
-            dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
-            OTHER = torch.compile(DistributedDataParallel(Net(WIDTH)), backend="eager")  # here
-            OTHER(torch.ones(LENGTH, WIDTH)).sum().backward()
-            dist.destroy_process_group()
+    dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+    OTHER = torch.compile(DistributedDataParallel(Net(WIDTH)), backend="eager")  # here
+    OTHER(torch.ones(LENGTH, WIDTH)).sum().backward()
+    dist.destroy_process_group()
 
-        NAME()
-        """,
-        ("model.compile()",),
-    ),
-    Plant(
-        "training and serving in turns",
-        "recompile",
-        """
-        @torch.compile(backend="eager")
-        def NAME(OTHER):
-            return OTHER * 2
+NAME()
+=== training and serving in turns
+rule: recompile
+says: with gradients
+---
+@torch.compile(backend="eager")
+def NAME(OTHER):
+    return OTHER * 2
 
-        with torch.no_grad():
-            NAME(torch.ones(LENGTH))
-        NAME(torch.ones(LENGTH))
-        """,
-        ("with gradients",),
-    ),
-    Plant(
-        "autocast to the dtype that is there already",
-        "autocast",
-        """
-        NAME = torch.compile(Net(WIDTH).to(torch.bfloat16), backend="eager")  # here
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            NAME(torch.ones(LENGTH, WIDTH, dtype=torch.bfloat16))
-        """,
-        ('torch.autocast("cpu")',),
-        alone=True,
-    ),
-    Plant(
-        "autocast for another device",
-        "autocast",
-        """
-        torch.set_autocast_enabled("cuda", True)  # What torch.autocast("cuda") does where there is a GPU.
-        NAME = torch.compile(Net(WIDTH), backend="eager")  # here
-        NAME(torch.ones(LENGTH, WIDTH))
-        """,
-        ('torch.autocast("cpu")',),
-        alone=True,
-    ),
-    Plant(
-        "an output of a CUDA graph that is kept",
-        "cudagraph-overwritten",
-        """
-        from torch._inductor.cudagraph_trees import CUDAGraphTreeManager
+with torch.no_grad():
+    NAME(torch.ones(LENGTH))
+NAME(torch.ones(LENGTH))
+=== autocast to the dtype that is there already
+rule: autocast
+says: torch.autocast("cpu")
+alone: yes
+---
+NAME = torch.compile(Net(WIDTH).to(torch.bfloat16), backend="eager")  # here
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    NAME(torch.ones(LENGTH, WIDTH, dtype=torch.bfloat16))
+=== autocast for another device
+rule: autocast
+says: torch.autocast("cpu")
+alone: yes
+---
+torch.set_autocast_enabled("cuda", True)  # What torch.autocast("cuda") does where there is a GPU.
+NAME = torch.compile(Net(WIDTH), backend="eager")  # here
+NAME(torch.ones(LENGTH, WIDTH))
+=== an output of a CUDA graph that is kept
+rule: cudagraph-overwritten
+says: .clone()
+alone: yes
+---
+from torch._inductor.cudagraph_trees import CUDAGraphTreeManager
 
-        NAME = torch.compile(Net(WIDTH), backend="eager")
-        NAME(torch.ones(LENGTH, WIDTH))
-        stack = 'File "/srv/OTHER.py", line LENGTH, in THIRD\\n    return x + 1'
-        raise RuntimeError(CUDAGraphTreeManager.format_dealloc_msg(stack))
-        """,
-        (".clone()",),
-        alone=True,
-    ),
-]
+NAME = torch.compile(Net(WIDTH), backend="eager")
+NAME(torch.ones(LENGTH, WIDTH))
+stack = 'File "/srv/OTHER.py", line LENGTH, in THIRD\\n    return x + 1'
+raise RuntimeError(CUDAGraphTreeManager.format_dealloc_msg(stack))
+"""
+
+
+def _plant(text: str) -> Plant:
+    head, _, code = text.partition("\n---\n")
+    name, *lines = head.splitlines()
+    given = dict(line.split(": ", 1) for line in lines)
+    says, needs, beside = (
+        tuple(given[key].split(" | ")) if key in given else () for key in ("says", "needs", "beside")
+    )
+    return Plant(name, given["rule"], code.strip(), says, needs, "alone" in given, beside)
+
+
+PLANTS = [_plant(text) for text in _PLANTS.split("\n=== ")[1:]]

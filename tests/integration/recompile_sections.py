@@ -52,388 +52,265 @@ def program(sections: list[Section]) -> str:
     return HEADER + "\n\n" + "\n\n".join(section.source for section in sections)
 
 
-# A function of the same name as its section; the first call compiles it, every truth is one more compile.
+# `=== name, graphs, changes: call`, its truths, and the code: a function of the same name as its section. The first
+# call compiles it, every truth is one more compile.
+_SECTIONS = """
+=== crop, 3 graphs: crop(batch)
+! shape | batch.size()[1] | 4 | 5
+! shape | batch.size()[1] | 5 | 6
+@compiled(dynamic=False)
+def crop(batch):
+    return batch + 1
 
-SECTIONS = [
-    Section(
-        "crop",
-        """
-        @compiled(dynamic=False)
-        def crop(batch):
-            return batch + 1
+for batch in (torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 6)):
+    crop(batch)
+=== flatten, 2 graphs: flatten(grid)
+! rank | grid | 2 | 1
+@compiled
+def flatten(grid):
+    return grid.sum()
 
-        for batch in (torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 6)):
-            crop(batch)
-        """,
-        (("shape", "batch.size()[1]", "4", "5"), ("shape", "batch.size()[1]", "5", "6")),
-        3,
-        "crop(batch)",
-    ),
-    Section(
-        "flatten",
-        """
-        @compiled
-        def flatten(grid):
-            return grid.sum()
+for grid in (torch.ones(2, 4), torch.ones(4)):
+    flatten(grid)
+=== turn, 2 graphs: turn(matrix)
+! stride | matrix.stride()[0] | 6 | 1
+@compiled
+def turn(matrix):
+    return matrix * 2
 
-        for grid in (torch.ones(2, 4), torch.ones(4)):
-            flatten(grid)
-        """,
-        (("rank", "grid", "2", "1"),),
-        2,
-        "flatten(grid)",
-    ),
-    Section(
-        "turn",
-        """
-        @compiled
-        def turn(matrix):
-            return matrix * 2
+for matrix in (torch.ones(4, 6), torch.ones(6, 4).t()):
+    turn(matrix)
+=== mean, 2 graphs: mean(samples)
+! dtype | samples | Float | Double
+@compiled
+def mean(samples):
+    return samples.mean()
 
-        for matrix in (torch.ones(4, 6), torch.ones(6, 4).t()):
-            turn(matrix)
-        """,
-        (("stride", "matrix.stride()[0]", "6", "1"),),
-        2,
-        "turn(matrix)",
-    ),
-    Section(
-        "mean",
-        """
-        @compiled
-        def mean(samples):
-            return samples.mean()
+for samples in (torch.ones(4), torch.ones(4, dtype=torch.float64)):
+    mean(samples)
+=== shift, 2 graphs: shift(cloud)
+! device | cloud | Meta | CPU
+@compiled
+def shift(cloud):
+    return cloud + 1
 
-        for samples in (torch.ones(4), torch.ones(4, dtype=torch.float64)):
-            mean(samples)
-        """,
-        (("dtype", "samples", "Float", "Double"),),
-        2,
-        "mean(samples)",
-    ),
-    Section(
-        "shift",
-        """
-        @compiled
-        def shift(cloud):
-            return cloud + 1
+for cloud in (torch.ones(4, device="meta"), torch.ones(4)):
+    shift(cloud)
+=== weigh, 2 graphs: weigh(weight)
+! requires_grad | weight | 0 | 1
+@compiled
+def weigh(weight):
+    return weight * 3
 
-        for cloud in (torch.ones(4, device="meta"), torch.ones(4)):
-            shift(cloud)
-        """,
-        (("device", "cloud", "Meta", "CPU"),),
-        2,
-        "shift(cloud)",
-    ),
-    Section(
-        "weigh",
-        """
-        @compiled
-        def weigh(weight):
-            return weight * 3
+for weight in (torch.ones(4), torch.ones(4, requires_grad=True)):
+    weigh(weight)
+=== pay, 2 graphs: pay(amount)
+! tensor_type | amount | a tensor | <class 'float'>
+@compiled
+def pay(amount):
+    return torch.ones(2) * amount
 
-        for weight in (torch.ones(4), torch.ones(4, requires_grad=True)):
-            weigh(weight)
-        """,
-        (("requires_grad", "weight", "0", "1"),),
-        2,
-        "weigh(weight)",
-    ),
-    Section(
-        "pay",
-        """
-        @compiled
-        def pay(amount):
-            return torch.ones(2) * amount
+for amount in (torch.tensor(1.5), 2.5):
+    pay(amount)
+=== repeat, 4 graphs: repeat(count)
+! value | count | 3 | 4
+! value | count | 4 | 5
+! value | count | 5 | 6
+@compiled(dynamic=False)
+def repeat(count):
+    return torch.ones(2) * count
 
-        for amount in (torch.tensor(1.5), 2.5):
-            pay(amount)
-        """,
-        (("tensor_type", "amount", "a tensor", "<class 'float'>"),),
-        2,
-        "pay(amount)",
-    ),
-    Section(
-        "repeat",
-        """
-        @compiled(dynamic=False)
-        def repeat(count):
-            return torch.ones(2) * count
+for count in (3, 4, 5, 6):
+    repeat(count)
+=== fade, 2 graphs: fade(rate)
+! value | rate | 0.5 | 0.25
+@compiled(dynamic=False)
+def fade(rate):
+    return torch.ones(2) * rate
 
-        for count in (3, 4, 5, 6):
-            repeat(count)
-        """,
-        (("value", "count", "3", "4"), ("value", "count", "4", "5"), ("value", "count", "5", "6")),
-        4,
-        "repeat(count)",
-    ),
-    Section(
-        "fade",
-        """
-        @compiled(dynamic=False)
-        def fade(rate):
-            return torch.ones(2) * rate
+for rate in (0.5, 0.25):
+    fade(rate)
+=== greet, 4 graphs
+! value | style | 'formal' | 'warm'
+! value | loud | False | True
+! value | mask | None | Tensor object
+@compiled
+def greet(x, style, loud=False, mask=None):
+    return x * len(style) + loud if mask is None else x * mask
 
-        for rate in (0.5, 0.25):
-            fade(rate)
-        """,
-        (("value", "rate", "0.5", "0.25"),),
-        2,
-        "fade(rate)",
-    ),
-    Section(
-        "greet",
-        """
-        @compiled
-        def greet(x, style, loud=False, mask=None):
-            return x * len(style) + loud if mask is None else x * mask
+greet(torch.ones(2), "formal")
+greet(torch.ones(2), "warm")
+greet(torch.ones(2), "warm", True)
+greet(torch.ones(2), "warm", True, torch.ones(2))
+=== Power.forward, 4 graphs: self.power = 2
+! module_attribute | self.power | 2 | 3
+! module_attribute | self.power | 3 | 4
+! module_attribute | self.power | 4 | 5
+class Power(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.power = 2
 
-        greet(torch.ones(2), "formal")
-        greet(torch.ones(2), "warm")
-        greet(torch.ones(2), "warm", True)
-        greet(torch.ones(2), "warm", True, torch.ones(2))
-        """,
-        (
-            ("value", "style", "'formal'", "'warm'"),
-            ("value", "loud", "False", "True"),
-            ("value", "mask", "None", "Tensor object"),
-        ),
-        4,
-    ),
-    Section(
-        "Power.forward",
-        """
-        class Power(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.power = 2
+    def forward(self, x):
+        return x * self.power
 
-            def forward(self, x):
-                return x * self.power
+model = Power()
+run = compiled(model)
+for value in (2, 3, 4, 5):
+    model.power = value
+    run(torch.ones(3))
+=== apply, 2 graphs
+! identity | action | sin | cos
+def halve(x):
+    return x / 2
 
-        model = Power()
-        run = compiled(model)
-        for value in (2, 3, 4, 5):
-            model.power = value
-            run(torch.ones(3))
-        """,
-        tuple(("module_attribute", "self.power", str(n), str(n + 1)) for n in (2, 3, 4)),
-        4,
-        "self.power = 2",
-    ),
-    Section(
-        "apply",
-        """
-        def halve(x):
-            return x / 2
+@compiled
+def apply(action):
+    return action(torch.ones(3))
 
-        @compiled
-        def apply(action):
-            return action(torch.ones(3))
+for action in (torch.sin, torch.cos):
+    apply(action)
+=== pick, 3 graphs
+! container | len(parts) | 1 | 2
+! container | options | 'bias' in options | 'bias' not in options
+@compiled
+def pick(x, parts, options):
+    return x * len(parts) + options.get("bias", 0)
 
-        for action in (torch.sin, torch.cos):
-            apply(action)
-        """,
-        (("identity", "action", "sin", "cos"),),
-        2,
-    ),
-    Section(
-        "pick",
-        """
-        @compiled
-        def pick(x, parts, options):
-            return x * len(parts) + options.get("bias", 0)
+pick(torch.ones(2), [1], {"bias": 1})
+pick(torch.ones(2), [1, 2], {"bias": 1})
+pick(torch.ones(2), [1, 2], {"scale": 1})
+=== amplify, 3 graphs: amplify(signal)
+! global_variable | GAIN | 1.5 | 2.5
+! global_variable | GAIN | 2.5 | 3.5
+GAIN = 1.5
 
-        pick(torch.ones(2), [1], {"bias": 1})
-        pick(torch.ones(2), [1, 2], {"bias": 1})
-        pick(torch.ones(2), [1, 2], {"scale": 1})
-        """,
-        (
-            ("container", "len(parts)", "1", "2"),
-            ("container", "options", "'bias' in options", "'bias' not in options"),
-        ),
-        3,
-    ),
-    Section(
-        "amplify",
-        """
-        GAIN = 1.5
+@compiled(dynamic=False)
+def amplify(signal):
+    return signal * GAIN
 
-        @compiled(dynamic=False)
-        def amplify(signal):
-            return signal * GAIN
+signal = torch.ones(3)
+for GAIN in (1.5, 2.5, 3.5):
+    amplify(signal)
+=== energy, 2 graphs
+! global_state | grad_mode | True | False
+@compiled
+def energy(wave):
+    return (wave * wave).sum()
 
-        signal = torch.ones(3)
-        for GAIN in (1.5, 2.5, 3.5):
-            amplify(signal)
-        """,
-        (("global_variable", "GAIN", "1.5", "2.5"), ("global_variable", "GAIN", "2.5", "3.5")),
-        3,
-        "amplify(signal)",
-    ),
-    Section(
-        "energy",
-        """
-        @compiled
-        def energy(wave):
-            return (wave * wave).sum()
+wave = torch.ones(3)
+energy(wave)
+with torch.no_grad():
+    energy(wave)
+=== train, 2 graphs
+! global_state | grad_mode, autocast(cpu)_enabled | True, True | False, False
+@compiled
+def train(wave):
+    return (wave @ wave).sum()
 
-        wave = torch.ones(3)
-        energy(wave)
-        with torch.no_grad():
-            energy(wave)
-        """,
-        (("global_state", "grad_mode", "True", "False"),),
-        2,
-    ),
-    Section(
-        "train",
-        """
-        @compiled
-        def train(wave):
-            return (wave @ wave).sum()
+wave = torch.ones(3, 3)
+with torch.autocast("cpu"):
+    train(wave)
+with torch.no_grad():
+    train(wave)
+=== blend, 2 graphs: blend(wave)
+! global_state | autocast(cpu)_enabled | False | True
+@compiled
+def blend(wave):
+    return (wave @ wave).sum()
 
-        wave = torch.ones(3, 3)
-        with torch.autocast("cpu"):
-            train(wave)
-        with torch.no_grad():
-            train(wave)
-        """,
-        (("global_state", "grad_mode, autocast(cpu)_enabled", "True, True", "False, False"),),
-        2,
-    ),
-    Section(
-        "blend",
-        """
-        @compiled
-        def blend(wave):
-            return (wave @ wave).sum()
+wave = torch.ones(3, 3)
+blend(wave)
+with torch.autocast("cpu"):
+    blend(wave)
+=== stack, 3 graphs
+! shape | rows.size()[0] | 4 | 5
+! symbolic | rows.size()[0] | 2 <= rows.size()[0] <= 10 | 20
+@compiled
+def stack(rows):
+    return rows * 2 if rows.shape[0] <= 10 else rows
 
-        wave = torch.ones(3, 3)
-        blend(wave)
-        with torch.autocast("cpu"):
-            blend(wave)
-        """,
-        (("global_state", "autocast(cpu)_enabled", "False", "True"),),
-        2,
-        "blend(wave)",
-    ),
-    Section(
-        "stack",
-        """
-        @compiled
-        def stack(rows):
-            return rows * 2 if rows.shape[0] <= 10 else rows
+for rows in (torch.ones(4, 2), torch.ones(5, 2), torch.ones(20, 2)):
+    stack(rows)
+=== tail, 2 graphs: tail(items)
+! symbolic | items.size()[0] | 2 <= items.size()[0] | 1
+@compiled(dynamic=True)
+def tail(items):
+    return items * 2
 
-        for rows in (torch.ones(4, 2), torch.ones(5, 2), torch.ones(20, 2)):
-            stack(rows)
-        """,
-        (
-            ("shape", "rows.size()[0]", "4", "5"),
-            ("symbolic", "rows.size()[0]", "2 <= rows.size()[0] <= 10", "20"),
-        ),
-        3,
-    ),
-    Section(
-        "tail",
-        """
-        @compiled(dynamic=True)
-        def tail(items):
-            return items * 2
+for items in (torch.ones(4, 2), torch.ones(1, 2)):
+    tail(items)
+=== mix, 2 graphs: mix(one, other)
+! aliasing | one, other | different tensors | one tensor
+@compiled
+def mix(one, other):
+    return one + other
 
-        for items in (torch.ones(4, 2), torch.ones(1, 2)):
-            tail(items)
-        """,
-        (("symbolic", "items.size()[0]", "2 <= items.size()[0]", "1"),),
-        2,
-        "tail(items)",
-    ),
-    Section(
-        "mix",
-        """
-        @compiled
-        def mix(one, other):
-            return one + other
+one = torch.ones(3)
+for other in (torch.zeros(3), one):
+    mix(one, other)
+=== scan, 2 graphs
+! dynamic_marking | ~ | unmarked | marked dynamic
+@compiled(dynamic=False)
+def scan(sheet):
+    return sheet + 1
 
-        one = torch.ones(3)
-        for other in (torch.zeros(3), one):
-            mix(one, other)
-        """,
-        (("aliasing", "one, other", "different tensors", "one tensor"),),
-        2,
-        "mix(one, other)",
-    ),
-    Section(
-        "scan",
-        """
-        @compiled(dynamic=False)
-        def scan(sheet):
-            return sheet + 1
+sheet = torch.ones(4, 2)
+scan(sheet)
+torch._dynamo.mark_dynamic(sheet, 0)
+scan(sheet)
+=== twice, 2 graphs
+! backend | backend | eager | aot_eager
+def twice(x):
+    return x * 2
 
-        sheet = torch.ones(4, 2)
-        scan(sheet)
-        torch._dynamo.mark_dynamic(sheet, 0)
-        scan(sheet)
-        """,
-        (("dynamic_marking", None, "unmarked", "marked dynamic"),),
-        2,
-    ),
-    Section(
-        "twice",
-        """
-        def twice(x):
-            return x * 2
+for backend in ("eager", "aot_eager"):
+    compiled(twice, backend=backend)(torch.ones(2))
+=== encode, 9 graphs, 2 changes: encode(tokens)
+! shape | tokens.size()[1] | 4 | 5
+! shape | hidden.size()[1] | 4 | 5
+! shape | hidden.size()[1] | 4 | 5
+! shape | tokens.size()[1] | 5 | 6
+! shape | hidden.size()[1] | 5 | 6
+! shape | hidden.size()[1] | 5 | 6
+@compiled(dynamic=False)
+def encode(tokens):
+    hidden = tokens + 1
+    torch._dynamo.graph_break()
+    hidden = hidden * 2
+    torch._dynamo.graph_break()
+    return hidden.sum()
 
-        for backend in ("eager", "aot_eager"):
-            compiled(twice, backend=backend)(torch.ones(2))
-        """,
-        (("backend", "backend", "eager", "aot_eager"),),
-        2,
-    ),
-    Section(
-        "encode",
-        """
-        @compiled(dynamic=False)
-        def encode(tokens):
-            hidden = tokens + 1
-            torch._dynamo.graph_break()
-            hidden = hidden * 2
-            torch._dynamo.graph_break()
-            return hidden.sum()
+for tokens in (torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 6)):
+    encode(tokens)
+=== paint, 3 graphs
+! value | brush | 'oil' | 'ink'
+! value | brush | 'ink' | 'chalk'
+! limit | brush | 'chalk' | 'coal'
+torch._dynamo.config.recompile_limit = 3
 
-        for tokens in (torch.ones(3, 4), torch.ones(3, 5), torch.ones(3, 6)):
-            encode(tokens)
-        """,
-        tuple(
-            ("shape", f"{name}.size()[1]", str(n), str(n + 1))
-            for n in (4, 5)
-            for name in ("tokens", "hidden", "hidden")
-        ),
-        9,
-        "encode(tokens)",
-        changes=2,
-    ),
-    Section(
-        "paint",
-        """
-        torch._dynamo.config.recompile_limit = 3
+@compiled
+def paint(canvas, brush):
+    return canvas * len(brush)
 
-        @compiled
-        def paint(canvas, brush):
-            return canvas * len(brush)
+for brush in ("oil", "ink", "chalk", "coal"):
+    paint(torch.ones(2), brush)
+torch._dynamo.config.recompile_limit = 8
+"""
 
-        for brush in ("oil", "ink", "chalk", "coal"):
-            paint(torch.ones(2), brush)
-        torch._dynamo.config.recompile_limit = 8
-        """,
-        (
-            ("value", "brush", "'oil'", "'ink'"),
-            ("value", "brush", "'ink'", "'chalk'"),
-            ("limit", "brush", "'chalk'", "'coal'"),
-        ),
-        3,
-    ),
-]  # fmt: skip
+
+def _section(text: str) -> Section:
+    head, *lines = text.strip().splitlines()
+    numbers, _, call = head.partition(": ")
+    name, graphs, *changes = numbers.split(", ")
+    told = [line[2:].split(" | ") for line in lines if line.startswith("! ")]
+    truths = tuple(tuple(None if word == "~" else word for word in words) for words in told)
+    code = "\n".join(lines[len(told) :])
+    number = int(changes[0].split()[0]) if changes else None
+    return Section(name, code, truths, int(graphs.split()[0]), call, number)  # type: ignore[arg-type]
+
+
+SECTIONS = [_section(text) for text in _SECTIONS.split("\n=== ")[1:]]
 
 NAMES = {
     "batch": "frames", "grid": "plane", "matrix": "table", "samples": "ticks", "cloud": "points", "weight": "mass",
