@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from effects import EFFECTS, HARMLESS
+from program import dynalyze
 
 _CONTAINED = Path(__file__).with_name("contained.py")
 _NATIVE = {"torch.jit.save", "a tensor in a shared file"}
@@ -183,12 +184,10 @@ def test_the_outside_sees_the_runs_of_the_program_alone(command: str, compiled: 
     (tmp_path / "after.py").write_text(source.replace("        torch._dynamo.graph_break()\n", ""))
     with counting() as server:
         target = ["m.py", *(["after.py"] if command == "verify" else [])]
-        ended = subprocess.run(
-            [sys.executable, "-m", "dynalyze", command, *target, *COMMANDS[command], "--", str(server.port)],
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
+        given = (command, *target, *COMMANDS[command], "--", str(server.port))
+        ended = dynalyze(*given, cwd=tmp_path, bench=True, seconds=600)
         # 3: run again in a sandbox, the program finds no server, and fails.
-        assert ended.returncode in ((0, 1, 3) if command in ("cache", "upgrade") else (0, 1)), ended.stderr[-3000:]
+        assert ended.status in ((0, 1, 3) if command in ("cache", "upgrade") else (0, 1)), ended.stderr[-3000:]
         # The requests, and the lines written by descriptor, as python itself makes them: one a call.
         assert server.count == 3
     rows = sqlite3.connect(tmp_path / "orders.db").execute("select count(*) from t").fetchone()[0]
