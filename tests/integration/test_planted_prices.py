@@ -132,13 +132,6 @@ def test_guards_are_those_of_the_list_of_configs(planted: Json) -> None:
     assert first["groups"][0]["sources"] >= 300
 
 
-def test_where_guards_take_little_of_a_call_nothing_is_tried_against_them(planted: Json) -> None:
-    share = sum(part["ms"] for part in planted["parts"] if part["kind"] == "guards") / planted["call_ms"]["value"]
-    if share >= 0.05:
-        pytest.skip(f"other work on the machine: guards took {share:.0%} of a call")
-    assert {group["advice"] for version in planted["guards"] for group in version["groups"]} == {""}
-
-
 def test_every_graph_runs_once_a_call(planted: Json) -> None:
     assert set(planted["runs"].values()) == {1.0}
     assert len(planted["runs"]) == len([part for part in planted["parts"] if part["kind"] == "graph"])

@@ -106,16 +106,6 @@ def test_a_dispatch_mode_keeps_functions_from_being_compiled(tmp_path: Path) -> 
     assert report["graph_breaks"] == []
 
 
-def test_the_helpers_of_such_a_function_are_told_with_it(tmp_path: Path) -> None:
-    _, report = run(tmp_path, MODES.format(first_call=""))
-    assert report["outcome"]["status"] == "nothing_compiled"
-    assert [key[0] for key in skipped(report)] == ["score", "norm"]
-    (finding,) = report["findings"]
-    assert finding["rule"] == "nothing-compiled"
-    assert "score() (serve.py:10)" in finding["advice"]
-    assert "TorchDispatchMode" in finding["advice"]
-
-
 @pytest.mark.slow
 def test_the_advice_against_it_works(tmp_path: Path) -> None:
     ended, report = run(tmp_path, STICKY)
@@ -224,15 +214,3 @@ def test_harmless_skips_are_facts_and_no_findings(several: Json) -> None:
     assert {reason for _, reason in told} == {"no_tensors", "disabled", "skip_list"}
     files = {Path(each["location"]["file"]).name for each in told.values()}
     assert files == {"serve.py", "tree.py"}, "no helper of a library"
-
-
-@pytest.mark.slow
-def test_without_torchs_own_notes_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a torch that has no function for its reasons: the run is whole, the list is empty."""
-    source = "import torch._dynamo.convert_frame as f\ndel f.add_skip_reason\nf.CatchErrorsWrapper._handle_skip = (\n"
-    source += "    lambda self, result, frame: result\n)\n"
-    (tmp_path / "older.py").write_text(source)
-    patched = "import older\n" + MODES.format(first_call="other(x)").lstrip()
-    _, report = run(tmp_path, patched)
-    assert report["capture"]["listener_errors"] == []
-    assert found(report) == []
