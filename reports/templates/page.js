@@ -28,7 +28,7 @@ function addThemeButton() {
 
 // What a search shows or hides as a whole; one that stands in another goes with it.
 const ITEMS =
-  ".card, .brief li, .break, .recompile, .graph, .answers, .rows tbody tr, .files > li, .lines tr[id], .checks li, " +
+  ".card, .break, .fix, .graph, .answers, .rows tbody tr, .files > li, .lines tr[id], .checks li, " +
   ".map-text > li, .glossary > div, #environment .facts > div";
 
 // The notes and the caret below a line of code.
@@ -57,7 +57,7 @@ function addFilter() {
 
   // What hides as a whole once nothing in it is left, with its items.
   function grouped() {
-    const all = document.querySelectorAll(".file-group, .source-file, .fold, main > section");
+    const all = document.querySelectorAll(".source-file, .fold, main > section");
     return [...all]
       .map((group) => ({ group, inside: items.filter(({ parts }) => group.contains(parts[0])) }))
       .filter(({ inside }) => inside.length);
@@ -91,7 +91,11 @@ function addFilter() {
     clear();
     input.blur();
   });
-  onKey("/", () => input.focus());
+  onKey("/", () => {
+    const folded = input.closest("details");
+    if (folded) folded.open = true;
+    input.focus();
+  });
   // A link to what the search hides must still lead there.
   addEventListener("hashchange", () => {
     const target = document.getElementById(location.hash.slice(1));
@@ -116,8 +120,8 @@ function onKey(key, action) {
 function addSteps() {
   let at = null;
   const go = (by) => {
-    const stops = [...document.querySelectorAll(".card, .break, .recompile, .graph")].filter((each) =>
-      each.checkVisibility(),
+    const stops = [...document.querySelectorAll(".card, .fix, .break, .recompile, .graph")].filter((each) =>
+      each.checkVisibility({ contentVisibilityAuto: true }) && !each.parentElement.closest(".card"),
     );
     if (!stops.length) return;
     const now = stops.indexOf(at);

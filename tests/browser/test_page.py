@@ -111,6 +111,66 @@ def test_a_page_opens_quietly_and_fits_its_width(open_page: Opener, name: str) -
     assert_fits(open_page(name), (1280, 768, 375))
 
 
+@pytest.fixture
+def twenty(quiet_page: Opener, tmp_path: Path) -> Page:
+    """The page of twenty findings, each about a graph break, with as many recompiles and twice as many graphs."""
+    from dynalyze.render.html import render
+    from large_report import large_report
+
+    report = large_report(breaks=20, recompiles=20, graphs=40)
+    report.findings = [replace(each, title=f"{each.title}, {at}") for at, each in enumerate(report.findings)]
+    report.sources[0].lines = report.sources[0].lines[:300]
+    file = tmp_path / "page.html"
+    file.write_text(render(report), encoding="utf-8")
+    return quiet_page(file.as_uri())
+
+
+def test_twenty_findings_make_a_page_that_is_no_higher_than_it_has_to_be(twenty: Page) -> None:
+    assert twenty.locator(".card").count() == 20
+    assert twenty.evaluate("document.documentElement.scrollHeight") <= 18_000
+
+
+def test_no_code_is_cut(twenty: Page) -> None:
+    """With all open, code is as wide as its box, or the box scrolls, on a desktop and on a phone."""
+    twenty.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
+    for width in (1280, 390):
+        twenty.set_viewport_size({"width": width, "height": 800})
+        cut = twenty.evaluate(
+            """() => [...document.querySelectorAll("main code, main pre, main svg text")].filter((element) => {
+                if (!element.checkVisibility()) return false;
+                const own = element.getBoundingClientRect();
+                for (let box = element.parentElement; box !== document.body; box = box.parentElement) {
+                    const style = getComputedStyle(box);
+                    if (style.textOverflow === "ellipsis" && box.scrollWidth > box.clientWidth) return true;
+                    if (style.overflowX === "auto") return false;
+                    if (style.overflowX === "hidden" && own.right > box.getBoundingClientRect().right + 1) return true;
+                }
+                return own.right > innerWidth + 1;
+            }).map((element) => element.outerHTML.slice(0, 80))"""
+        )
+        assert cut == []
+        covered = twenty.evaluate(
+            """() => [...document.querySelectorAll(".lines tr")].filter((row) => {
+                const [code, facts] = [row.querySelector(".source code"), row.querySelector(".facts")];
+                if (!code || !facts || !row.checkVisibility()) return false;
+                const [one, other] = [code.getBoundingClientRect(), facts.getBoundingClientRect()];
+                return one.right > other.left + 1 && one.bottom > other.top + 1;
+            }).map((row) => row.id)"""
+        )
+        assert covered == []
+
+
+def test_a_phone_has_a_header_of_one_line_and_a_closed_menu(open_page: Opener) -> None:
+    page = open_page("rich", viewport={"width": 390, "height": 800}, java_script_enabled=False)
+    header = page.get_by_role("banner").bounding_box()
+    assert header is not None
+    assert header["height"] <= 60
+    links = page.get_by_role("navigation", name="Contents").get_by_role("link")
+    assert not links.first.is_visible()
+    page.get_by_text("Contents", exact=True).click()
+    assert links.first.is_visible()
+
+
 def test_hostile_text_does_nothing(open_page: Opener) -> None:
     page = open_page("hostile")
     assert page.evaluate("window.pwned") is None
@@ -242,7 +302,7 @@ def test_the_search_hides_what_does_not_match_and_what_is_empty_then(open_page: 
     page.locator("#filter").fill("LOGGER method")
     visible = page.locator(".break:visible")
     assert visible.evaluate_all("found => found.map((element) => element.id)") == ["b6"]
-    assert page.locator(".file-group:visible").count() == 1
+    assert page.locator(".card:visible").count() == 0
     assert page.locator("#recompiles").is_hidden()
     shown, _, every = page.locator("#filter-status").inner_text().removesuffix(" shown").partition(" of ")
     assert 1 <= int(shown) < int(every)
@@ -256,7 +316,7 @@ def test_the_search_finds_lines_of_code_with_their_advice(open_page: Opener) -> 
     page = open_page("rich")
     page.locator("#filter").fill("def forward")
     assert page.locator(".lines tr[id]:visible").count() == 1
-    assert page.locator(".lines .note:visible, .lines .caret:visible").count() == 0
+    assert page.locator(".lines .note:visible").count() == 0
     page.locator("#filter").fill("")
     assert page.locator(".lines .note:visible").count() > 0
 
@@ -281,7 +341,7 @@ def test_j_and_k_go_through_the_facts_and_the_question_mark_tells(open_page: Ope
 
 def test_every_place_of_a_shown_line_leads_to_it(open_page: Opener) -> None:
     page = open_page("rich")
-    page.locator("#b1 .where a").first.click()
+    page.locator("#b1 .where .place a").first.click()
     line = page.locator(".lines tr:target")
     assert line.is_visible()
     assert line.get_by_role("link", name="b1").count() == 1
@@ -289,13 +349,11 @@ def test_every_place_of_a_shown_line_leads_to_it(open_page: Opener) -> None:
 
 def test_what_to_fix_stands_on_the_first_screen_with_its_line(open_page: Opener) -> None:
     page = open_page("rich", viewport={"width": 1280, "height": 800})
-    rows = page.locator(".brief li")
-    assert rows.count() == page.locator(".card").count()
-    for row in rows.all():
-        box = row.bounding_box()
-        assert box is not None
-        assert box["y"] + box["height"] <= 800
-    assert "model.py:" in rows.first.inner_text()
+    first = page.locator(".card > details > summary").first
+    box = first.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 800
+    assert "model.py:" in first.inner_text()
 
 
 def test_ten_findings_still_fit_on_the_first_screen(quiet_page: Opener, tmp_path: Path) -> None:
@@ -308,11 +366,15 @@ def test_ten_findings_still_fit_on_the_first_screen(quiet_page: Opener, tmp_path
     file = tmp_path / "page.html"
     file.write_text(render(report), encoding="utf-8")
     page = quiet_page(file.as_uri(), viewport={"width": 1280, "height": 800})
-    rows = page.locator(".brief li").all()
-    boxes = [box for row in rows if (box := row.bounding_box()) is not None]
+    rows = page.locator(".card:visible > details > summary")
+    boxes = [box for row in rows.all() if (box := row.bounding_box()) is not None]
     assert len(boxes) == 10
     assert max(box["y"] + box["height"] for box in boxes) <= 800
-    assert rows[0].locator(".do").is_visible()
+    costs = [cost.bounding_box() for cost in page.locator(".card:visible .cost").all()]
+    assert len({round(box["x"] + box["width"]) for box in costs if box is not None}) == 1
+    assert page.get_by_text("10 of 12 findings.").is_visible()
+    page.get_by_text("2 more findings").click()
+    assert page.locator(".card:visible").count() == 12
 
 
 def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -> None:
@@ -322,13 +384,11 @@ def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -
         for number, line in enumerate(BREAKS.read_text().splitlines(), 1)
         for _ in re.findall(r"# (?:break|recompile):", line)
     ]
-    rows = planted.locator(".brief li").all()
     lines = []
-    for row in rows:
-        box, fix = row.bounding_box(), row.locator(".do")
+    for row in planted.locator(".card > details > summary").all():
+        box = row.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= 800
-        assert fix.is_visible()
         lines.append(int(row.locator(".at").inner_text().removeprefix("breaks.py:")))
     assert sorted(lines) == sorted(marked)
     if picture := os.environ.get("DYNALYZE_SCREENSHOT"):
@@ -336,11 +396,12 @@ def test_every_planted_fault_of_a_sample_is_on_the_first_screen(planted: Page) -
 
 
 def test_a_fault_its_fix_its_line_and_its_graph_lead_to_each_other(planted: Page) -> None:
-    broken = planted.locator("article.break", has=planted.locator(".marked", has_text="scores.max()"))
-    broken.get_by_role("link", name="Choose with torch.where").click()
-    card = planted.locator(".card:target")
-    assert card.is_visible()
-    card.locator(".where a").click()
+    card = planted.locator(".card", has=planted.locator(".marked", has_text="scores.max()"))
+    broken = card.locator("article.break")
+    assert not broken.is_visible()
+    card.locator("> details > summary").click()
+    broken.get_by_text("What PyTorch says").click()
+    broken.locator(".where a", has_text="breaks.py").click()
     line = planted.locator(".lines tr:target")
     assert line.is_visible()
     line.get_by_role("link", name=re.compile(r"^b\d$")).click()
@@ -352,7 +413,7 @@ def test_a_fault_its_fix_its_line_and_its_graph_lead_to_each_other(planted: Page
     row.get_by_role("link", name="time").click()
     assert planted.locator("#timeline .node:target").count() == 1
     row.get_by_role("link", name=re.compile(r"^g\d$")).click()
-    assert planted.locator("article.graph:target").is_visible()
+    assert planted.locator(".graph:target").is_visible()
 
 
 def test_a_link_to_a_filtered_break_brings_it_back(open_page: Opener) -> None:
@@ -403,7 +464,7 @@ def test_landmarks_are_named(open_page: Opener) -> None:
     for role in ("banner", "main", "contentinfo"):
         assert page.get_by_role(role).count() == 1  # type: ignore[arg-type]
     assert page.get_by_role("navigation", name="Contents").is_visible()
-    for name in ("Fix these first", "Graph breaks", "Recompiles", "Traced files"):
+    for name in ("Fix these first", "Other graph breaks", "Recompiles", "Traced files"):
         assert page.get_by_role("region", name=name, exact=True).count() >= 1
 
 
@@ -453,15 +514,14 @@ def test_print_is_light_and_without_controls(open_page: Opener) -> None:
     for control in ("#theme", ".contents", ".filter"):
         assert not page.locator(control).is_visible()
     styles = page.evaluate(
-        """() => Object.fromEntries([".code .number", ".brief .do", ".lines .facts", ".mark"].map((each) => {
+        """() => Object.fromEntries([".code .number", ".lines .source", ".mark"].map((each) => {
             const style = getComputedStyle(document.querySelector(each));
-            return [each, [style.whiteSpaceCollapse, style.textWrapMode, style.position, style.printColorAdjust]];
+            return [each, [style.whiteSpaceCollapse, style.textWrapMode, style.printColorAdjust]];
         }))"""
     )
     assert styles[".code .number"][1] == "nowrap"  # 12 stays on one line
-    assert styles[".brief .do"][1] == "wrap"  # nothing to hover over on paper
-    assert styles[".lines .facts"][2] == "static"
-    assert styles[".mark"][3] == "exact"
+    assert styles[".lines .source"][1] == "wrap"  # nothing to scroll on paper
+    assert styles[".mark"][2] == "exact"
     assert len(page.pdf()) > 10_000
 
 
@@ -483,9 +543,10 @@ def test_the_caret_lies_under_its_span(open_page: Opener) -> None:
 
 def test_a_kernel_leads_to_its_lines_and_a_line_to_its_kernels(open_page: Opener) -> None:
     page = open_page("clean")
-    lines = page.locator("#g1 details", has=page.locator(".lines"))
+    page.locator("#g1").get_by_text("Code, kernels and inputs").click()
+    lines = page.locator("#g1 details details", has=page.locator(".lines"))
     page.get_by_text("Kernels 3").click()
-    fused = page.locator("#g1 tr", has=page.get_by_role("rowheader", name="cpp_fused_add_relu_0"))
+    fused = page.locator("#g1 tr[id]", has=page.get_by_role("rowheader", name="cpp_fused_add_relu_0"))
     assert fused.get_by_role("cell").get_by_role("link").all_inner_texts() == ["model.py:41", "model.py:43"]
     fused.get_by_role("link", name="model.py:41").click()
     target = page.locator("tr:target")

@@ -82,7 +82,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATE_DIRS),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: _shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -104,9 +104,18 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
+_LEFT_ON_STACK = re.compile(r"\b___stack\d+\b(?:\[\d+\])*")
+_PART = re.compile(r"\btorch_dynamo_resume_in_(\w+?)_at_(\d+)\b")
+
+
+def _shown(text: str) -> str:
+    """A text that shows what it holds, with words for Dynamo's own names."""
+    return _PART.sub(r"\1 after line \2", _LEFT_ON_STACK.sub("value left by a graph break", visible(text)))
+
+
 def _prose(text: str) -> Markup:
     """A sentence in which `words in backquotes` become code."""
-    parts = re.split(r"`([^`\n]+)`", visible(text))
+    parts = re.split(r"`([^`\n]+)`", _shown(text))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )

@@ -22,8 +22,9 @@ from dynalyze.privacy import without_source
 from dynalyze.render import graphml
 from dynalyze.render.graphml import compile_map
 from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.map import MAX_NODES, MapView, layers
+from dynalyze.render.view.map import MAX_NODES, MapView, tree
 from dynalyze.report import Compilation, CompilationStatus, Graph, GraphBreak, Location, Report
+from dynalyze.report.code import SourceFile, SourceFunction
 from recordings import as_run, recorded
 from records import TORCH, filled_report
 from sample_reports import MODEL, empty_report, graph_break, hostile_report, recompile, rich_report
@@ -209,25 +210,42 @@ edges = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=40)
 
 
 @given(edges)
-def test_every_node_lies_below_those_before_it(found: list[tuple[int, int]]) -> None:
+def test_every_node_has_a_row_below_the_one_that_it_hangs_on(found: list[tuple[int, int]]) -> None:
     nodes = list(range(15))
-    rows = layers(nodes, found)
-    row_of = {node: row for row, members in enumerate(rows) for node in members}
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from([pair for pair in found if pair[0] != pair[1]], relation="calls")
+    rows = tree(nodes, graph)
+    row_of = {row.name: at for at, row in enumerate(rows)}
     assert sorted(row_of) == nodes
-    assert all(members for members in rows)
-    for source, end in found:
-        if source < end:
-            assert row_of[source] < row_of[end]
-    for node in nodes:  # No lower than it has to be.
-        above = [row_of[source] for source, end in found if end == node and source < node]
-        assert row_of[node] == max(above, default=-1) + 1
-    assert rows == layers(nodes, list(reversed(found)))
+    for row in rows:
+        if row.parent is None:
+            assert row.depth == 0
+            continue
+        assert graph.has_edge(row.parent, row.name)
+        assert row.depth == rows[row_of[row.parent]].depth + 1
+        between = rows[row_of[row.parent] + 1 : row_of[row.name]]
+        assert all(each.depth >= row.depth for each in between), "a line would pass through a label"
 
 
-def test_rows_are_sorted_to_spare_crossings() -> None:
-    assert layers(list("abcd"), [("a", "d"), ("b", "c")]) == [["a", "b"], ["d", "c"]]
-    assert layers(list("abc"), [("a", "b"), ("a", "c")], {"a": 0, "b": 1, "c": 0}) == [["a"], ["c", "b"]]
-    assert layers([], []) == []
+def test_what_goes_on_after_a_break_stands_below_what_was_called_before() -> None:
+    found = [
+        frame("0/0", 10, "Net.forward", status="broken"),
+        frame("1/0", 12, resumes=True),
+        frame("2/0", 40, "Block.forward", (11, "forward"), status="broken"),
+    ]
+    shown = view(report_of(found, [broke("b1", 41, ["2/0"])]))
+    assert [(node.anchor, node.x) for node in shown.nodes] == [
+        ("compile-0-0", shown.nodes[0].x), ("compile-2-0", shown.nodes[1].x), ("b1", shown.nodes[2].x),
+        ("compile-1-0", shown.nodes[0].x),
+    ]  # fmt: skip
+    assert shown.nodes[0].x < shown.nodes[1].x < shown.nodes[2].x
+
+
+def test_a_part_of_a_function_has_the_name_of_its_class() -> None:
+    report = report_of([frame("0/0", 10, "Net.forward", status="broken"), frame("1/0", 12, resumes=True)])
+    report.sources = [SourceFile(MODEL, "user", [SourceFunction("Net.forward", 10, 20, "broken")])]
+    assert [node.name for node in view(report).nodes] == ["Net.forward", "Net.forward"]
 
 
 def view(report: Report) -> MapView:
@@ -258,15 +276,14 @@ def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:
     assert [link.text for _, _, steps in shown.frames.items for _, link in steps] == ["1/0", "b1"]
 
 
-def test_nothing_lies_outside_of_the_drawing() -> None:
+def test_nothing_lies_outside_of_the_drawing_and_no_line_reaches_a_label() -> None:
     found = [frame(f"{n}/0", 10 * n, f"function_{n}", ops=n) for n in range(30)]
     shown = view(report_of(found, [broke(f"b{n}", n, [f"{n}/0"]) for n in range(30)]))
     assert len(shown.nodes) == 60
-    assert len({(node.x, node.y) for node in shown.nodes}) == 60
+    assert len({node.y for node in shown.nodes}) == 60
     for node in shown.nodes:
-        assert node.radius < node.x < shown.width - 100
+        assert node.radius < node.x < node.label_x < node.end <= shown.width
         assert node.radius < node.y < shown.height - node.radius
-    assert shown.width <= 864, "it must fit the page beside its contents"
 
 
 def test_too_many_nodes_are_counted() -> None:
@@ -282,7 +299,9 @@ def test_a_function_that_calls_itself_is_one_node() -> None:
 
 def test_functions_that_call_each_other_are_drawn() -> None:
     found = [frame("0/0", 10, "f"), frame("1/0", 20, "g", (12, "f")), frame("0/1", 10, "f", (22, "g"))]
-    assert sorted(edge.relation for edge in view(report_of(found)).edges) == ["calls", "calls"]
+    shown = view(report_of(found))
+    assert [edge.relation for edge in shown.edges] == ["calls"]
+    assert [[link.text for _, link in steps] for _, _, steps in shown.frames.items] == [["1/0"], ["0/0"]]
 
 
 def test_an_empty_report_has_no_map() -> None:

@@ -43,12 +43,11 @@ def test_each_line_says_what_became_of_it() -> None:
     ]
 
 
-def test_the_broken_line_has_its_caret_its_advice_and_its_break() -> None:
+def test_the_broken_line_is_marked_and_has_its_advice_and_its_break() -> None:
     (file,) = Page(told()).sources.files
     row = file.rows[2]
-    assert row.caret == " " * 8 + "^" * 8
     assert "<mark>" in row.html
-    assert [(link.text, link.anchor) for link in row.links.items] == [("b1", "b1")]
+    assert [(link.text, link.anchor) for link in row.links] == [("b1", "b1")]
     (note,) = row.notes
     assert (note.anchor, note.title, note.action) == ("fix-1", "Take the print out", "Call `print(h)` outside.")
 
@@ -56,7 +55,7 @@ def test_the_broken_line_has_its_caret_its_advice_and_its_break() -> None:
 def test_places_lead_to_their_lines() -> None:
     page = Page(told())
     row = page.sources.files[0].rows[2]
-    assert page.links.place(page.breaks.groups[0][2][0].location).anchor == row.anchor
+    assert page.links.place(page.findings.shown.items[0].breaks[0].location).anchor == row.anchor
     assert page.findings.shown.items[0].place is not None
     assert page.findings.shown.items[0].place.anchor == row.anchor
     html = render(told())
@@ -72,7 +71,7 @@ def test_a_line_leads_to_its_kernels_and_they_lead_back() -> None:
     page = Page(report)
     row = page.sources.files[0].rows[1]
     (table,) = page.graphs.shown.items[0].lines.shown.items
-    assert [(link.text, link.anchor) for link in row.links.items] == [("g1: 2 kernels", table.anchor)]
+    assert [(link.text, link.anchor) for link in row.links] == [("g1: 2 kernels", table.anchor)]
     assert table.place.anchor == row.anchor
 
 
@@ -80,7 +79,16 @@ def test_a_line_of_a_graph_without_kernels_leads_to_the_graph() -> None:
     report = told()
     report.graphs = [Graph("g1", "0/0", ops=1)]
     (file,) = Page(report).sources.files
-    assert [(link.text, link.anchor) for link in file.rows[1].links.items] == [("g1", "g1")]
+    assert [(link.text, link.anchor) for link in file.rows[1].links] == [("g1", "g1")]
+
+
+def test_several_graphs_of_a_line_are_folded_under_their_number() -> None:
+    report = told()
+    report.graphs = [Graph(f"g{n}", f"{n}/0", ops=1) for n in range(1, 5)]
+    report.sources[0].lines[1].graphs = ["g1", "g2", "g3", "g4"]
+    row = Page(report).sources.files[0].rows[1]
+    ((name, listed),) = row.lists
+    assert (row.links, name, [link.anchor for link in listed.items]) == ([], "4 graphs", ["g1", "g2", "g3", "g4"])
 
 
 def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() -> None:
@@ -89,8 +97,9 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
     report.compilations = [Compilation("0/0", 0, 0, Location(FILE, 10, None, "Net.forward"), "broken", {"total": 1.0})]
     report.graphs = [Graph("g1", "0/0", ops=1)]
     page = Page(report)
-    ((_, _, (broken,)),) = page.breaks.groups
-    assert [(link.text, link.anchor) for link in page.links.fix(broken.id)] == [("1. Take the print out", "fix-1")]
+    (broken,) = page.findings.shown.items[0].breaks
+    (found,) = page.links.fix(broken.id)
+    assert (found.text, found.anchor, found.title) == ("finding 1", "fix-1", "Take the print out")
     (row,) = page.compilations.shown.items
     assert [link.text for link in row.see] == ["g1", "b1", "map"]
     html = render(report)

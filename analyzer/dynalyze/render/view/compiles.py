@@ -1,5 +1,5 @@
-"""What the compiler did: graph breaks by file, functions left in eager without one, specializations, compilations and
-what made functions compile again, the processes, and the files that were read.
+"""What the compiler did: functions left in eager without a graph break, specializations, compilations, processes, and
+the files that were read.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping
 
 from dynalyze.render.view.links import (
-    MAX_BREAKS,
     MAX_COMPILATIONS,
     MAX_SIZES,
     MAX_SKIPPED,
@@ -19,25 +18,16 @@ from dynalyze.render.view.links import (
     first,
 )
 from dynalyze.render.words.report import count_of, duration, short_path
-from dynalyze.report import Compilation, ForcedSize, GraphBreak, Process, Report, SkippedFrame, TracedFile
+from dynalyze.report import Compilation, ForcedSize, Process, Report, SkippedFrame, TracedFile
 
 MAX_FILES = 300
 MAX_SEE = 12
 MAX_PROCESSES = 200
+MAX_OPEN = 12
+"""Rows of a table that is not folded away."""
 
 BAR_WIDTH = 100
 """The width of a full bar, in the units of its drawing."""
-
-
-class BreaksView:
-    """The graph breaks by file: its anchor, its path and its breaks, files in the order in which they first broke."""
-
-    def __init__(self, breaks: list[GraphBreak], anchors: Anchors) -> None:
-        self.shown = first(breaks, MAX_BREAKS)
-        by_file: dict[str, list[GraphBreak]] = {}
-        for item in self.shown.items:
-            by_file.setdefault(item.location.file, []).append(item)
-        self.groups = [(anchors.claim(f"breaks-in-{short_path(path)}"), path, items) for path, items in by_file.items()]
 
 
 def skipped_view(report: Report) -> Listed[SkippedFrame]:
@@ -61,6 +51,7 @@ class CompilationView:
         self.fact = item
         self.link = links.compilation(*item.key)
         self.place = links.place(item.location)
+        self.name = self.place.function or item.name
         self.seconds = item.whole_seconds
         self.bar = f"{BAR_WIDTH * self.seconds / slowest:.1f}" if self.seconds and slowest else ""
         self.met = first(links.met.get(item.key, []), MAX_SEE)
@@ -79,6 +70,7 @@ class CompilationsView:
         self.shown = first(report.compilations, MAX_COMPILATIONS).map(
             lambda item: CompilationView(item, links, slowest, drawings)
         )
+        self.open = len(self.shown.items) <= MAX_OPEN
         self.several_processes = len({item.process for item in report.compilations}) > 1
 
 

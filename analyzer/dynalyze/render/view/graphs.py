@@ -111,7 +111,10 @@ class KernelView:
 
 
 class GraphView:
-    """A graph with its kernels. `most` is the number of its commonest operation, `size` that of all inputs together."""
+    """A graph with its kernels. `most` is the number of its commonest operation, `size` that of all inputs together.
+
+    `aten` and `calls` are its ATen operations and kernel calls, both directions together, "" where they are unknown.
+    """
 
     def __init__(self, graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> None:
         anchor = links.fact(graph.id).anchor
@@ -120,6 +123,8 @@ class GraphView:
         self.anchor = anchor
         self.lines = KernelLinesView(anchor, kernels, named, anchors, links)
         self.place = links.place(graph.location) if graph.location else None
+        self.compilation = links.compilation(graph.process, graph.epoch, graph.compile_id)
+        self.aten, self.calls = _number(graph, "aten"), _number(graph, "kernels")
         self.ways = _ways(graph)
         self.size = _total_size(graph.inputs)
         self.most = max(graph.histogram.values(), default=1) or 1
@@ -137,7 +142,9 @@ class GraphView:
 
 
 class GraphsView:
-    """Every graph, in the order in which they were compiled."""
+    """Every graph, in the order in which they were compiled. `compiling` and `per_call` are times by a graph's id: what
+    compiling it took, and what it takes of a call, where that was measured.
+    """
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         kernels: dict[str, list[Kernel]] = {}
@@ -146,6 +153,16 @@ class GraphsView:
         self.shown = first(report.graphs, MAX_GRAPHS).map(
             lambda graph: GraphView(graph, kernels.get(graph.id, []), links, anchors)
         )
+        took = {item.key: item.whole_seconds for item in report.compilations}
+        self.compiling = {each.id: took.get((each.process, each.epoch, each.compile_id)) for each in report.graphs}
+        parts = next((each.prices.parts for each in report.measurements if each.prices and each.prices.parts), [])
+        spent: dict[str, float] = {}
+        for part in parts:
+            if part.compile_id and part.kind in ("graph", "backward"):
+                spent[part.compile_id] = spent.get(part.compile_id, 0.0) + part.ms
+        self.per_call = {
+            each.id: spent[each.compile_id] for each in report.graphs if each.process == 0 and each.compile_id in spent
+        }
 
 
 def _ways(graph: Graph) -> list[tuple[Direction, list[str]]]:
@@ -158,6 +175,11 @@ def _ways(graph: Graph) -> list[tuple[Direction, list[str]]]:
         below = [_step(stage) for stage in stages if stage.direction == direction]
         ways.append((direction, below if direction == "backward" else [start, *below]))
     return ways
+
+
+def _number(graph: Graph, name: StageName) -> str:
+    known = [stage.ops for stage in graph.stages if stage.stage == name]
+    return f"{sum(known):,}" if known else ""
 
 
 def _step(stage: Stage) -> str:

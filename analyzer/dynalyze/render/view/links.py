@@ -34,10 +34,11 @@ _NOT_IN_ANCHORS = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Link:
-    """A link to a part of this page; `anchor` is "" where that part is not shown."""
+    """A link to a part of this page; `anchor` is "" where that part is not shown. `title` says what stands there."""
 
     text: str
     anchor: str
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,15 @@ class Index:
         self.lines: dict[LineKey, str] = {key: anchors.claim(name) for key, name in islice(names, MAX_LINES)}
         self._fixes: dict[str, list[Link]] = {}
         for rank, (finding, card) in enumerate(zip(report.findings, self.cards, strict=False), 1):
-            link = Link(f"{rank}. {clipped(finding.title, _LONGEST_TITLE)}", card)
+            link = Link(f"finding {rank}", card, clipped(finding.title, _LONGEST_TITLE))
             for identity in dict.fromkeys(finding.evidence):
                 self._fixes.setdefault(identity, []).append(link)
+        self._functions = {
+            (file.path, line): each.name
+            for file in report.sources
+            for each in sorted(file.functions, key=lambda each: each.line)
+            for line in range(each.line, min(each.last, each.line + MAX_LINES) + 1)
+        }
         self.met: dict[CompilationKey, list[Link]] = {}
         met: list[Graph | GraphBreak | Recompile] = [*report.graphs, *report.graph_breaks, *report.recompiles]
         for fact in met:
@@ -140,9 +147,14 @@ class Index:
         """The findings that say what to do about a fact, the most important one first."""
         return self._fixes.get(identity, [])[:_MOST_FIXES]
 
+    def function(self, location: Location) -> str:
+        """`Class.forward`, where a part of a function that was cut is known by its last name alone."""
+        found = self._functions.get(location.at, "")
+        return found if found.rpartition(".")[2] == location.function else location.function
+
     def place(self, location: Location) -> Place:
         """A place that leads to its line in the source view."""
-        return replace(place(location), anchor=self.lines.get(location.at, ""))
+        return replace(place(location), function=self.function(location), anchor=self.lines.get(location.at, ""))
 
 
 def place(location: Location) -> Place:

@@ -1,11 +1,10 @@
-"""The map as a drawing: a circle for each compiled function, a diamond for each graph break, arrows between them."""
+"""The map as a drawing: a tree with a circle for each compiled function and a diamond for each graph break."""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import networkx as nx
 
@@ -19,17 +18,16 @@ MAX_NODES = 60
 MAX_LISTED = 300
 
 # The drawing's measures, in its own units, which are CSS pixels.
-_COLUMNS = 4
-_COLUMN, _ROW = 216, 72
-_LEFT, _TOP = 34, 34
-_SMALLEST, _LARGEST = 8.0, 24.0
+_LEFT, _TOP = 16, 16
+_INDENT, _ROW = 30, 28
+_SMALLEST, _LARGEST = 5.0, 11.0
 _FEWEST_OF_LARGEST = 24
-_DIAMOND = 7.0
+_DIAMOND = 6.0
 _STACKED = 3
 _LABEL_GAP = 8
-_CHARACTERS, _NOTE_CHARACTERS = 22, 28
-_SWEEPS = 3
-_LAST = 2
+_CHARACTERS = 120
+_WIDE, _NARROW = 7.4, 6.4
+"""The most that a character of a name and of a note takes."""
 
 _EFFECTS: dict[Effect, str] = {
     "split": "graph cut in two",
@@ -39,6 +37,7 @@ _EFFECTS: dict[Effect, str] = {
 }
 
 Relation = Literal["calls", "continues-after", "broke-at"]
+_ORDER: tuple[Relation, ...] = ("broke-at", "calls", "continues-after")
 
 _RELATION_WORDS: dict[Relation, str] = {
     "calls": "calls",
@@ -53,7 +52,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class MapView:
-    """The first frames and their breaks as a drawing, and all that can be listed as text.
+    """The first frames and their breaks as a drawing, a row each, and all that can be listed as text.
 
     `anchors` tells where the drawing has a fact, by the anchor of that fact. `frames` are the functions as text: a
     link, a sentence, and what follows from each.
@@ -61,36 +60,28 @@ class MapView:
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         graph, facts = _collapsed(report)
+        graph.add_nodes_from(facts)
         drawn = dict(list(facts.items())[:MAX_NODES])
-        # How far left a node belongs: what goes on after a break stays below the beginning of its function.
-        rank = {
-            name: _LAST if isinstance(fact, GraphBreak) else int(not fact[0].resumes) for name, fact in drawn.items()
-        }
-        in_order = sorted(drawn, key=lambda name: rank[name] == _LAST)  # Breaks lead nowhere: they may all come last.
-        rows = _rows(layers(in_order, graph.edges, rank), rank)
-        at = {
-            name: (_LEFT + column * _COLUMN, _TOP + row * _ROW)
-            for row, names in enumerate(rows)
-            for column, name in names
-        }
         scale = max([_FEWEST_OF_LARGEST, *(_ops(fact) or 0 for fact in facts.values())])
-        reach = {name: _reach(fact, scale) for name, fact in drawn.items()}
+        branches = tree(list(drawn), graph.subgraph(drawn))
         own = {name: anchors.claim(f"map-{_link(fact, links).anchor or name}") for name, fact in drawn.items()}
+        nodes = {
+            each.name: NodeView(
+                drawn[each.name], own[each.name], (_LEFT + each.depth * _INDENT, _TOP + row * _ROW), scale, links
+            )
+            for row, each in enumerate(branches)
+        }
         frames = [
-            (_link(fact, links), _described(fact), [
+            (_link(fact, links), _described(fact, links), [
                 (_RELATION_WORDS[edge["relation"]], _link(facts[end], links)) for end, edge in graph[name].items()
             ])
             for name, fact in facts.items()
             if not isinstance(fact, GraphBreak)
         ]  # fmt: skip
-        self.width = _COLUMN * max((names[-1][0] + 1 for names in rows), default=0)
-        self.height = _ROW * len(rows)
-        self.nodes = [NodeView(fact, own[name], at[name], reach[name], links) for name, fact in drawn.items()]
-        self.edges = [
-            _curve(edge["relation"], at[a], at[b], reach[a], reach[b])
-            for a, b, edge in graph.edges(data=True)
-            if a in at and b in at
-        ]
+        self.width = max((node.end for node in nodes.values()), default=0)
+        self.height = _ROW * len(branches)
+        self.nodes = list(nodes.values())
+        self.edges = [_edge(each.relation, nodes[each.parent], nodes[each.name]) for each in branches if each.parent]
         self.omitted = len(facts) - len(drawn)
         self.frames = first(frames, MAX_LISTED)
         self.anchors = {anchor: own[name] for name, fact in drawn.items() for anchor in _anchors(fact, links)}
@@ -99,13 +90,13 @@ class MapView:
 class NodeView:
     """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions.
 
-    `id` is its own anchor, `anchor` that of what it stands for.
+    `id` is its own anchor, `anchor` that of what it stands for; `end` is where its label ends.
     """
 
-    def __init__(self, fact: _Fact, own: str, at: tuple[int, int], reach: float, links: Index) -> None:
+    def __init__(self, fact: _Fact, own: str, at: tuple[int, int], scale: int, links: Index) -> None:
         self.id = own
         self.x, self.y = at
-        self.radius = reach
+        self.radius = _reach(fact, scale)
         if isinstance(fact, GraphBreak):
             self.kind, self.stacked = "break", list[int]()
             name, note = f"{fact.id}, line {fact.location.line}", _EFFECTS[fact.effect]
@@ -116,56 +107,62 @@ class NodeView:
             parts = [f"after line {line}" if fact[0].resumes else f"line {line}"]
             parts += [f"{ops:,} ops"] if ops is not None else []
             parts += [f"×{len(fact)}"] if len(fact) > 1 else []
-            name, note = fact[0].name or "?", " · ".join(parts)
+            name, note = links.function(fact[0].location) or fact[0].name or "?", " · ".join(parts)
         self.anchor = _link(fact, links).anchor
-        self.title = _described(fact)
+        self.title = _described(fact, links)
         self.name = shortened(name, _CHARACTERS)
-        self.note = shortened(note, _NOTE_CHARACTERS)
-        self.label_x = self.x + round(self.radius) + 3 * len(self.stacked) + _LABEL_GAP
+        self.note = note
+        self.label_x = self.x + round(_LARGEST) + 3 * _STACKED + _LABEL_GAP
+        self.end = self.label_x + round(_WIDE * len(self.name) + _NARROW * len(note)) + 3 * _LABEL_GAP
 
 
-class Curve(NamedTuple):
+class Edge(NamedTuple):
     relation: Relation
     path: str
     head: str
 
 
-def layers(
-    nodes: Sequence[Node], edges: Iterable[tuple[Node, Node]], rank: Mapping[Node, int] | None = None
-) -> list[list[Node]]:
-    """The rows of the drawing, from the top, each node one row below the lowest of those before it.
+class Branch(NamedTuple, Generic[Node]):
+    """A row of the drawing: what stands there, how far it is indented, and the node that it hangs on."""
 
-    Only edges that go forward in the order of `nodes` count, so a cycle does no harm. In a row a node moves to the mean
-    place of its neighbours. Of nodes that might share a place, those of lower `rank` come first, then those that stand
-    first in `nodes`: equal input, equal drawing.
+    name: Node
+    depth: int
+    parent: Node | None
+    relation: Relation
+
+
+def tree(nodes: Sequence[Node], graph: nx.DiGraph[Node]) -> list[Branch[Node]]:
+    """The rows of the drawing: each node once, below the first that leads to it, and what that calls before what goes
+    on after it. The part after a break stands under its function, not in it. Labels stand to the right of all lines.
     """
+    rows: list[Branch[Node]] = []
+    seen: set[Node] = set()
     order = {node: at for at, node in enumerate(nodes)}
-    forward: nx.DiGraph[Node] = nx.DiGraph()
-    forward.add_nodes_from(nodes)
-    forward.add_edges_from((a, b) for a, b in edges if a in order and b in order and order[a] < order[b])
-    rows = [
-        sorted(row, key=lambda node: (rank[node] if rank is not None else 0, order[node]))
-        for row in nx.topological_generations(forward)
-    ]
-    place = {node: float(column) for row in rows for column, node in enumerate(row)}
-    for sweep in range(_SWEEPS):  # Downwards and upwards in turn; downwards comes last.
-        downwards = sweep % 2 == 0
-        neighbours = forward.predecessors if downwards else forward.successors
-        for row in rows if downwards else reversed(rows):
-            row.sort(key=lambda node: statistics.fmean([place[each] for each in neighbours(node)] or [place[node]]))
-            place.update((node, float(column)) for column, node in enumerate(row))
+    roots = sorted(nodes, key=lambda node: (bool(graph.pred[node]), order[node]))
+    # The last is taken first; what lies in a cycle has no root and comes at last.
+    waiting = [Branch[Node](node, 0, None, "calls") for node in reversed(roots)]
+    while waiting:
+        row = waiting.pop()
+        if row.name in seen:
+            continue
+        seen.add(row.name)
+        rows.append(row)
+        ends = [(end, edge["relation"]) for end, edge in graph[row.name].items()]
+        ends.sort(key=lambda pair: (_ORDER.index(pair[1]), order[pair[0]]), reverse=True)
+        waiting += [
+            Branch(end, row.depth + (relation != "continues-after"), row.name, relation) for end, relation in ends
+        ]
     return rows
 
 
-def _curve(relation: Relation, source: tuple[int, int], end: tuple[int, int], leave: float, arrive: float) -> Curve:
-    """It leaves and arrives upright; one that passes a whole row swings out to the left of it."""
-    down = 1 if end[1] > source[1] else -1
-    x1, y1 = source[0], source[1] + down * round(leave)
-    x2, y2 = end[0], end[1] - down * (round(arrive) + 7)
-    swing = 26 if abs(end[1] - source[1]) > _ROW else 0
-    middle = (y2 - y1) / 2
-    path = f"M{x1} {y1}C{x1 - swing} {y1 + middle:g} {x2 - swing} {y2 - middle:g} {x2} {y2}"
-    return Curve(relation, path, f"M{x2 - 3.5} {y2}h7l-3.5 {down * 6}z")
+def _edge(relation: Relation, source: NodeView, end: NodeView) -> Edge:
+    """Down from a node, and to the right where the other is indented."""
+    top = source.y + round(source.radius)
+    if end.x == source.x:
+        tip = end.y - round(end.radius) - 6
+        return Edge(relation, f"M{source.x} {top}V{tip}", f"M{end.x - 3.5} {tip}h7l-3.5 6z")
+    tip = end.x - round(end.radius) - 6
+    return Edge(relation, f"M{source.x} {top}V{end.y}H{tip}", f"M{tip} {end.y - 3.5}v7l6 -3.5z")
 
 
 def _collapsed(report: Report) -> tuple[nx.DiGraph[str], dict[str, _Fact]]:
@@ -198,21 +195,6 @@ def _is_inside(graph: nx.DiGraph[str], caller: str, found: str) -> bool:
     return any(edge["relation"] == "calls" and graph.has_edge(end, found) for end, edge in graph[caller].items())
 
 
-def _rows(found: list[list[str]], rank: dict[str, int]) -> list[list[tuple[int, str]]]:
-    """Rows with their columns; a layer too wide for the page goes on in the next row.
-
-    The first column is left to compiled functions, so that the parts of one that was cut stay in a line.
-    """
-    rows: list[list[tuple[int, str]]] = []
-    for layer in found:
-        rest = layer
-        while rest:
-            start = int(rank[rest[0]] == _LAST)
-            rows.append(list(enumerate(rest[: _COLUMNS - start], start)))
-            rest = rest[_COLUMNS - start :]
-    return rows
-
-
 def _ops(fact: _Fact) -> int | None:
     """The operations of the largest version."""
     if isinstance(fact, GraphBreak):
@@ -228,14 +210,14 @@ def _reach(fact: _Fact, scale: int) -> float:
     return round(math.sqrt(_SMALLEST**2 + share * (_LARGEST**2 - _SMALLEST**2)), 1)
 
 
-def _described(fact: _Fact) -> str:
+def _described(fact: _Fact, links: Index) -> str:
     """The whole of what a node stands for, as one sentence."""
     if isinstance(fact, GraphBreak):
         return f"Graph break {fact.id} at {line_words(fact.location)}: {effect_words(fact.effect)}"
     frame, ops = fact[0], _ops(fact)
     statuses = dict.fromkeys(COMPILATION_WORDS[each.status] for each in fact)
     parts = [
-        f"{frame.compile_id} {frame.name or '?'}",
+        f"{frame.compile_id} {links.function(frame.location) or frame.name or '?'}",
         "the part after a break" if frame.resumes else "",
         line_words(frame.location),
         ", then ".join(statuses),

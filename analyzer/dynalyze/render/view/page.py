@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.audit import AttentionMatrixView, PolicyView, WarmupView
 from dynalyze.render.view.compiles import (
-    BreaksView,
     CompilationsView,
     ProcessesView,
     files_view,
@@ -65,7 +64,6 @@ class Page:
         self.verdict = VerdictView(report)
         self.plan = PlanView(report.plan, anchors) if report.plan and report.plan.points else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
-        self.breaks = BreaksView(report.graph_breaks, anchors)
         self.recompiles = first(report.recompiles, MAX_RECOMPILES)
         self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
         self.forced_sizes = forced_sizes_view(report)
@@ -89,8 +87,8 @@ class Page:
     def sections(self) -> list[Section]:
         """What there is to show: the verdict and what to do, then what happened, then how fast and how right it is."""
         compiled = [
-            Section(True, "breaks", "Graph breaks", self.breaks.shown.total),
-            Section(True, "recompiles", "Recompiles", self.recompiles.total),
+            Section(self.findings.breaks.total, "breaks", "Other graph breaks", self.findings.breaks.total),
+            Section(self.recompiles.items, "recompiles", "Recompiles", self.recompiles.total),
             Section(self.forced_sizes.items, "forced-sizes", "Sizes made constant", self.forced_sizes.total),
             Section(self.skipped.items, "skipped", "Left in eager", self.skipped.total),
             Section(

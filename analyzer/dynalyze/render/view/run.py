@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from dynalyze.render.highlight import code_at, code_block
-from dynalyze.render.view.links import MAX_FINDINGS, Index, first
+from dynalyze.render.view.links import MAX_BREAKS, MAX_FINDINGS, Index, Listed, first
 from dynalyze.render.words import bench as words_bench
 from dynalyze.render.words.fixes import fix_command
 from dynalyze.render.words.report import (
@@ -19,12 +19,13 @@ from dynalyze.render.words.report import (
     duration,
     only_measured,
     order_words,
+    short_cost,
     totals,
     tried_words,
     trust_notes,
     verdict_sentences,
 )
-from dynalyze.report import Advice, Finding, Location, Report, Snippet
+from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.report.document import to_json
 from dynalyze.text.visible import clipped
 
@@ -73,8 +74,8 @@ def metrics_view(report: Report) -> list[Metric]:
         return []
     counted = totals(report)
     metrics = [
-        Metric("graph breaks", f"{counted.breaks:,}", "#breaks"),
-        Metric("recompiles", f"{counted.recompiles:,}", "#recompiles"),
+        Metric("graph breaks", f"{counted.breaks:,}", "#fixes"),
+        Metric("recompiles", f"{counted.recompiles:,}", "#recompiles" if report.recompiles else ""),
         Metric("frames left in eager", f"{counted.eager:,}", "#compilations"),
     ]
     if not report.measurements:  # The numbers of a measurement need their room on the first screen.
@@ -127,44 +128,69 @@ def value_words(value: Any) -> str:
 
 
 MAX_BRIEF = 10
+MAX_OPEN = 3
+MAX_UNFOLDED = 3
 MAX_EVIDENCE = 20
 MAX_TEXT = 4000
 
 
 class Card:
-    """A finding with what the page shows of it. `action` is "" where the title says it, `tried` where nothing was, and
-    `fix`, the command that tries changes, where it tries none.
+    """A finding with what the page shows of it, its graph breaks too: each break stands in one card.
+
+    `action` is "" where the title says it, `tried` where nothing was, and `fix`, the command that tries changes, where
+    it tries none. `breaks` stand open, `more_breaks` are folded away; `evidence` are the other facts.
     """
 
-    def __init__(
-        self, rank: int, item: Finding, links: Index, snippets: Mapping[Location, Snippet | None], report: Report
-    ) -> None:
+    def __init__(self, rank: int, item: Finding, links: Index, breaks: Sequence[GraphBreak], report: Report) -> None:
         place, self.detail = item.location, item.detail or Advice(item.advice)
-        example = self.detail.example
+        example, own = self.detail.example, {found.id for found in breaks}
         self.anchor = links.cards[rank - 1]
         self.rank = rank
         self.fact = item
+        self.breaks, self.more_breaks = breaks[:MAX_UNFOLDED], breaks[MAX_UNFOLDED:]
+        self.cost = short_cost(item.impact)
         self.tried = tried_words(report, item)
         self.fix = fix_command(report, item.evidence) if item.rule == "graph-break" else ""
         self.title = clipped(item.title, 400)
         self.action = "" if item.advice == item.title else clipped(item.advice, MAX_TEXT)
         self.place = links.place(place) if place else None
-        self.code = code_at(place, snippets.get(place)) if place else None
+        self.code = code_at(place, None) if place and not breaks else None
         self.before = code_block(example.before) if example else None
         self.after = code_block(example.after) if example else None
         self.config = code_block(self.detail.config) if self.detail.config else None
-        self.evidence = first(item.evidence, MAX_EVIDENCE).map(links.fact)
+        rest = [name for name in item.evidence if name not in own]
+        self.evidence = first(rest, MAX_EVIDENCE).map(links.fact)
 
 
 class FindingsView:
-    """`brief` are the first cards once more, for a list that fits on the first screen; none where one card is all.
+    """The findings as cards: the first ten, and `more`. `open`: they are so few that all stand open.
+
     `fix` is the command that tries changes for all of them; "" where there is none. `order` says what they go by.
+    `breaks` are the graph breaks that are in no card.
     """
 
     def __init__(self, report: Report, links: Index) -> None:
-        snippets = {item.location: item.snippet for item in report.graph_breaks}
+        homes = _homes(report)
+        inside: dict[int, list[GraphBreak]] = {}
+        shown = first(report.graph_breaks, MAX_BREAKS)
+        for found in shown.items:
+            inside.setdefault(homes.get(found.id, 0), []).append(found)
         ranked = list(enumerate(report.findings, 1))
-        self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, snippets, report))
+        self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, inside.get(each[0], []), report))
+        self.first, self.more = self.shown.items[:MAX_BRIEF], self.shown.items[MAX_BRIEF:]
+        self.open = len(self.shown.items) <= MAX_OPEN
+        self.breaks = Listed(inside.get(0, []), len(inside.get(0, [])) + shown.omitted)
         self.fix = fix_command(report)
         self.order = order_words(report)
-        self.brief = self.shown.items[:MAX_BRIEF] if len(self.shown.items) > 1 else []
+
+
+def _homes(report: Report) -> dict[str, int]:
+    """The rank of the finding that each graph break stands with: the first about its very line, else the first."""
+    places = {found.id: found.location.at for found in report.graph_breaks}
+    own: dict[str, int] = {}
+    other: dict[str, int] = {}
+    for rank, finding in enumerate(report.findings[:MAX_FINDINGS], 1):
+        for name in finding.evidence:
+            here = finding.location is not None and finding.location.at == places.get(name)
+            (own if here else other).setdefault(name, rank)
+    return {**other, **own}

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from dynalyze.render.highlight import Caret, highlighted_lines
 from dynalyze.render.view.graphs import GraphView
-from dynalyze.render.view.links import Anchors, Index, Link, first
+from dynalyze.render.view.links import Anchors, Index, Link, Listed, first
 from dynalyze.render.view.run import Card
 from dynalyze.render.words.report import short_path
 from dynalyze.report import LineKey, Report
@@ -17,7 +17,7 @@ from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceLi
 from dynalyze.text.amounts import count_of
 
 _MAX_OPEN = 300
-_MAX_LINKS = 8
+_MAX_LINKS = 100
 
 _STATES: dict[LineState, str] = {
     "compiled": "compiled", "broken": "graph break", "eager": "runs in eager", "silent": "",
@@ -90,28 +90,32 @@ class SourceView:
         self.open = stands_open
         self.omitted = len(file.lines) - len(lines)
         self.rows: list[SourceRow] = []
-        for line, (html, caret) in zip(lines, highlighted_lines([line.code for line in lines], marks), strict=True):
+        for line, (html, _) in zip(lines, highlighted_lines([line.code for line in lines], marks), strict=True):
             gap = bool(self.rows) and self.rows[-1].fact.line != line.line - 1
-            self.rows.append(SourceRow(file.path, line, html, caret, begins.get(line.line, ""), known, gap))
+            self.rows.append(SourceRow(file.path, line, html, begins.get(line.line, ""), known, gap))
 
 
 class SourceRow:
     """A line. `function` says what became of the function that begins here, `gap` that lines of no interest were left
-    out before it; `notes` are the findings of this very line.
+    out before it; `notes` are the findings of this very line. `links` lead to its facts, `lists` are those of a kind of
+    which there are several, folded under their number.
     """
 
-    def __init__(
-        self, path: str, line: SourceLine, html: Markup, caret: str, function: str, known: _Known, gap: bool
-    ) -> None:
+    def __init__(self, path: str, line: SourceLine, html: Markup, function: str, known: _Known, gap: bool) -> None:
         links, kernels = known.links, known.kernels.get((path, line.line), {})
-        facts = [links.fact(identity) for identity in (*line.breaks, *line.recompiles)]
-        facts += [kernels.get(identity) or links.fact(identity) for identity in line.graphs]
+        recompiles = [links.fact(identity) for identity in line.recompiles]
+        graphs = [kernels.get(identity) or links.fact(identity) for identity in line.graphs]
         self.anchor = links.lines[path, line.line]
         self.fact = line
         self.html = html
-        self.caret = caret
         self.state_words = _STATES[line.state]
         self.function = function
-        self.links = first(facts, _MAX_LINKS)
+        self.links = [links.fact(identity) for identity in line.breaks]
+        self.lists: list[tuple[str, Listed[Link]]] = []
+        for name, found in (("recompile", recompiles), ("graph", graphs)):
+            if len(found) == 1:
+                self.links += found
+            elif found:
+                self.lists.append((count_of(len(found), name), first(found, _MAX_LINKS)))
         self.notes = known.notes.get((path, line.line), [])
         self.gap = gap

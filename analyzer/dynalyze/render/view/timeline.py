@@ -12,6 +12,7 @@ from dynalyze.report import OWN_PHASES, Report
 from dynalyze.text.amounts import size
 
 MAX_ROWS = 100
+MAX_DRAWN = 30
 
 # The drawing's measures, in its own units, which are CSS pixels.
 _LABELS, _CHART, _TIMES = 216, 560, 84
@@ -23,7 +24,7 @@ _PHASES = (*OWN_PHASES, "total")
 
 
 class TimelineView:
-    """The waterfall, its legend, and the same as sentences and as a table.
+    """The waterfall of the longest compiles, its legend, and all of them as sentences and as a table.
 
     `anchors` tells which bar is a compilation's first, by the anchor of that compilation. `phases` are those of the
     legend, each with its letter, its name and its own time over all compiles.
@@ -32,7 +33,12 @@ class TimelineView:
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         timed = [span for span in spans(report) if span.length is not None]
         self.shown = first(timed, MAX_ROWS)
-        placed = [(span, span.began, span.length or 0.0) for span in self.shown.items if span.began is not None]
+        longest = sorted(self.shown.items, key=lambda span: -(span.length or 0.0))[:MAX_DRAWN]
+        placed = [
+            (span, span.began, span.length or 0.0)
+            for span in self.shown.items
+            if span.began is not None and any(span is each for each in longest)
+        ]
         start = min((began for _, began, _ in placed), default=0.0)
         end = max((began + length for _, began, length in placed), default=0.0)
         end = max(end, start + 1e-6, math.nextafter(start, math.inf))  # An axis has a length, however late it begins.
@@ -53,6 +59,8 @@ class TimelineView:
         self.phases = [
             (phase, name[:1], name, duration(seconds)) for (phase, name), seconds in zip(named, spent, strict=True)
         ]
+        known = sum(span.began is not None for span in self.shown.items)
+        self.undrawn = known - len(placed)
         self.table = [TimelineRow(span, used, links) for span in self.shown.items]
         self.recompiles = any(span.recompiled for span in self.shown.items)
         self.anchors = {row.anchor: row.id for row in reversed(self.rows)}
@@ -73,8 +81,9 @@ class Bar:
         self.id = anchors.claim(f"time-{link.anchor or link.text}")
         self.y = y
         self.anchor = link.anchor
-        self.label = shortened(" ".join(filter(None, (item.compile_id, marks, item.name))), _LABEL_CHARACTERS)
-        self.title = f"{link.text} {item.name}, {_what(span)}: {duration(length)} from {span.began:.2f} s on; {own}"
+        name = links.function(item.location) or item.name
+        self.label = shortened(" ".join(filter(None, (item.compile_id, marks, name))), _LABEL_CHARACTERS)
+        self.title = f"{link.text} {name}, {_what(span)}: {duration(length)} from {span.began:.2f} s on; {own}"
         self.x = x
         self.width = round(width, 2)
         self.segments = _segments(span, x, width)
@@ -88,7 +97,7 @@ class TimelineRow:
     def __init__(self, span: Span, used: list[str], links: Index) -> None:
         own = _own(span)
         self.link = links.compilation(*span.compilation.key)
-        self.function = span.compilation.name
+        self.function = links.function(span.compilation.location) or span.compilation.name
         self.what = _what(span)
         self.began = "" if span.began is None else f"{span.began:.3f} s"
         self.whole = duration(span.length or 0.0)
