@@ -62,7 +62,9 @@ class Page:
         self.timeline = TimelineView(report, links, anchors)
         self.policy = PolicyView(report.target.spec, report.policy) if report.policy else None
         self.verdict = VerdictView(report)
-        self.plan = PlanView(report.plan, anchors) if report.plan and report.plan.points else None
+        plan = report.plan
+        known = plan is not None and (plan.points or plan.not_measured or plan.shapes)
+        self.plan = PlanView(plan, anchors) if plan is not None and known else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
         self.recompiles = first(report.recompiles, MAX_RECOMPILES)
         self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
@@ -111,7 +113,7 @@ class Page:
             Section(self.policy, "policy", "Audit"),
             Section(True, "verdict", "Verdict"),
             Section(self.plan, "plan", "What to compile"),
-            Section(self.verified, "verified", "Fixes", len(self.report.fixes)),
+            Section(self.verified, "verified", "Changes", len(self.report.fixes)),
             Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
             Section(self.prices, "prices", "What a call costs"),
             Section(self.step_memory, "step-memory", "What a training step keeps"),

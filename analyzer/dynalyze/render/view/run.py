@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from dynalyze.render.highlight import code_at, code_block
 from dynalyze.render.view.links import MAX_BREAKS, MAX_FINDINGS, Index, Listed, first
 from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words.fixes import fix_command
+from dynalyze.render.words import fixes as words_fixes
 from dynalyze.render.words.report import (
     STATUS_WORDS,
     command_words,
@@ -49,10 +49,20 @@ class VerdictView:
 
     def __init__(self, report: Report) -> None:
         message = report.outcome.message
-        self.headline, *rest = verdict_sentences(report)
-        self.rest = " ".join(filter(None, [*rest, compile_time(report)]))
         self.tone = _tone(report)
         self.status = STATUS_WORDS[report.outcome.status]
+        if report.fixed is not None:
+            self.headline = words_fixes.verdict(report, report.fixed)
+            rest = [words_fixes.gain(report.fixed.evidence), *words_fixes.of_whole(report.fixed)]
+        else:
+            self.headline, *rest = [*verdict_sentences(report), compile_time(report)]
+        self.rest = " ".join(filter(None, rest))
+        if report.outcome.status in ("complete", "nothing_compiled"):
+            if report.fixed is not None:
+                self.status, verified = words_fixes.standing(report)
+                self.tone = "good" if verified else "warning"
+            elif report.plan is not None and not report.plan.points:
+                self.status, self.tone = "No plan", "warning"
         self.message = "" if message == self.headline else clipped(message, MAX_MESSAGE)
         self.notes = [*words_bench.trust_notes(report.measurements), *trust_notes(report)]
         self.errors = first(report.capture.listener_errors, MAX_ERRORS).map(lambda error: clipped(error, MAX_MESSAGE))
@@ -150,7 +160,7 @@ class Card:
         self.breaks, self.more_breaks = breaks[:MAX_UNFOLDED], breaks[MAX_UNFOLDED:]
         self.cost = short_cost(item.impact)
         self.tried = tried_words(report, item)
-        self.fix = fix_command(report, item.evidence) if item.rule == "graph-break" else ""
+        self.fix = words_fixes.fix_command(report, item.evidence) if item.rule == "graph-break" else ""
         self.title = clipped(item.title, 400)
         self.action = "" if item.advice == item.title else clipped(item.advice, MAX_TEXT)
         self.place = links.place(place) if place else None
@@ -180,7 +190,7 @@ class FindingsView:
         self.first, self.more = self.shown.items[:MAX_BRIEF], self.shown.items[MAX_BRIEF:]
         self.open = len(self.shown.items) <= MAX_OPEN
         self.breaks = Listed(inside.get(0, []), len(inside.get(0, [])) + shown.omitted)
-        self.fix = fix_command(report)
+        self.fix = words_fixes.fix_command(report)
         self.order = order_words(report)
 
 

@@ -32,6 +32,7 @@ class FixRow(NamedTuple):
     places: list[Place]
     lines: list[DiffLine]
     omitted: int
+    command: str
     reason: str
     compared: list[str]
     caveats: list[str]
@@ -45,15 +46,14 @@ class FixesView:
         self._shown = fixed is not None
         if fixed is None:
             return
-        self.verdict = words.verdict(report, fixed)
-        self.gain = words.gain(fixed.evidence)
-        self.compared = words.of_whole(fixed)
-        self.unsafe = words.unsafe_command(report, fixed)
+        self.all = words.write_command(report, fixed)
         title, self.table = words.before_and_after(fixed)
         self.counted = f"{title[:1].upper()}{title[1:]}"
         places = {each.id: links.place(each.location) for each in report.graph_breaks}
         ordered = sorted(report.fixes, key=lambda each: _ORDER.index(each.status))
-        self.shown = first([_row(each, places, anchors) for each in ordered], _MOST_FIXES)
+        commands = [words.apply_command(report, fixed, each) for each in ordered]
+        rows = [_row(each, command, places, anchors) for each, command in zip(ordered, commands, strict=True)]
+        self.shown = first(rows, _MOST_FIXES)
         suggested = words.suggested_breaks(report)
         left = [each for each in fixed.unfixed if each.break_id not in suggested]
         self.unfixed = first([(each, links.place(each.place) if each.place else None) for each in left], _MOST_FIXES)
@@ -62,7 +62,7 @@ class FixesView:
         return self._shown
 
 
-def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
+def _row(fix: Fix, command: str, places: dict[str, Place], anchors: Anchors) -> FixRow:
     lines = [line.removesuffix("\r") for line in fix.patch.removesuffix("\n").split("\n")] if fix.patch else []
     return FixRow(
         fix,
@@ -74,6 +74,7 @@ def _row(fix: Fix, places: dict[str, Place], anchors: Anchors) -> FixRow:
             for kind, line in zip(_kinds(lines), lines[:_MOST_LINES], strict=False)
         ],
         max(0, len(lines) - _MOST_LINES),
+        command,
         words.reason(fix),
         [] if fix.status == "rejected" else words.of_calls(fix.evidence),
         [] if fix.status == "rejected" else words.caveats(fix),

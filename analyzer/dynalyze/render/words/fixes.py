@@ -77,6 +77,15 @@ def _of_recompiles(report: Report) -> str:
     return f"Fixed none of {all_of_them}: no setting could be verified." if tried else ""
 
 
+def standing(report: Report) -> tuple[str, bool]:
+    """What the changes are, in a word or two, and whether they are verified."""
+    if ended_breaks(report):
+        return "Verified", True
+    if suggested_breaks(report):
+        return "Suggested, not verified", False
+    return ("Not verified", False) if report.graph_breaks else ("Nothing to fix", True)
+
+
 def _of_given(report: Report, fixed: Fixed) -> str:
     """The first line on a change that somebody else made."""
     if not report.fixes:
@@ -253,6 +262,14 @@ def write_command(report: Report, fixed: Fixed) -> str:
     if not _changes_files(report, "verified") or fixed.libraries:
         return ""
     return _with_options(report, fixed, "--write")
+
+
+def apply_command(report: Report, fixed: Fixed, fix: Fix) -> str:
+    """The command line that writes this change alone; "" where it changes no file, or may not be written."""
+    if fix.status == "rejected" or not (fix.kind == "source" or fix.files) or fixed.libraries:
+        return ""
+    only = [] if "--only" in report.command else ["--only", ",".join(fix.breaks)]
+    return _with_options(report, fixed, *only, "--write", *(["--unsafe-fixes"] if fix.status == "suggested" else []))
 
 
 def unsafe_command(report: Report, fixed: Fixed) -> str:
