@@ -28,7 +28,7 @@ function addThemeButton() {
 
 // What a search shows or hides as a whole; one that stands in another goes with it.
 const ITEMS =
-  ".card, .break, .fix, .graph, .answers, .rows tbody tr, .files > li, .lines tr[id], .checks li, " +
+  ".card, .break, .fix, .graph, .answers, .rows tbody tr, .files > li, .lines tr[id], " +
   ".map-text > li, .glossary > div, #environment .facts > div";
 
 // The notes and the caret below a line of code.

@@ -19,7 +19,7 @@ from shared_runs import made_once
 pytestmark = pytest.mark.browser
 
 BREAKS = Path(__file__).parents[2] / "samples" / "breaks.py"
-NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "fixed", "compared", "compared_hostile")
+NAMES = ("rich", "clean", "empty", "hostile", "measured", "benched", "fixed", "cached", "compared", "compared_hostile")
 
 # The lowest contrast of any text with the nearest opaque background behind it, as [ratio, text, colours].
 CONTRAST = """
@@ -238,6 +238,7 @@ def test_the_bar_of_a_call_leads_from_its_gaps_to_their_graph_breaks(open_page: 
         ("benched", "dark"),
         ("priced", "dark"),
         ("fixed", "light"),
+        ("cached", "light"),
         ("hostile", "light"),
     ],
 )
@@ -502,8 +503,9 @@ def test_the_drawings_can_be_read_as_text(open_page: Opener) -> None:
     page = open_page("rich")
     page.get_by_text("The map as text").click()
     assert page.locator("#map .map-text").get_by_role("link", name="b1").first.is_visible()
-    page.get_by_text("The same as a table").click()
-    assert page.locator("#timeline table").get_by_role("row").count() == 9
+    row = page.locator("#compile-0-0")
+    row.get_by_text("Phases").click()
+    assert "Dynamo" in row.inner_text()
     assert "of compile time was recompilation" in page.locator("#timeline").inner_text()
 
 

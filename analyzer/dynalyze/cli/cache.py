@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json
+from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
 from dynalyze.cli.options import (
     compile_options,
     observation_of,
@@ -42,6 +42,7 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
     "and from torch.compiler.save_cache_artifacts.",
 )  # fmt: skip
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
+@click.option("--html", "html_file", metavar="FILE", help="Write the page of what was found.")
 @click.option(
     "--fail-on", type=click.Choice(["cold", "none"]), default="none", show_default=True,
     help="cold: exit 1 where the second start misses something, or a cache does not survive a move.",
@@ -70,8 +71,10 @@ def cache(context: click.Context, /, **options: Any) -> int:
     from dynalyze.text.json_text import json_text
 
     first = options["target"]
-    if options["json_file"] not in (None, "-"):
-        check_outputs([("--json", options["json_file"])], first)
+    outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
+    check_outputs(
+        [(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")], first
+    )
     before = None if first is None or options["module"] else _written(first)
     with Interrupts():
         found = _found(context, before)
@@ -79,10 +82,15 @@ def cache(context: click.Context, /, **options: Any) -> int:
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
     document = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)} if options["json_file"] else {}
+    if options["html_file"] is not None:
+        from dynalyze.render import html
+
+        write_whole(Path(options["html_file"]), html.render_caches(found))
     if not write_json(options["json_file"], json_text(document)):
         from dynalyze.render.cache_text import render_caches
 
-        files = [("JSON", options["json_file"])] if options["json_file"] else []
+        files = [("Page", options["html_file"]), ("JSON", options["json_file"])]
+        files = [(title, file) for title, file in files if file]
         print_summary(render_caches(found, files=files))
     if (number := first_signal()) is not None:
         return 128 + number

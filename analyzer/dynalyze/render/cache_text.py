@@ -38,36 +38,30 @@ def render_caches(
 
 
 def _difference(summary: Summary, each: CacheDifference) -> None:
-    concerned = ", ".join(dict.fromkeys(f"{name} key" for name in each.caches))
     head = Text.assemble((f"{each.kind}  ", "yellow"), (one_line(each.component), "bold"))
     summary.beside(Text("✗", style="bold red"), head)
     summary.indented(each.says)
-    if not each.location or each.kind in ("constant", "graph", "kernel"):
-        values = [one_line(" ".join((text or "none").split()))[:_LONGEST] for text in (each.before, each.after)]
-        if each.kind not in ("constant", "graph", "names", "new"):
-            summary.indented(Text(f"{values[0]} → {values[1]}", style="dim"))
+    if (values := words.values_of(each)) is not None:
+        before, after = (one_line(" ".join(text.split()))[:_LONGEST] for text in values)
+        summary.indented(Text(f"{before} → {after}", style="dim"))
     if each.location is not None and each.kind in ("constant", "graph"):
         summary.place(each.location)
-    if ids := ", ".join(each.compile_ids[:8]):
-        summary.indented(Text(one_line(f"{concerned} of {ids} {each.function}"), style="dim"))
+    if concerned := words.concerned(each):
+        summary.indented(Text(one_line(concerned), style="dim"))
     summary.line()
 
 
 def _uses(summary: Summary, found: CacheComparison) -> None:
-    starts = [start for start in (found.before, found.after) if start is not None]
-    names = list(dict.fromkeys(use.cache for start in starts for use in start.uses))
-    if not names:
+    heads, rows = words.uses_table(found)
+    if not rows:
         return
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_row("", *(Text(title, style="bold") for title in ("first start", "second start")[: len(starts)]))
-    for name in names:
-        cells = ("".join(words.use_words(use) for use in start.uses if use.cache == name) for start in starts)
-        table.add_row(words.CACHES[name], *(one_line(cell or "not asked") for cell in cells))
-    if "pgo" not in names:
-        table.add_row(words.CACHES["pgo"], words.NO_PROFILE)
-    table.add_row("compiling", *map(words.compiling, starts))
+    table.add_row(*(Text(head, style="bold") for head in heads))
+    for row in rows:
+        table.add_row(*map(one_line, row))
     summary.table(table)
     summary.line()
+    starts = [start for start in (found.before, found.after) if start is not None]
     for start in starts[-1:]:
         for use in start.uses:
             for reason in use.reasons:

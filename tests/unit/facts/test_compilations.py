@@ -250,13 +250,13 @@ def test_a_compile_of_another_process_with_the_same_id_is_no_recompile() -> None
     assert view(report).sentences[1] == "None of it was recompilation."
 
 
-def test_a_compile_without_a_start_is_told_and_stays_in_the_table() -> None:
+def test_a_compile_without_a_start_is_told_and_not_drawn() -> None:
     found = view(timed(("0/0", 1.0, 3.0), ("1/0", None, 1.0)))
     assert len(found.rows) == 1
-    assert [row.began for row in found.table] == ["1.000 s", ""]
-    assert found.sentences[-1] == "The start of 1 compile is not known: the table alone has those."
+    assert found.sentences[-1] == "The start of 1 compile is not known: they are not drawn."
 
 
-def test_too_many_rows_are_counted() -> None:
-    found = view(timed(*((f"{at}/0", float(at), 0.5) for at in range(MAX_ROWS + 7))))
-    assert (len(found.rows), found.shown.omitted) == (MAX_ROWS, 7)
+def test_of_too_many_rows_the_longest_are_drawn_in_order_of_their_start() -> None:
+    found = view(timed(*((f"{at}/0", float(at), 0.5 + at % 2) for at in range(2 * MAX_ROWS + 7))))
+    assert [row.label.split()[0] for row in found.rows] == [f"{2 * at + 1}/0" for at in range(MAX_ROWS)]
+    assert found.undrawn == MAX_ROWS + 7

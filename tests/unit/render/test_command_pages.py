@@ -1,15 +1,15 @@
-"""The pages of `fix` and `plan`: each has a verdict of its own, and the commands that go on from it."""
+"""The pages of `fix`, `plan` and `cache`: each has a verdict of its own, and the commands that go on from it."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dynalyze.render.html import render
+from dynalyze.render.html import render, render_caches
 from dynalyze.render.view.page import Page
 from dynalyze.report import Report
 from dynalyze.report.plans import CompilePlan, NotMeasured
 from html_tree import Tree
-from sample_reports import empty_report, fixed_report
+from sample_reports import cached, empty_report, fixed_report
 
 
 def test_the_page_of_fix_says_how_many_breaks_are_fixed_and_how_to_apply_each_change() -> None:
@@ -52,3 +52,25 @@ def test_the_page_of_plan_says_why_there_is_none() -> None:
     assert page.plan is not None
     assert page.plan.notes == ["regional: no repeated blocks."]
     assert "regional: no repeated blocks." in Tree(render(planless())).text()
+
+
+def test_the_page_of_cache_tells_differences_uses_and_moves() -> None:
+    text = Tree(render_caches(cached())).text()
+    assert "A second start compiles again." in text
+    for part in (
+        "`SCALE`",
+        "SCALE went from 3.0 to 4.0.",
+        "model.py:44",
+        "autograd key of 0/0 forward",
+        "True → then False",
+    ):
+        assert (part in text) is (part != "`SCALE`"), part
+    for part in (
+        "AOTAutograd",
+        "1 miss, 1 bypass",
+        "2 made",
+        "<b>no cache</b>",
+        "nothing changed",
+        "Take the folder along.",
+    ):
+        assert part in text, part

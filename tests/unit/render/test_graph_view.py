@@ -6,26 +6,40 @@ import pytest
 
 from dynalyze.render.html import render
 from dynalyze.render.view import graphs as module
+from dynalyze.render.view.graphs import GraphsView
+from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.page import Page
 from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
-from sample_reports import SOURCE, clean_report, empty_report
+from dynalyze.report.measurements import CallPart, Measurement, Prices
+from sample_reports import SOURCE, clean_report, compilation, empty_report
 
 
-def test_each_direction_has_its_own_way_down() -> None:
+def test_each_stage_has_its_operations_of_both_directions() -> None:
     page = Page(clean_report())
     graph = page.graphs.shown.items[0]
-    assert graph.ways == [
-        ("forward", ["42 operations", "60 ATen operations", "31 after Inductor’s passes", "3 kernel calls"]),
-        ("backward", ["75 ATen operations", "1 kernel call"]),
-    ]
+    assert (graph.fact.ops, graph.aten, graph.after, graph.calls) == (42, "60 + 75", "31", "3 + 1")
     assert graph.place and graph.place.text.rpartition("/")[2] == "model.py:40"
     assert page.links.compilation(0, 0, graph.fact.compile_id).anchor == "compile-0-0"
 
 
 def test_a_graph_of_which_nothing_more_is_known() -> None:
     graph = Page(clean_report()).graphs.shown.items[1]
-    assert graph.ways == [("", ["7 operations"])]
+    assert (graph.fact.ops, graph.aten, graph.after, graph.calls) == (7, "", "", "")
     assert (graph.kernels.items, graph.inputs.items, graph.fact.code) == ([], [], [])
+
+
+def test_a_graph_has_its_compile_time_and_what_it_takes_of_a_call() -> None:
+    report = clean_report()
+    key, other = ("0/0", "1/0")
+    report.graphs = [Graph("g1", key), Graph("g2", other, process=1)]
+    report.compilations = [compilation(key, seconds=2.5)]
+    parts = [CallPart("graph", 1.5, compile_id=key), CallPart("break", 9.0, compile_id=key)]
+    parts.append(CallPart("backward", 0.5, compile_id=key))
+    report.measurements = [
+        Measurement("default", prices=Prices(parts=[*parts, CallPart("graph", 3.0, None, "", other)]))
+    ]
+    graphs = GraphsView(report, Index(report, Anchors()), Anchors())
+    assert (graphs.compiling, graphs.per_call) == ({"g1": 2.5, "g2": None}, {"g1": 2.0})
 
 
 def test_inputs_sizes_and_symbols() -> None:

@@ -325,11 +325,6 @@ def test_unknown_numbers_are_left_out() -> None:
     assert {"graphs", "spent compiling"} <= {metric.label for metric in metrics_view(rich_report())}
 
 
-def test_no_check_passes_for_what_was_never_looked_at() -> None:
-    text = text_of(empty_report("nothing_compiled"))
-    assert "No recompile" not in text.split("Passed checks")[-1]
-
-
 def test_what_does_not_fit_is_counted() -> None:
     report = clean_report()
     report.graph_breaks = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from dynalyze.privacy import without_source
 from dynalyze.render import graphml
 from dynalyze.render.graphml import compile_map
 from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.map import MAX_NODES, MapView, tree
+from dynalyze.render.view.map import MAX_NODES, RADIUS, MapView, tree
 from dynalyze.report import Compilation, CompilationStatus, Graph, GraphBreak, Location, Report
 from dynalyze.report.code import SourceFile, SourceFunction
 from recordings import as_run, recorded
@@ -253,20 +252,12 @@ def view(report: Report) -> MapView:
     return MapView(report, Index(report, anchors), anchors)
 
 
-def test_versions_are_stacked_on_one_node() -> None:
+def test_versions_are_one_node() -> None:
     found = view(report_of([frame("0/0", 10), frame("0/1", 10), frame("0/2", 10)]))
     (node,) = found.nodes
-    assert (len(node.stacked), node.anchor, found.edges) == (2, "compile-0-0", [])
+    assert (node.anchor, found.edges) == ("compile-0-0", [])
     assert "3 versions" in node.title
     assert "×3" in node.note
-
-
-def test_the_area_of_a_circle_grows_with_the_operations() -> None:
-    sizes = [node.radius for node in view(report_of([frame(f"{n}/0", 10 * n, ops=n * 100) for n in range(4)])).nodes]
-    areas = [size**2 for size in sizes]
-    steps = [after - before for before, after in itertools.pairwise(areas)]
-    assert steps[0] > 0
-    assert steps == pytest.approx([steps[0]] * 3, rel=0.05)
 
 
 def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:
@@ -282,8 +273,8 @@ def test_nothing_lies_outside_of_the_drawing_and_no_line_reaches_a_label() -> No
     assert len(shown.nodes) == 60
     assert len({node.y for node in shown.nodes}) == 60
     for node in shown.nodes:
-        assert node.radius < node.x < node.label_x < node.end <= shown.width
-        assert node.radius < node.y < shown.height - node.radius
+        assert RADIUS < node.x < node.label_x < node.end <= shown.width
+        assert RADIUS < node.y < shown.height - RADIUS
 
 
 def test_too_many_nodes_are_counted() -> None:

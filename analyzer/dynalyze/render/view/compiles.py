@@ -5,6 +5,7 @@ the files that were read.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 
 from dynalyze.render.view.links import (
@@ -17,7 +18,7 @@ from dynalyze.render.view.links import (
     Listed,
     first,
 )
-from dynalyze.render.words.report import count_of, duration, short_path
+from dynalyze.render.words.report import count_of, duration, phase_words, short_path
 from dynalyze.report import Compilation, ForcedSize, Process, Report, SkippedFrame, TracedFile
 
 MAX_FILES = 300
@@ -25,9 +26,6 @@ MAX_SEE = 12
 MAX_PROCESSES = 200
 MAX_OPEN = 12
 """Rows of a table that is not folded away."""
-
-BAR_WIDTH = 100
-"""The width of a full bar, in the units of its drawing."""
 
 
 def skipped_view(report: Report) -> Listed[SkippedFrame]:
@@ -43,32 +41,29 @@ def forced_sizes_view(report: Report) -> Listed[ForcedSize]:
 
 
 class CompilationView:
-    """A compilation with the way to all that belongs to it. `bar` is its time beside the longest, "" where unknown."""
+    """A compilation with the way to all that belongs to it. `phases` are what each took itself, backward included."""
 
-    def __init__(
-        self, item: Compilation, links: Index, slowest: float, drawings: Mapping[str, Mapping[str, str]]
-    ) -> None:
+    def __init__(self, item: Compilation, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> None:
         self.fact = item
         self.link = links.compilation(*item.key)
         self.place = links.place(item.location)
         self.name = self.place.function or item.name
         self.seconds = item.whole_seconds
-        self.bar = f"{BAR_WIDTH * self.seconds / slowest:.1f}" if self.seconds and slowest else ""
+        spent = Counter[str](item.exclusive)
+        for backward in item.backward:
+            spent.update(backward.exclusive)
+        self.phases = ", ".join(f"{phase_words(name)} {duration(taken)}" for name, taken in spent.items() if taken)
         self.met = first(links.met.get(item.key, []), MAX_SEE)
         drawn = ((name, places.get(self.link.anchor)) for name, places in drawings.items())
         self.see = [*self.met.items, *(Link(name, anchor) for name, anchor in drawn if anchor is not None)]
 
 
 class CompilationsView:
-    """One row a compilation, its bar relative to the slowest of all.
-
-    `drawings` tells for each drawing of the page, by its name, where it has which compilation.
-    """
+    """One row a compilation. `drawings` tells for each drawing of the page, by its name, where it has which one."""
 
     def __init__(self, report: Report, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> None:
-        slowest = max((item.whole_seconds or 0.0 for item in report.compilations), default=0.0)
         self.shown = first(report.compilations, MAX_COMPILATIONS).map(
-            lambda item: CompilationView(item, links, slowest, drawings)
+            lambda item: CompilationView(item, links, drawings)
         )
         self.open = len(self.shown.items) <= MAX_OPEN
         self.several_processes = len({item.process for item in report.compilations}) > 1

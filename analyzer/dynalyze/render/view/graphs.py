@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
-from dynalyze.render.words.report import count_of
 from dynalyze.report import (
     Direction,
     Graph,
@@ -17,7 +16,6 @@ from dynalyze.report import (
     Location,
     Report,
     SavedTensor,
-    Stage,
     StageName,
 )
 from dynalyze.text.amounts import exact_size
@@ -31,12 +29,6 @@ MAX_NAMES = 12
 _MAX_CODE = 120
 _MAX_NAME = 300
 
-_STAGES: dict[StageName, tuple[str, str]] = {
-    "dynamo": ("operation", ""),
-    "aten": ("ATen operation", ""),
-    "post_grad": ("after Inductor’s passes", "after Inductor’s passes"),
-    "kernels": ("kernel call", ""),
-}
 _CODE = {
     "computation_graph": "The graph that Dynamo traced",
     "aot_forward": "ATen operations, forward",
@@ -113,7 +105,8 @@ class KernelView:
 class GraphView:
     """A graph with its kernels. `most` is the number of its commonest operation, `size` that of all inputs together.
 
-    `aten` and `calls` are its ATen operations and kernel calls, both directions together, "" where they are unknown.
+    `aten` are its ATen operations, `after` those after Inductor's passes, `calls` those of kernels: "4 + 6" of the
+    forward graph and the backward one, "" where they are unknown.
     """
 
     def __init__(self, graph: Graph, kernels: list[Kernel], links: Index, anchors: Anchors) -> None:
@@ -124,8 +117,7 @@ class GraphView:
         self.lines = KernelLinesView(anchor, kernels, named, anchors, links)
         self.place = links.place(graph.location) if graph.location else None
         self.compilation = links.compilation(graph.process, graph.epoch, graph.compile_id)
-        self.aten, self.calls = _number(graph, "aten"), _number(graph, "kernels")
-        self.ways = _ways(graph)
+        self.aten, self.after, self.calls = (_number(graph, name) for name in ("aten", "post_grad", "kernels"))
         self.size = _total_size(graph.inputs)
         self.most = max(graph.histogram.values(), default=1) or 1
         self.ops = first(list(graph.histogram.items()), MAX_OPS)
@@ -165,25 +157,8 @@ class GraphsView:
         }
 
 
-def _ways(graph: Graph) -> list[tuple[Direction, list[str]]]:
-    """The stages of each direction, "12 operations" first: all begin with the graph that Dynamo traced."""
-    start = _step(Stage("dynamo", "", graph.ops))
-    stages = [stage for stage in graph.stages if stage.stage != "dynamo"]
-    ways: list[tuple[Direction, list[str]]] = []
-    directions: list[Direction] = [stage.direction for stage in stages] or [""]
-    for direction in dict.fromkeys(directions):
-        below = [_step(stage) for stage in stages if stage.direction == direction]
-        ways.append((direction, below if direction == "backward" else [start, *below]))
-    return ways
-
-
 def _number(graph: Graph, name: StageName) -> str:
-    known = [stage.ops for stage in graph.stages if stage.stage == name]
-    return f"{sum(known):,}" if known else ""
-
-
-def _step(stage: Stage) -> str:
-    return count_of(stage.ops, *_STAGES[stage.stage])
+    return " + ".join(f"{stage.ops:,}" for stage in graph.stages if stage.stage == name)
 
 
 def input_shape(item: GraphInput | SavedTensor) -> str:

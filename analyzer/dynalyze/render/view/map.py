@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -12,29 +11,19 @@ from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
 from dynalyze.render.view.links import Anchors, Index, Link, first
 from dynalyze.render.view.plots.drawing import shortened
 from dynalyze.render.words.report import COMPILATION_WORDS, count_of, effect_words, line_words
-from dynalyze.report import Compilation, CompilationKey, Effect, GraphBreak, Report
+from dynalyze.report import Compilation, CompilationKey, GraphBreak, Report
 
 MAX_NODES = 60
 MAX_LISTED = 300
 
 # The drawing's measures, in its own units, which are CSS pixels.
 _LEFT, _TOP = 16, 16
-_INDENT, _ROW = 30, 28
-_SMALLEST, _LARGEST = 5.0, 11.0
-_FEWEST_OF_LARGEST = 24
-_DIAMOND = 6.0
-_STACKED = 3
+_INDENT, _ROW = 28, 26
+RADIUS = 6
 _LABEL_GAP = 8
 _CHARACTERS = 120
 _WIDE, _NARROW = 7.4, 6.4
 """The most that a character of a name and of a note takes."""
-
-_EFFECTS: dict[Effect, str] = {
-    "split": "graph cut in two",
-    "partly_eager": "rest runs in eager",
-    "eager": "all runs in eager",
-    "error": "compile refused",
-}
 
 Relation = Literal["calls", "continues-after", "broke-at"]
 _ORDER: tuple[Relation, ...] = ("broke-at", "calls", "continues-after")
@@ -46,7 +35,7 @@ _RELATION_WORDS: dict[Relation, str] = {
 }
 
 _Fact = list[Compilation] | GraphBreak
-"""What a node stands for: all versions of one function, which are drawn as a stack, or a break."""
+"""What a node stands for: all versions of one function, or a break."""
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -62,12 +51,11 @@ class MapView:
         graph, facts = _collapsed(report)
         graph.add_nodes_from(facts)
         drawn = dict(list(facts.items())[:MAX_NODES])
-        scale = max([_FEWEST_OF_LARGEST, *(_ops(fact) or 0 for fact in facts.values())])
         branches = tree(list(drawn), graph.subgraph(drawn))
         own = {name: anchors.claim(f"map-{_link(fact, links).anchor or name}") for name, fact in drawn.items()}
         nodes = {
             each.name: NodeView(
-                drawn[each.name], own[each.name], (_LEFT + each.depth * _INDENT, _TOP + row * _ROW), scale, links
+                drawn[each.name], own[each.name], (_LEFT + each.depth * _INDENT, _TOP + row * _ROW), links
             )
             for row, each in enumerate(branches)
         }
@@ -88,21 +76,19 @@ class MapView:
 
 
 class NodeView:
-    """A node of the drawing; `kind` is a status of a compile, or "break". `stacked` are offsets of older versions.
+    """A node of the drawing; `kind` is a status of a compile, or "break".
 
     `id` is its own anchor, `anchor` that of what it stands for; `end` is where its label ends.
     """
 
-    def __init__(self, fact: _Fact, own: str, at: tuple[int, int], scale: int, links: Index) -> None:
+    def __init__(self, fact: _Fact, own: str, at: tuple[int, int], links: Index) -> None:
         self.id = own
         self.x, self.y = at
-        self.radius = _reach(fact, scale)
         if isinstance(fact, GraphBreak):
-            self.kind, self.stacked = "break", list[int]()
-            name, note = f"{fact.id}, line {fact.location.line}", _EFFECTS[fact.effect]
+            self.kind = "break"
+            name, note = f"{fact.id}, line {fact.location.line}", effect_words(fact.effect)
         else:
             self.kind = str(fact[-1].status)
-            self.stacked = [3 * depth for depth in range(min(len(fact) - 1, _STACKED), 0, -1)]
             ops, line = _ops(fact), fact[0].location.line
             parts = [f"after line {line}" if fact[0].resumes else f"line {line}"]
             parts += [f"{ops:,} ops"] if ops is not None else []
@@ -112,7 +98,7 @@ class NodeView:
         self.title = _described(fact, links)
         self.name = shortened(name, _CHARACTERS)
         self.note = note
-        self.label_x = self.x + round(_LARGEST) + 3 * _STACKED + _LABEL_GAP
+        self.label_x = self.x + RADIUS + _LABEL_GAP
         self.end = self.label_x + round(_WIDE * len(self.name) + _NARROW * len(note)) + 3 * _LABEL_GAP
 
 
@@ -157,11 +143,11 @@ def tree(nodes: Sequence[Node], graph: nx.DiGraph[Node]) -> list[Branch[Node]]:
 
 def _edge(relation: Relation, source: NodeView, end: NodeView) -> Edge:
     """Down from a node, and to the right where the other is indented."""
-    top = source.y + round(source.radius)
+    top = source.y + RADIUS
     if end.x == source.x:
-        tip = end.y - round(end.radius) - 6
+        tip = end.y - RADIUS - 6
         return Edge(relation, f"M{source.x} {top}V{tip}", f"M{end.x - 3.5} {tip}h7l-3.5 6z")
-    tip = end.x - round(end.radius) - 6
+    tip = end.x - RADIUS - 6
     return Edge(relation, f"M{source.x} {top}V{end.y}H{tip}", f"M{tip} {end.y - 3.5}v7l6 -3.5z")
 
 
@@ -200,14 +186,6 @@ def _ops(fact: _Fact) -> int | None:
     if isinstance(fact, GraphBreak):
         return None
     return max((each.ops for each in fact if each.ops is not None), default=None)
-
-
-def _reach(fact: _Fact, scale: int) -> float:
-    """From the middle of a node to its rim. A circle's area grows with the operations, `scale` of them at most."""
-    if isinstance(fact, GraphBreak):
-        return _DIAMOND
-    share = min(1.0, (_ops(fact) or 0) / scale)
-    return round(math.sqrt(_SMALLEST**2 + share * (_LARGEST**2 - _SMALLEST**2)), 1)
 
 
 def _described(fact: _Fact, links: Index) -> str:

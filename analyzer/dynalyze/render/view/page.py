@@ -20,7 +20,7 @@ from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
 from dynalyze.render.view.plan import PlanView
 from dynalyze.render.view.prices import PricesView
-from dynalyze.render.view.run import FindingsView, RunView, VerdictView, checks_view, metrics_view
+from dynalyze.render.view.run import FindingsView, RunView, VerdictView, metrics_view
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
@@ -31,7 +31,7 @@ from dynalyze.report import Report
 ANCHORS = (
     "policy", "verdict", "plan", "verified", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",
     "skipped", "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
-    "measurements", "accuracy", "warmup", "attention-matrix", "checks", "environment", "glossary",
+    "measurements", "accuracy", "warmup", "attention-matrix", "environment", "glossary",
     "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
 """The anchors that the templates name themselves; no fact may take one."""
@@ -82,7 +82,6 @@ class Page:
         self.processes = ProcessesView(report, anchors)
         self.sources = SourcesView(report, links, anchors, self.findings.shown.items, self.graphs.shown.items)
         self.files = files_view(report, anchors)
-        self.checks = checks_view(report)
         self.run = RunView(report)
 
     @property
@@ -99,7 +98,7 @@ class Page:
             ),
             Section(self.map.nodes, "map", "Map"),
             Section(True, "compilations", "Compilations", self.compilations.shown.total),
-            Section(self.timeline.table, "timeline", "Compile time"),
+            Section(self.timeline.sentences, "timeline", "Compile time"),
             Section(self.processes.shown.items, "processes", "Processes", self.processes.shown.total),
             Section(self.sources.files, "sources", "Line by line", len(self.sources.files)),
             Section(True, "files", "Traced files", self.files.total),
@@ -122,7 +121,6 @@ class Page:
             Section(self.accuracy.items, "accuracy", "Answers", self.accuracy.total),
             Section(self.warmup, "warmup", "Warm-up", self.warmup.shapes.total if self.warmup else None),
             Section(self.attention_matrix, "attention-matrix", "Attention and dtypes"),
-            Section(self.listened, "checks", "Passed checks", len(self.checks)),
             Section(True, "environment", "Run it again"),
             Section(True, "glossary", "Glossary"),
         ]

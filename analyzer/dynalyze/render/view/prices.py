@@ -6,9 +6,9 @@ from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots.prices import price_plot
 from dynalyze.render.words.report import line_words, setting_name
-from dynalyze.report import LATER_CALLS, Report, seconds_later
+from dynalyze.report import Report
 from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices, SettingPrice
-from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.amounts import count_of, milliseconds, percent
 from dynalyze.text.visible import clipped
 
 _MOST_ROWS = 50
@@ -31,10 +31,7 @@ class PricesView:
         self.lead = _lead(found, chosen.configuration)
         self.plot = price_plot(anchors.claim("plot-call"), found, chosen.calls, links.facts)
         self.breaks = bool(found.breaks)
-        spent = {each.id: each.compile_seconds for each in report.graph_breaks}
-        tables = (
-            _breaks(found.breaks), _later(found.breaks, spent), _settings(found.settings), _guards(found.guards),
-        )  # fmt: skip
+        tables = (_breaks(found.breaks), _settings(found.settings), _guards(found.guards))
         self.tables = [each for each in tables if each.rows]
         advised = (group for version in found.guards for group in version.groups if group.advice)
         self.advice = [(clipped(each.source, 80), each.advice) for each in advised]
@@ -70,18 +67,6 @@ def _breaks(prices: list[BreakPrice]) -> Table:
         for each in prices[:_MOST_ROWS]
     ]
     return Table("What graph breaks take of a call", heads, rows)
-
-
-def _later(prices: list[BreakPrice], spent: dict[str, float | None]) -> Table:
-    """The breaks of which it is known what compiling took because of them, `spent`."""
-    heads = ["Graph break", "Compiling", "Of each call", f"After {LATER_CALLS:,} calls"]
-    rows = []
-    for each in prices[:_MOST_ROWS]:
-        compiling = spent.get(each.break_id)
-        later = seconds_later(compiling, each.ms.value)
-        if compiling is not None and later is not None:
-            rows.append([_name(each), duration(compiling), milliseconds(each.ms.value), duration(later)])
-    return Table("What graph breaks take with compiling", heads, rows)
 
 
 def _name(price: BreakPrice) -> str:

@@ -97,23 +97,6 @@ def metrics_view(report: Report) -> list[Metric]:
     return metrics
 
 
-def checks_view(report: Report) -> list[str]:
-    """What was looked for and not found. Nothing is said to be absent where nothing compiled."""
-    counted, capture = totals(report), report.capture
-    looked = counted.frames > 0
-    checks = [
-        (looked and not counted.breaks, "No graph break"),
-        (looked and not (counted.eager or counted.failed), "No frame left in eager"),
-        (looked and not counted.recompiles, "No recompile"),
-        (looked and not counted.limits, "The recompile limit was not reached"),
-        (looked and not report.findings, "No finding"),
-        (not capture.unreadable_lines, "Every line of the recording could be read"),
-        (not capture.listener_errors, "The listener met no error"),
-        (report.outcome.status in ("complete", "nothing_compiled", "incomplete"), "The program ran to its end"),
-    ]
-    return [text for passed, text in checks if passed]
-
-
 class RunView:
     """How to run it again, where it ran, and the report itself; `json_omitted` says why that is not here."""
 
@@ -197,10 +180,9 @@ class FindingsView:
 def _homes(report: Report) -> dict[str, int]:
     """The rank of the finding that each graph break stands with: the first about its very line, else the first."""
     places = {found.id: found.location.at for found in report.graph_breaks}
-    own: dict[str, int] = {}
-    other: dict[str, int] = {}
-    for rank, finding in enumerate(report.findings[:MAX_FINDINGS], 1):
-        for name in finding.evidence:
-            here = finding.location is not None and finding.location.at == places.get(name)
-            (own if here else other).setdefault(name, rank)
-    return {**other, **own}
+    told = [
+        (finding.location is not None and finding.location.at == places.get(name), -rank, name)
+        for rank, finding in enumerate(report.findings[:MAX_FINDINGS], 1)
+        for name in finding.evidence
+    ]
+    return {name: -rank for _, rank, name in sorted(told)}

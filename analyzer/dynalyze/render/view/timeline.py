@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from dynalyze.render.chrome_trace import Span, spans
-from dynalyze.render.view.links import Anchors, Index, first
+from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.plots.drawing import Scale, round_step, shortened
 from dynalyze.render.words.report import count_of, duration, phase_words
 from dynalyze.report import OWN_PHASES, Report
 from dynalyze.text.amounts import size
 
-MAX_ROWS = 100
-MAX_DRAWN = 30
+MAX_ROWS = 30
 
 # The drawing's measures, in its own units, which are CSS pixels.
 _LABELS, _CHART, _TIMES = 216, 560, 84
@@ -24,7 +23,7 @@ _PHASES = (*OWN_PHASES, "total")
 
 
 class TimelineView:
-    """The waterfall of the longest compiles, its legend, and all of them as sentences and as a table.
+    """The waterfall of the longest compiles, its legend, and all of them as sentences.
 
     `anchors` tells which bar is a compilation's first, by the anchor of that compilation. `phases` are those of the
     legend, each with its letter, its name and its own time over all compiles.
@@ -32,13 +31,10 @@ class TimelineView:
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         timed = [span for span in spans(report) if span.length is not None]
-        self.shown = first(timed, MAX_ROWS)
-        longest = sorted(self.shown.items, key=lambda span: -(span.length or 0.0))[:MAX_DRAWN]
-        placed = [
-            (span, span.began, span.length or 0.0)
-            for span in self.shown.items
-            if span.began is not None and any(span is each for each in longest)
-        ]
+        known = [span for span in timed if span.began is not None]
+        longest = sorted(known, key=lambda span: -(span.length or 0.0))[:MAX_ROWS]
+        longest.sort(key=known.index)
+        placed = [(span, span.began or 0.0, span.length or 0.0) for span in longest]
         start = min((began for _, began, _ in placed), default=0.0)
         end = max((began + length for _, began, length in placed), default=0.0)
         end = max(end, start + 1e-6, math.nextafter(start, math.inf))  # An axis has a length, however late it begins.
@@ -59,10 +55,8 @@ class TimelineView:
         self.phases = [
             (phase, name[:1], name, duration(seconds)) for (phase, name), seconds in zip(named, spent, strict=True)
         ]
-        known = sum(span.began is not None for span in self.shown.items)
-        self.undrawn = known - len(placed)
-        self.table = [TimelineRow(span, used, links) for span in self.shown.items]
-        self.recompiles = any(span.recompiled for span in self.shown.items)
+        self.undrawn = len(known) - len(placed)
+        self.recompiles = any(span.recompiled for span in longest)
         self.anchors = {row.anchor: row.id for row in reversed(self.rows)}
 
 
@@ -91,19 +85,6 @@ class Bar:
         self.time_x = round(x + width + 6, 2)
 
 
-class TimelineRow:
-    """A compile as texts; `phases` are the times of those in the legend."""
-
-    def __init__(self, span: Span, used: list[str], links: Index) -> None:
-        own = _own(span)
-        self.link = links.compilation(*span.compilation.key)
-        self.function = links.function(span.compilation.location) or span.compilation.name
-        self.what = _what(span)
-        self.began = "" if span.began is None else f"{span.began:.3f} s"
-        self.whole = duration(span.length or 0.0)
-        self.phases = [duration(own[phase]) if phase in own else "" for phase in used]
-
-
 def _own(span: Span) -> dict[str, float]:
     """What each phase took itself; a report that does not say gives the whole."""
     return span.exclusive or {"total": span.length or 0.0}
@@ -130,7 +111,7 @@ def _sentences(timed: list[Span], unplaced: int) -> list[str]:
         said.append(f"{share} of compile time was recompilation ({duration(again)}).")
     said += _memory(timed)
     if unplaced:
-        said.append(f"The start of {count_of(unplaced, 'compile')} is not known: the table alone has those.")
+        said.append(f"The start of {count_of(unplaced, 'compile')} is not known: they are not drawn.")
     return said
 
 

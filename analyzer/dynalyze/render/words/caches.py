@@ -26,6 +26,7 @@ _SAVED_FOR_NOTHING = (
 _FOLDER_IN_KEY = (
     "The key of a C++ kernel names where the cache folder is: set TORCHINDUCTOR_CACHE_DIR to the same path there."
 )
+_MOST_IDS = 8
 NOTHING_ASKED = "No cache was asked: nothing was compiled with Inductor, or its caches are off."
 NO_PROFILE = "not asked: TORCH_COMPILE_JOB_ID is not set"
 
@@ -101,6 +102,35 @@ def looked_up(start: Start) -> tuple[int, int, int]:
 def compiling(start: Start) -> str:
     """`3.7 s of 12.0 s`; a log does not say how long its program ran."""
     return f"{start.compile_seconds:.1f} s" + (f" of {start.seconds:.1f} s" if start.seconds else "")
+
+
+def uses_table(found: CacheComparison) -> tuple[list[str], list[list[str]]]:
+    """What each cache did in each start: the heads and the rows; no rows where no cache is known."""
+    starts = [start for start in (found.before, found.after) if start is not None]
+    names = list(dict.fromkeys(use.cache for start in starts for use in start.uses))
+    rows = []
+    for name in names:
+        cells = ("".join(use_words(use) for use in start.uses if use.cache == name) for start in starts)
+        rows.append([CACHES[name], *(cell or "not asked" for cell in cells)])
+    if names and "pgo" not in names:
+        rows.append([CACHES["pgo"], NO_PROFILE, *[NO_PROFILE for _ in starts[1:]]])
+    if names:
+        rows.append(["compiling", *map(compiling, starts)])
+    return ["", "first start", "second start"][: len(starts) + 1], rows
+
+
+def values_of(each: CacheDifference) -> tuple[str, str] | None:
+    """Both values of a component; None where the sentence or the line says it all."""
+    if each.kind in ("constant", "graph", "names", "new") or (each.location and each.kind != "kernel"):
+        return None
+    return each.before or "none", each.after or "none"
+
+
+def concerned(each: CacheDifference) -> str:
+    """Which keys of which compilations a difference is in."""
+    keys = ", ".join(dict.fromkeys(f"{name} key" for name in each.caches))
+    ids = ", ".join(each.compile_ids[:_MOST_IDS])
+    return f"{keys} of {ids} {each.function}".rstrip() if ids else ""
 
 
 def use_words(use: CacheUse) -> str:
