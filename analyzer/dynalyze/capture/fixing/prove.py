@@ -414,17 +414,18 @@ class ChangeChecker:
     def _share(self) -> CompiledShare:
         """How much of the program's own calls runs in compiled graphs, as things are."""
         dynamo.forget_compiled()
-        self._passes.restore()
         how = replace(self._traced, backend=BACKEND, regions=self._regions)
         steps = self._workload.steps(configured(self._workload.model, how, self._device or "cpu"))
         found: list[CompiledShare] = []
         with effects([]):
-            for step in [*steps, *steps]:  # Until nothing is compiled any more.
-                step.prepare()
-                step.run()
-            for step in steps:
-                step.prepare()
-                found.append(share_of(step.run))
+            for last in (False, False, True):  # Until nothing is compiled any more, each from the state as it was.
+                self._passes.restore()
+                for step in steps:
+                    step.prepare()
+                    if last:
+                        found.append(share_of(step.run))
+                    else:
+                        step.run()
         self._passes.restore()
         dynamo.forget_compiled()
         return CompiledShare(sum(each.compiled for each in found), sum(each.operators for each in found))

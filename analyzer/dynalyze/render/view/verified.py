@@ -24,7 +24,7 @@ class DiffLine(NamedTuple):
 
 
 class FixRow(NamedTuple):
-    """One fix: `places` are those of the breaks that it ends."""
+    """One fix: `places` are those of the breaks, or of the functions that recompiled, that it ends."""
 
     fact: Fix
     anchor: str
@@ -50,6 +50,7 @@ class FixesView:
         title, self.table = words.before_and_after(fixed)
         self.counted = f"{title[:1].upper()}{title[1:]}"
         places = {each.id: links.place(each.location) for each in report.graph_breaks}
+        places |= {each.id: links.place(each.location) for each in report.recompiles}
         ordered = sorted(report.fixes, key=lambda each: _ORDER.index(each.status))
         commands = [words.apply_command(report, fixed, each) for each in ordered]
         rows = [_row(each, command, places, anchors) for each, command in zip(ordered, commands, strict=True)]
@@ -68,7 +69,7 @@ def _row(fix: Fix, command: str, places: dict[str, Place], anchors: Anchors) -> 
         fix,
         anchors.claim(f"fix-{fix.id}"),
         f"{words.STATUSES[fix.status]}, {words.changes(fix)}",
-        [places[name] for name in fix.breaks if name in places],
+        list(dict.fromkeys(places[name] for name in fix.ends if name in places)),
         [
             DiffLine(kind, visible(clipped(line, _LONGEST)))
             for kind, line in zip(_kinds(lines), lines[:_MOST_LINES], strict=False)

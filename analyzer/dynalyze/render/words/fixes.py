@@ -79,11 +79,12 @@ def _of_recompiles(report: Report) -> str:
 
 def standing(report: Report) -> tuple[str, bool]:
     """What the changes are, in a word or two, and whether they are verified."""
-    if ended_breaks(report):
+    statuses = {each.status for each in report.fixes if each.ends}
+    if "verified" in statuses:
         return "Verified", True
-    if suggested_breaks(report):
+    if "suggested" in statuses:
         return "Suggested, not verified", False
-    return ("Not verified", False) if report.graph_breaks else ("Nothing to fix", True)
+    return ("Not verified", False) if report.graph_breaks or statuses else ("Nothing to fix", True)
 
 
 def _of_given(report: Report, fixed: Fixed) -> str:
