@@ -12,7 +12,9 @@ from accuracy_runs import calls
 
 from dynalyze.capture.bench.bisect import Bisector
 from dynalyze.capture.bench.bisect_asking import fewest_places
+from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.torch_private import compile_questions
 from dynalyze.capture.torch_private.compile_questions import AskingLine
 
@@ -149,3 +151,28 @@ def test_the_fewest_places_are_found_wherever_they_are(needed: set[int]) -> None
 
     assert {each.line for each in fewest_places(explains, places)} == needed
     assert len(tried) <= 5 * len(needed) + 1
+
+
+@pytest.mark.slow
+def test_paligemma_skips_its_mask_in_eager_alone() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    vision = {"model_type": "siglip_vision_model", "image_size": 28, "patch_size": 14, "projection_dim": 32, **size}
+    text = {"model_type": "gemma", "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 128, **size}
+    config = transformers.PaliGemmaConfig(
+        vision_config=vision, text_config=text, image_token_index=100, projection_dim=32, hidden_size=32
+    )
+    model = transformers.PaliGemmaModel(config).eval()
+    ids = torch.cat([torch.full((2, 4), config.image_token_id), torch.randint(1, 90, (2, 6))], 1)
+    inputs = {"pixel_values": torch.randn(2, 3, 28, 28), "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    workload = CallsWorkload(model, [Inputs((), inputs)], phase="forward", grad=False)
+    answer = Bisector(workload, Configuration("tested", backend="eager"), "cpu").take("own_source", {})
+    (place,) = answer["places"]
+    assert place["function"] == "_ignore_causal_mask_sdpa"
+    assert "is_tracing" in place["code"] and place["file"].endswith("masking_utils.py")
+    model.set_attn_implementation("eager")  # What the advice names: with it there is nothing to explain.
+    with torch.no_grad():
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="eager")(**inputs)
+        assert torch.equal(model(**inputs).last_hidden_state, compiled.last_hidden_state)

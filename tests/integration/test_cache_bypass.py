@@ -144,3 +144,42 @@ def test_each_cause_of_one_graph_is_told_at_its_line_and_its_settings_end_it(tmp
         allowed = run(tmp_path, f"{settings}\n{INSIDE}", cache)
         assert bypassed(allowed) == {"doubles": set()}
         assert [each["state"] for each in allowed["caches"]["keys"] if each["cache"] == "autograd"] == [state]
+
+
+CUSTOM_PASS = """
+def my_pass(graph):
+    pass
+
+torch._inductor.config.post_grad_custom_post_pass = my_pass
+
+@torch.compile
+def first(x):
+    return x.sin() + 1
+
+@torch.compile
+def second(x):
+    return x.cos() + 1
+
+first(torch.ones(4))
+second(torch.ones(4))
+"""
+
+
+@pytest.mark.slow
+def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    report = run(tmp_path, CUSTOM_PASS, cache)
+    both = {("autograd", "custom_pass"), ("fx_graph", "custom_pass")}
+    assert bypassed(report) == {"first": both, "second": both}
+    (finding,) = found(report)
+    assert (finding["severity"], finding["evidence"]) == ("warning", ["0/0", "1/0"])
+    assert finding["impact"]["compile_seconds"] == pytest.approx(
+        sum(each["seconds"]["total"] for each in report["compilations"])
+    )
+    example = finding["detail"]["example"]
+    assert example["before"] in CUSTOM_PASS
+    mended = CUSTOM_PASS.replace(example["before"], example["after"])
+    run(tmp_path, mended, cache)
+    again = run(tmp_path, mended, cache)
+    assert found(again) == []
+    assert all(each["cache"].get("inductor_fx_local_cache_hit") == 1 for each in again["compilations"])

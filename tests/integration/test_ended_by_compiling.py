@@ -96,3 +96,32 @@ def test_a_backward_that_runs_twice(tmp_path: Path) -> None:
     mended = TWICE.replace("import torch\n", f"import torch\n{finding['detail']['config']}\n", 1)
     (tmp_path / "net.py").write_text(mended, encoding="utf-8")
     plain_python("net.py", cwd=tmp_path)
+
+
+COMPARES = """
+import torch
+
+
+def doubled(x):
+    if x.shape[0] == 7:
+        return x * 2
+    return x + 1
+
+
+run = torch.compile(doubled, backend="eager")
+for length in (7, 5, 9):
+    x = torch.ones(length, 3)
+    run(x)
+"""
+
+
+def test_a_size_that_is_compared_with_a_number_is_not_told_to_be_marked(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(COMPARES, encoding="utf-8")
+    _, report = explain("net.py", cwd=tmp_path)
+    (finding,) = [each for each in report["findings"] if each["rule"] == "recompile"]
+    assert finding["location"]["line"] == COMPARES.splitlines().index("    if x.shape[0] == 7:") + 1
+    assert "`torch._dynamo.maybe_mark_dynamic(x, 0)`" in finding["advice"]
+    for mark, ends in (("mark_dynamic", False), ("maybe_mark_dynamic", True)):
+        file.write_text(COMPARES.replace("    run(x)", f"    torch._dynamo.{mark}(x, 0)\n    run(x)"), encoding="utf-8")
+        assert (plain_python("net.py", cwd=tmp_path, check=False).status == 0) is ends

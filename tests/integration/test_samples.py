@@ -236,3 +236,20 @@ def test_each_sample_says_the_command_to_try(sample: Path) -> None:
     commands = COMMAND.findall(docstring)
     assert commands, "no command to try"
     assert all(command.split()[0] == f"samples/{sample.name}" for command in commands)
+
+
+def test_arguments_reach_the_program(tmp_path: Path) -> None:
+    arguments = ["--batch", "2", "--width", "6", "--steps", "1"]
+    ended, report = explain(str(SAMPLES / "arguments.py"), "--", *arguments, cwd=tmp_path)
+    assert ended.status == 0
+    assert "smoothed (2, 6) in 1 steps" in ended.stderr
+    assert report["target"]["arguments"] == arguments
+    assert report["recompiles"] == []
+
+
+def test_a_backend_of_ones_own_by_its_registered_name(tmp_path: Path) -> None:
+    ended, report = explain(str(SAMPLES / "custom_backend.py"), cwd=tmp_path)
+    assert ended.status == 0
+    assert "folded gate * sigmoid(gate) -> silu(gate)" in ended.stderr
+    assert [each["status"] for each in report["compilations"]] == ["compiled"]
+    assert report["graph_breaks"] == []
