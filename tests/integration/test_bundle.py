@@ -43,7 +43,6 @@ workload = TrainWorkload(workload)
 """
 
 
-@pytest.mark.slow
 def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
     recorded = record(TRAINING, tmp_path)
     assert recorded.status == 1
@@ -59,7 +58,6 @@ def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
     assert trained["grad"].abs().sum() > 0 and trained["cleared"]
 
 
-@pytest.mark.slow
 def test_the_file_is_private_and_checked(tmp_path: Path) -> None:
     recorded = record("seen(torch.nn.Linear(4, 4)(torch.randn(2, 4)))\n", tmp_path)
     file = recorded.folder / recorded.bundle["file"]
@@ -86,76 +84,6 @@ def test_large_tensors_are_mapped_and_their_changes_are_private(tmp_path: Path) 
     )
     assert found["mapped"] and found["sum"] == 3.0 * 1024 * 1024
     assert file.read_bytes() == before
-
-
-GENERATING = """
-import transformers
-config = transformers.LlamaConfig(
-    hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, vocab_size=64,
-    tie_word_embeddings=True,
-)
-model = transformers.LlamaForCausalLM(config).eval()
-plain = model.lm_head.forward
-model.lm_head.forward = lambda x: seen(plain(x))
-kind = sys.argv[1:] and {"cache_implementation": sys.argv[1]} or {}
-model.generate(
-    torch.randint(3, 60, (1, 16)), max_new_tokens=5, min_new_tokens=5, do_sample=False, pad_token_id=0, **kind
-)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_generating_with_a_cache(tmp_path: Path, cache: str) -> None:
-    pytest.importorskip("transformers")
-    recorded = record(GENERATING, tmp_path, arguments=["static"] if cache == "static" else [])
-    assert len(recorded.seen) == 5 and recorded.bundle["calls"] == 5
-    code = EACH_CALL.replace("(made if", "(made.logits if hasattr(made, 'logits') else made if")
-    found = read(recorded, code + "found['tied'] = target.lm_head.weight is target.model.embed_tokens.weight\n")
-    assert found["tied"] and found["tokens"] == 16 + 4
-    for name in ("pass0", "pass1"):
-        assert [one.shape[1] for one in found[name]] == [one.shape[1] for one in recorded.seen]
-        assert all(torch.equal(a, b) for a, b in zip(found[name], recorded.seen, strict=True))
-
-
-ADVERSARIAL = """
-import helpers
-shared = torch.nn.Linear(4, 4)
-G = torch.nn.Sequential(shared, torch.nn.Tanh())
-D = torch.nn.Sequential(shared, helpers.Scale())
-for _ in range(2):
-    out = seen(D(seen(G(torch.randn(5, 4)))))
-    out.mean().backward()
-"""
-HELPERS = """
-import torch
-class Scale(torch.nn.Module):
-    def forward(self, x):
-        return x * 2.5
-"""
-
-
-@pytest.mark.slow
-def test_several_modules_that_share_one(tmp_path: Path) -> None:
-    (tmp_path / "helpers.py").write_text(HELPERS)
-    recorded = record(ADVERSARIAL, tmp_path)
-    found = read(recorded, EACH_CALL + """
-G, D = workload.model.callables
-found["shared"] = G[0] is D[0] and G[0].weight is D[0].weight
-graphs = []
-def backend(graph, inputs):
-    graphs.append(graph)
-    return graph.forward
-compiled = workload.model.each(lambda part: torch.compile(part, backend=backend))
-found["compiled"] = []
-for step in workload.steps(compiled):
-    step.prepare()
-    found["compiled"].append(step.run().detach().clone())
-found["graphs"] = len(graphs)
-""")  # fmt: skip
-    assert_same(found, recorded.seen)
-    assert found["shared"] and found["graphs"] == 2
-    assert all(torch.equal(a, b) for a, b in zip(found["compiled"], recorded.seen, strict=True))
 
 
 COMPILED = """
@@ -246,62 +174,6 @@ seen(torch.nn.Sequential(Net())(torch.randn(3, 4)))
     assert not bundle["file"] and not (recorded.folder / "bundle.pt").exists()
     assert bundle["error"].startswith("_thread.lock in 0.guard of Sequential cannot be pickled")
     assert recorded.status == 0
-
-
-@pytest.mark.slow
-def test_arguments_that_cannot_travel_are_lost_and_the_calls_are_not(tmp_path: Path) -> None:
-    recorded = record("""
-import threading
-def backend(graph, inputs, lock=threading.Lock()):
-    return graph.forward
-seen(torch.compile(torch.nn.Linear(4, 4), backend=backend, dynamic=True)(torch.randn(3, 4)))
-""", tmp_path)  # fmt: skip
-    bundle = recorded.bundle
-    assert bundle["written"] and bundle["options"] == [{"backend": "backend", "dynamic": True}]
-    assert "cannot travel" in bundle["cannot_write"] and bundle["cannot_write"] in bundle["notes"]
-    found = read(recorded, EACH_CALL + """
-from dynalyze.capture.bench.failures import Failed
-try:
-    workload.as_written()
-except Failed as failure:
-    found["refused"] = failure.kind, failure.message
-""")  # fmt: skip
-    assert_same(found, recorded.seen)
-    kind, message = found["refused"]
-    assert kind == "not_replayable" and "cannot travel" in message and "--rerun" in message
-
-
-IN_TWO_WAYS = """
-net = torch.nn.Linear(4, 4)
-one = torch.compile(net, backend="eager")
-other = torch.compile(net, backend="eager", dynamic=False, options={})
-for n in (2, 3, 5):
-    seen(one(torch.randn(n, 4)))
-    seen(other(torch.randn(n, 4)))
-"""
-
-
-@pytest.mark.slow
-def test_a_callable_that_is_compiled_in_two_ways_is_so_again(tmp_path: Path) -> None:
-    recorded = record(IN_TWO_WAYS, tmp_path)
-    assert recorded.bundle["options"] == [{"backend": "eager"}, {"backend": "eager", "dynamic": False, "options": {}}]
-    found = read(recorded, EACH_CALL + """
-given = []
-original = torch.compile
-def compile(model, **arguments):
-    given.append((model, arguments))
-    return original(model, **arguments)
-torch.compile = compile
-for step in workload.steps(workload.as_written()):
-    step.prepare()
-    step.run()
-found["same"] = given[0][0] is given[1][0]
-found["dynamic"] = [arguments.get("dynamic") for _, arguments in given]
-target = workload.model.each(lambda part: part)
-found["once"] = len({id(part) for part in target.callables})
-""")  # fmt: skip
-    assert_same(found, recorded.seen)
-    assert (found["same"], found["dynamic"], found["once"]) == (True, [None, False], 1)
 
 
 def test_nothing_to_make_again(tmp_path: Path) -> None:
