@@ -82,7 +82,7 @@ def in_process(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None 
 def plain_python(
     script: str, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, check: bool = True
 ) -> Outcome:
-    """`python SCRIPT ARGUMENTS` in `cwd`, with nothing of dynalyze's in it; forked off a process that has torch.
+    """`python SCRIPT ARGUMENTS` in `cwd`, where nothing of dynalyze runs; forked off a process that has torch.
 
     With `check` it has to end with 0. TORCH_LOGS is heard.
     """
