@@ -20,7 +20,8 @@ from slow_siblings import mostly_slow
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(bool(why_no_sandbox()), reason="the whole program is compared in a sandbox")
 _ENDED = "verified"
-_CALLS_SHOW = {kind: next(iter(WRONG[kind])) for kind in ("values", "gradients", "dtype", "buffers")}
+_SHOWN_BY_CALLS = ("values", "gradients", "dtype", "buffers", "second call", "other mode", "other shapes", "globals")
+_CALLS_SHOW = {kind: next(iter(WRONG[kind])) for kind in _SHOWN_BY_CALLS}
 """The first of these kinds, whose programs do nothing to the outside: they are run again without a sandbox, forked."""
 
 
