@@ -162,11 +162,11 @@ def evenly(values: Sequence[float], most: int) -> list[float]:
 
 
 def time_tick(seconds: float) -> str:
-    """A round time along an axis: "0", "500 µs", "20 ms", "2 min"."""
-    for factor, unit in ((1 / 60, "min"), (1.0, "s"), (1e3, "ms")):
-        if seconds * factor >= 0.9999:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs" if seconds else "0"
+    """A round time along an axis: "0", "500 µs", "20 ms", "2,000 s": in minutes 100 s would not be round."""
+    if seconds >= 0.9999:
+        return f"{round(seconds, 3):,g} s"
+    factor, unit = (1e3, "ms") if seconds >= 0.9999e-3 else (1e6, "µs")
+    return f"{seconds * factor:.3g} {unit}" if seconds else "0"
 
 
 def size_tick(number: float) -> str:
