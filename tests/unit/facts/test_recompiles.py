@@ -114,6 +114,12 @@ def test_the_recorded_limit_is_one_entry(how: str, tmp_path: Path) -> None:
     assert (found[1].source, found[1].expected) == ("style", "'bb'")
 
 
+@pytest.mark.parametrize("words", ["Dynamo recompile limit exceeded", "Dynamo cache limit exceeded"])
+def test_the_limit_without_a_guard(words: str) -> None:
+    found = one(start("0/0"), end("0/0"), end("0/8", fail_reason=f"{words}\n  Explanation: x", has_guarded_code=False))
+    assert (found.cause, found.compile_id, found.location.line) == ("limit", "0/8", 10)
+
+
 def versions(**failed: list[str]) -> dict[str, Any]:
     """A recompile event's fields: `v1=[...]` are the guards of version 0/1 that failed, the newest version first."""
     held = [

@@ -210,6 +210,13 @@ def test_what_comes_again_is_counted() -> None:
     )
 
 
+def test_many_lines_are_counted_together() -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(8))
+    told = shown(("stdout", lines * 2)).splitlines()[8:]
+    assert told[:5] == [f"dynalyze: once more: line {number}" for number in range(5)]
+    assert told[5:] == ["dynalyze: 3 other lines came 3 times more"]
+
+
 def test_time_and_process_in_a_line_of_torchs_log_make_no_other_line() -> None:
     told = "dynalyze: once more: torch/utils/_pytree.py:630] is deprecated\n"
     assert shown(("stderr", WARNING), ("stderr", SAME_LATER)) == WARNING.decode() + told

@@ -96,6 +96,14 @@ def test_a_line_ends_at_its_newline_only(scene: Scene, text: str) -> None:
     assert watch.breaks == 1
 
 
+def test_garbage_is_passed_over(scene: Scene) -> None:
+    watch = scene.watch()
+    told = b'\xff\x00\n{"event": 3}\n[]\n\n' + json.dumps(started()).encode() + b"\n"
+    (scene.folder / "events" / "1-1.jsonl").write_bytes(told)
+    watch.poll()
+    assert watch.compiled == 1
+
+
 def test_how_to_end_is_told_once_when_nothing_new_compiles(scene: Scene) -> None:
     watch = scene.watch(hint="press X")
     scene.tell(MAIN, started())

@@ -116,6 +116,21 @@ def test_every_recompile_is_evidence_of_exactly_one_finding() -> None:
 # Advice.
 
 
+@pytest.mark.parametrize("cause", CAUSES)
+def test_every_cause_has_advice_of_its_own(cause: Cause) -> None:
+    given = advice(cause, "frames.size()[1]" if cause in ("shape", "symbolic", "stride") else "frames", "1", "2")
+    assert given.action != advice("other", "frames").action
+    assert given.why and given.link.startswith("https://")
+
+
+def test_integers_of_a_module_have_their_setting_and_others_do_not() -> None:
+    integer = advice("module_attribute", "self.power", "2", "3")
+    assert integer.config == "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+    assert integer.example is not None
+    assert integer.example.after == 'self.register_buffer("power", torch.tensor(2))'
+    assert advice("module_attribute", "self.mode", "'a'", "'b'").config == ""
+
+
 @pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("dynamic_marking", "backend")])
 def test_the_advice_names_the_variable(cause: Cause) -> None:
     source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "default_dtype"}.get(

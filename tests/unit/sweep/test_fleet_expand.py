@@ -65,8 +65,9 @@ def test_architectures_are_listed_by_the_interpreter(folder: Path) -> None:
     assert shown("hf:Llama*", "pack.mod:Net") == plain("hf:LlamaForCausalLM", "hf:LlamaModel", "pack.mod:Net")
 
 
-@pytest.mark.parametrize("target", ["nothing.py", "models/*.pyx", "models/deep/none", "hf:Nothing*", "hf:"])
+@pytest.mark.parametrize("target", ["nothing.py", "models/*.pyx", "models/deep/none", "empty", "hf:Nothing*", "hf:"])
 def test_what_stands_for_nothing_is_refused(folder: Path, target: str) -> None:
+    (folder / "empty").mkdir()
     with pytest.raises(UsageError):
         items(target)
 

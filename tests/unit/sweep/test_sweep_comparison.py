@@ -124,6 +124,21 @@ def test_versions_stand_first_among_the_differences() -> None:
     assert [item.name for item in found.differences] == ["torch", "transformers", "device", "dynalyze"]
 
 
+def test_the_terminal_tells_versions_then_lines_then_items() -> None:
+    shown = " ".join(sweep_text.render_diff(upgraded(), color=False, width=80).split())
+    order = ["2 items better", "torch 2.13.0 -> 2.14.0", "New breaks", "transformers/masking_utils.py:455",
+             "Fixed breaks", "Worse", "hf:GPT2Model one graph -> compile error", "RuntimeError: backend", "Better",
+             "hf:LlamaModel with breaks -> one graph; 2 breaks gone"]  # fmt: skip
+    at = [shown.index(part) for part in order]
+    assert at == sorted(at)
+
+
+def test_two_sweeps_without_a_common_item_are_no_success() -> None:
+    shown = Tree(pages.render_diff(compare(make_sweep(row("hf:A")), make_sweep(row("hf:B"))))).text()
+    assert "Nothing to compare" in shown and "No regression" not in shown
+    assert "No regression" in Tree(pages.render_diff(compare(small_sweep(), small_sweep()))).text()
+
+
 def test_a_line_leads_to_the_rows_of_its_items() -> None:
     hrefs = Tree(pages.render_diff(upgraded())).values("href")
     assert hrefs.count("#item-BertModel") == 2  # From the new line, and the row's own.

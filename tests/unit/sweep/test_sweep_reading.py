@@ -38,6 +38,7 @@ def test_a_report_is_no_sweep(tmp_path: Path) -> None:
 def test_a_folder_is_read_in_the_order_that_was_asked_for(tmp_path: Path) -> None:
     one, two, other = row("hf:A"), row("hf:B"), row("hf:C")
     (tmp_path / "rows.jsonl").write_bytes(lines(two, other, one))
+    assert [each.target for each in read_sweep(tmp_path).items] == ["hf:B", "hf:C", "hf:A"], "rows alone are enough"
     about = {"dynalyze": "0.1.0", "created": "now", "command": ["sweep", "hf:*"], "environment": {"torch": "2.13.0"},
              "planned": 3, "workers": 2, "notes": [], "order": [one.key, two.key, "later"], "seconds": 9.5,
              "schema_version": 1}  # fmt: skip
