@@ -316,6 +316,12 @@ def test_what_eager_refuses_and_compiled_answers_is_told_without_an_eager_run(tm
     assert [(each.verdict, each.contracts[0].eager) for each in found.accuracy] == [("suspicious", "ValueError: wrong")]
 
 
+def test_calls_that_cannot_be_made_again_are_invalid(tmp_path: Path) -> None:
+    found = bench(tmp_path, acts={"eager": {"load": "error not_replayable a lock cannot travel"}})
+    assert found.status == "complete"
+    assert (row(found, "eager").status, row(found, "eager").reason) == ("invalid", "a lock cannot travel")
+
+
 def test_a_mistake_of_the_user_ends_it_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no 'Nett' in net"):
         bench(tmp_path, acts={"*": {"load": "error misuse no 'Nett' in net"}})
@@ -330,6 +336,12 @@ def test_an_invalid_time_is_never_a_number(tmp_path: Path, order: str) -> None:
     assert (found.samples, found.throughput) == ([], {})
     assert found.counts is not None
     assert found.counts.recompiles_while_timing >= 2
+
+
+def test_what_never_compiled_has_no_start_either(tmp_path: Path) -> None:
+    acts = {"default": {"warm": {"counts": {"compiled_frames": 0}}, "check": {"invalid": "nothing was compiled"}}}
+    found = row(bench(tmp_path, acts=acts), "default")
+    assert (found.status, found.startup, found.memory) == ("invalid", None, None)
 
 
 def test_a_worker_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:

@@ -56,6 +56,24 @@ def test_no_point_takes_less_time_than_the_choice(points: list[Point], calls: fl
     assert chosen is not None and all(chosen.total(calls) <= point.total(calls) for point in points)
 
 
+@given(some_points, st.floats(1e-3, 1e6))
+def test_no_point_makes_more_passes_than_the_choice(points: list[Point], time: float) -> None:
+    chosen = Wish(seconds=time).best(points, 1)
+    assert chosen is not None
+    assert all(chosen.passes_in(time) >= point.passes_in(time) * (1 - 1e-12) for point in points)
+
+
+@given(some_points, st.floats(1e-3, 1e4))
+def test_a_limit_on_starting_is_kept_where_any_way_keeps_it(points: list[Point], limit: float) -> None:
+    chosen = Wish(start_up=limit).best(points, 1)
+    assert chosen is not None
+    inside = [point for point in points if point.start_up <= limit]
+    if inside:
+        assert chosen.start_up <= limit and chosen.steady == min(point.steady for point in inside)
+    else:
+        assert chosen.start_up == min(point.start_up for point in points)
+
+
 @given(some_points)
 def test_along_the_frontier_starts_become_longer_and_passes_shorter(points: list[Point]) -> None:
     found = frontier(points)

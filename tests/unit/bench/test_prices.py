@@ -105,11 +105,21 @@ def test_no_price_is_larger_than_the_call() -> None:
     assert (found.breaks[0].ms.value, found.breaks[0].share) == (pytest.approx(10.0), pytest.approx(1.0))
 
 
+def test_noise_is_no_excuse_for_any_sum() -> None:
+    found = record().prices(answer(*CALL, plain=[*[3.0] * 4, *[6.0] * 4]))
+    assert not found.parts and "add up to" in found.problem
+
+
 def test_too_few_passes_and_passes_that_went_another_way_have_no_price() -> None:
     short = [{**each, "ms": each["ms"][:3]} for each in CALL]
     assert record().prices(answer(*short)) == Prices(problem="too few passes could be timed")
     odd = "7 of 9 passes took another way than the first"
     assert record().prices(answer(*CALL, problem=odd)) == Prices(problem=odd)
+
+
+def test_one_slow_pass_changes_nothing() -> None:
+    slow = [{**each, "ms": [*each["ms"], 50 * each["ms"][0]]} for each in CALL]
+    assert record().prices(answer(*slow)).breaks[0].ms.value == pytest.approx(2.25)
 
 
 def test_guards_are_those_of_a_real_call_and_groups_have_their_share() -> None:

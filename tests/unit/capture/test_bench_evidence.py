@@ -15,7 +15,7 @@ import torch._dynamo
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, kind_of
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.bench.timing import WarmupTimes, warm, window
+from dynalyze.capture.bench.timing import WarmupTimes, is_steady, steady_from, warm, window
 from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
@@ -254,6 +254,13 @@ def test_the_time_limit_ends_it_after_the_pass_in_progress() -> None:
 @pytest.mark.parametrize(("one", "passes"), [(5000.0, 3), (30.0, 5), (4.0, 25), (0.001, 50)])
 def test_short_passes_are_looked_at_in_larger_numbers(one: float, passes: int) -> None:
     assert window([one] * 3) == passes
+
+
+def test_one_slow_pass_among_many_is_noise() -> None:
+    quiet = [10.0] * 20
+    quiet[15] = 80.0
+    assert is_steady(quiet)
+    assert steady_from(quiet, 0) == 0
 
 
 def test_what_a_cuda_graph_keeps_counts_as_free_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

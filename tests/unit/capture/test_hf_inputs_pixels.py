@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.hf import parts, shrink
-from dynalyze.capture.hf.inputs import multimodal
+from dynalyze.capture.hf.inputs import geometry, multimodal
 from dynalyze.capture.hf.inputs.features import untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import ModelRequest
@@ -21,6 +21,18 @@ class Config(SimpleNamespace):
 
     def to_dict(self) -> dict[str, Any]:
         return vars(self)
+
+
+def test_the_vision_part_tells_the_size_where_the_whole_does_not() -> None:
+    config = Config(vision_config=Config(image_size=56, patch_size=14, num_channels=1, spatial_merge_size=2))
+    assert geometry.image_size(config) == (56, 56)
+    assert (geometry.patch_size(config), geometry.channels(config), geometry.merge_size(config)) == (14, 1, 2)
+
+
+def test_a_model_of_any_size_gets_a_larger_image_at_full_size_and_a_detector_the_largest() -> None:
+    small, full = geometry.image_size(Config()), geometry.image_size(Config(), full_size=True)
+    detector = geometry.image_size(Config(num_queries=300), full_size=True)
+    assert small[0] < full[0] < detector[0]
 
 
 class Remembering(torch.nn.Module):

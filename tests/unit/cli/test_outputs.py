@@ -99,6 +99,10 @@ def test_exit_statuses(status: Status, fail_on: str, code: int) -> None:
     assert outputs(json_file="r.json", fail_on=fail_on).publish(report) == code
 
 
+def test_findings_below_the_level_let_it_pass() -> None:
+    assert outputs(json_file="r.json", fail_on="warning").publish(clean_report()) == 0
+
+
 def test_a_price_above_the_limit_fails_by_the_low_end_of_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
     code = outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(priced_report())
     assert (code, "1.40 ms per call" in capsys.readouterr().err) == (1, True)
