@@ -195,6 +195,11 @@ def test_speeds_come_last_so_that_a_time_limit_costs_no_cell() -> None:
     assert all(each.notes == ["The time was up before it was timed."] for each in found.cells)
 
 
+def test_a_speed_that_cannot_be_asked_for_costs_no_cell() -> None:
+    found = made(FakeTrials(speed=UsageError("no such phase")))
+    assert [each.notes for each in found.cells] == [["The speed is not known: no such phase"]] * 4
+
+
 def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[Any] = []
 

@@ -139,6 +139,12 @@ def test_where_a_pass_makes_several_calls_a_plan_counts_calls() -> None:
     assert plan.ranges[1].calls == 4 * 3998
 
 
+def test_nothing_measured_makes_no_plan() -> None:
+    plan = compile_plan([Measurement("eager", status="failed", reason="it raised")], Wish(calls=1))
+    assert (plan.choice, plan.points) == ("", [])
+    assert words.sentences(plan) == ["There is no plan: nothing could be measured."]
+
+
 @pytest.mark.parametrize(
     ("options", "lines"),
     [

@@ -46,6 +46,20 @@ def test_tables_and_logs_are_read(text: str, found: dict[Shape, int]) -> None:
     assert read_histogram(text, "file") == found
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no shapes"),
+        ("hello\nworld\n", "no shapes"),
+        ("batch,count\n8,many\n", "file:2"),
+        ("batch,count\n", "no s"),
+    ],
+)
+def test_what_holds_no_shapes_is_refused_in_one_line(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        read_histogram(text, "file")
+
+
 def test_a_report_tells_the_sizes_that_made_it_compile_again() -> None:
     report = empty_report()
     with pytest.raises(UsageError, match="without shapes"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -174,3 +175,21 @@ def test_what_was_compiled_already_is_measured_uncompiled() -> None:
     assert len(notes) == 1 and ".compile()" in notes[0]
     plain = Block()
     assert uncompiled(plain) == (plain, [])
+
+
+def test_compiled_parts_are_named() -> None:
+    model = Model()
+    model.first = torch.compile(model.first, backend="eager")
+    model.body.blocks[1].compile(backend="eager")
+    _, notes = uncompiled(model)
+    assert "(first, body.blocks.1)" in notes[0]
+
+
+def test_the_eager_stance_holds_for_a_dynamo_that_is_imported_already() -> None:
+    from dynalyze.capture.torch_private import runtime
+    from dynalyze.capture.torch_private.dynamo import stance
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.compiler.set_stance, "default")
+        runtime.stay_eager()
+        assert stance() == "force_eager"

@@ -13,7 +13,7 @@ import torch
 import torch._dynamo
 
 from dynalyze.capture.bench import memory, timing
-from dynalyze.capture.bench.failures import Failed, kind_of
+from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.timing import WarmupTimes, is_steady, steady_from, warm, window
 from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
@@ -57,6 +57,15 @@ def chained(outer: Exception, inner: Exception) -> Exception:
 )
 def test_kinds_of_failures(error: BaseException, kind: str) -> None:
     assert kind_of(error, "compile") == kind
+
+
+def test_a_failure_is_one_line() -> None:
+    assert one_line(ValueError("\n  first\nsecond")) == "ValueError: first"
+    assert one_line(ValueError()) == "ValueError"
+    assert one_line(Misuse("as it stands")) == "as it stands"
+    assert len(one_line(ValueError("x" * 9999))) <= 500
+    answer = answer_of(KeyError("k"), "load")
+    assert answer == {"ok": False, "error": {"kind": "load", "message": "KeyError: 'k'"}}
 
 
 @pytest.mark.parametrize(
@@ -161,6 +170,14 @@ def test_a_block_times_only_run_and_keeps_the_collector_out() -> None:
     seen: list[bool] = []
     timing.block(timer, [Call(lambda: seen.append(gc.isenabled()))], passes=1)
     assert seen == [False]
+
+
+def test_a_block_of_seconds_ends_when_its_timed_calls_fill_them() -> None:
+    class Fixed:
+        def passes(self, steps: Any, count: int, *, flush: bool = True) -> list[float]:
+            return [100.0] * count
+
+    assert timing.block(Fixed(), [], seconds=0.45) == [100.0] * 5
 
 
 @pytest.mark.parametrize(("recent", "lead"), [([0.1] * 5, 3), ([50.0] * 5, 1), ([900.0] * 3, 0), ([], 3)])

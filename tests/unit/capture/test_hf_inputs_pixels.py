@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.hf import parts, shrink
-from dynalyze.capture.hf.inputs import geometry, multimodal
+from dynalyze.capture.hf.inputs import features, geometry, multimodal, pixels
 from dynalyze.capture.hf.inputs.features import untouched
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder
 from dynalyze.capture.hf.request import ModelRequest
@@ -23,6 +23,14 @@ class Config(SimpleNamespace):
         return vars(self)
 
 
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [(96, (96, 96)), ([64, 32], (64, 32)), ((48,), (48, 48)), ({"height": 8, "width": 16}, (8, 16)), (None, None)],
+)
+def test_sizes_are_read_in_every_form(told: Any, size: tuple[int, int] | None) -> None:
+    assert geometry.pair(told) == size
+
+
 def test_the_vision_part_tells_the_size_where_the_whole_does_not() -> None:
     config = Config(vision_config=Config(image_size=56, patch_size=14, num_channels=1, spatial_merge_size=2))
     assert geometry.image_size(config) == (56, 56)
@@ -33,6 +41,26 @@ def test_a_model_of_any_size_gets_a_larger_image_at_full_size_and_a_detector_the
     small, full = geometry.image_size(Config()), geometry.image_size(Config(), full_size=True)
     detector = geometry.image_size(Config(num_queries=300), full_size=True)
     assert small[0] < full[0] < detector[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "rows"),
+    [
+        (torch.zeros(2, 5, 8), 10),
+        ([torch.zeros(5, 8), torch.zeros(3, 8)], 8),
+        (SimpleNamespace(pooler_output=(torch.zeros(4, 8),), last_hidden_state=torch.zeros(9, 8)), 4),
+        (SimpleNamespace(pooler_output=None, last_hidden_state=torch.zeros(1, 9, 8)), 9),
+    ],
+)
+def test_features_are_counted_in_every_form(given: Any, rows: int) -> None:
+    assert features.count(given) == rows
+
+
+class Patches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.merger = torch.nn.Linear(7, 7)
+        self.patch_embed = torch.nn.Conv3d(3, 8, kernel_size=(2, 4, 4))
 
 
 class Remembering(torch.nn.Module):
@@ -75,6 +103,11 @@ def test_a_probed_model_is_restored_when_it_fails() -> None:
         model(None)
     assert model.calls == 0
     assert model.training
+
+
+def test_a_patch_holds_what_the_embedding_reads_not_what_the_first_layer_reads() -> None:
+    made = SimpleNamespace(model=Patches(), config=Config())
+    assert pixels.patch_values(made) == 3 * 2 * 4 * 4  # type: ignore[arg-type]
 
 
 class Reader(torch.nn.Module):

@@ -62,6 +62,13 @@ def test_a_quirk_is_for_the_type_that_it_names_and_a_configuration_without_one_g
     assert nameless.layers == 1
 
 
+def test_open_fields_are_filled_and_told_ones_stay() -> None:
+    config = SimpleNamespace(told=3, open=None, part=SimpleNamespace(told=False, open=None))
+    quirks.fill(config, {"told": 1, "open": [1], "missing": 2, "part.told": True, "part.open": 5, "part.missing": 6})
+    assert (config.told, config.open, config.missing) == (3, [1], 2)
+    assert vars(config.part) == {"told": False, "open": 5, "missing": 6}
+
+
 def test_two_configurations_never_share_a_list_of_a_table() -> None:
     configs = [SimpleNamespace(model_type="perceiver", train_size=[368, 496]) for _ in range(2)]
     for config in configs:

@@ -36,6 +36,11 @@ def test_two_layers_show_both_kinds() -> None:
     assert sorted(made.layer_types) == ["full_attention", "linear_attention"]
 
 
+def test_lists_of_layers_of_one_kind_follow_the_layers() -> None:
+    text = small(transformers.MllamaConfig()).text_config
+    assert (text.num_hidden_layers, text.cross_attention_layers) == (2, [1])
+
+
 def test_a_mixture_keeps_experts_and_chooses_among_them() -> None:
     made = small(transformers.MixtralConfig())
     assert 2 <= made.num_experts_per_tok < made.num_local_experts
@@ -67,6 +72,18 @@ def test_stages_keep_their_number_and_a_backbone_its_names() -> None:
     backbone = small(transformers.Dinov2Config(out_features=["stage3", "stage6", "stage9", "stage12"]))
     assert len(backbone.out_features) == len(set(backbone.out_features)) == 4
     assert set(backbone.out_features) <= set(backbone.stage_names)
+
+
+def test_layers_that_share_keys_have_one_to_share_with() -> None:
+    made = small(transformers.Gemma3nTextConfig())
+    shared = made.num_kv_shared_layers
+    assert 0 < shared < made.num_hidden_layers == len(made.layer_types)
+    assert set(made.layer_types[-shared:]) <= set(made.layer_types[:-shared])
+
+
+def test_defaults_that_leave_a_size_open_are_made_whole() -> None:
+    config = default_config(transformers.NemotronModel)
+    assert config.head_dim == config.hidden_size // config.num_attention_heads
 
 
 def test_a_classifier_of_last_tokens_knows_its_padding() -> None:

@@ -16,7 +16,7 @@ from dynalyze.capture.events import EagerCall, Ending, Event, ModelBuilt, Object
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import CompileOptions, ModelOptions
-from dynalyze.capture.transformers_target import failure_of
+from dynalyze.capture.transformers_target import failure_of, texts_of
 
 
 @pytest.fixture(autouse=True)
@@ -205,3 +205,17 @@ def error_through(*files: str) -> BaseException:
     except RuntimeError as error:
         return error
     raise AssertionError
+
+
+def test_inputs_as_texts() -> None:
+    inputs = Inputs(
+        (torch.zeros(2),),
+        {
+            "ids": torch.zeros(2, 16, dtype=torch.int64), "pictures": [torch.zeros(3), torch.zeros(3)], "flag": True,
+            "mixed": [torch.zeros(3), None], "scalar": torch.tensor(1.0, dtype=torch.bfloat16), "long": "x" * 99,
+        },
+    )  # fmt: skip
+    assert texts_of(inputs) == {
+        "0": "float32[2]", "ids": "int64[2, 16]", "pictures": "2 of float32[3]", "flag": "True",
+        "mixed": "list of 2", "scalar": "bfloat16[]", "long": "str",
+    }  # fmt: skip
