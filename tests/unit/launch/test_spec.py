@@ -99,6 +99,10 @@ def test_what_cannot_be_run(text: str, says: str) -> None:
     assert says in refused(text, None, ())
 
 
+def test_no_target_at_all() -> None:
+    assert "model.py" in refused(None, None, ())
+
+
 @pytest.mark.parametrize("module", ["", "a b", "a..b", ".a", "a.", "model.py:x", "a-b", "../a"])
 def test_what_is_no_name_of_a_module(module: str) -> None:
     assert "not the name of a module" in refused(None, module, ())
