@@ -168,6 +168,14 @@ def test_the_lines_compile_each_part_and_no_other(
     assert sum(region.count for region in found) == len(wanted)
 
 
+def test_nested_lists_are_one_loop_over_the_list_that_varies() -> None:
+    """As the owner of the model would write it."""
+    assert sorted(map(_line, regions_of(nested()))) == [
+        "for block in model.layers: block[0].fn.inner.compile()",
+        "for block in model.layers: block[1].compile()",
+    ]
+
+
 def test_what_takes_no_inputs_is_no_part_to_compile() -> None:
     found = regions_of(Model(made=Made(), quiet=Quiet(), loud=Loud()))
     assert sorted(region.path for region in found) == ["loud.inner", "quiet"]

@@ -84,6 +84,13 @@ def test_the_end_of_an_expression_may_be_a_column_of_another_line(
     assert Sources().location(file, 1, "f", begins, ends).end_column == told
 
 
+@pytest.mark.parametrize(("start", "end"), [(8, 35), (7, 10), (4, 9)])
+def test_with_columns_of_another_line_a_branch_is_at_its_condition(tmp_path: Path, start: int, end: int) -> None:
+    """Beyond its end, or within a word: torch told those of the line before."""
+    file = write_source(tmp_path, "    if größer(x) > 0:  # often\n        pass\n")
+    assert Sources().expression(Sources().location(file, 1, "f", start, end if end < 30 else 90)) == "größer(x) > 0"
+
+
 @pytest.mark.parametrize(("start", "column"), [(4, 4), (8, None), (6, None)])
 def test_of_columns_of_another_line_the_begin_of_the_code_is_kept(
     tmp_path: Path, start: int, column: int | None
