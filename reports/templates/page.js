@@ -154,9 +154,93 @@ async function addDownload() {
   if (!data || !link || !("DecompressionStream" in window)) return;
   const packed = Uint8Array.from(atob(data.textContent), (character) => character.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const text = await new Response(unpacked).blob();
+  const text = await new Response(unpacked).text();
   link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   link.hidden = false;
+  addComparison(JSON.parse(text));
+}
+
+// An element with texts and elements in it: what a file holds never becomes markup.
+function made(tag, ...inside) {
+  const element = document.createElement(tag);
+  element.append(...inside.filter((each) => each !== null));
+  return element;
+}
+
+const place = ({ location }) => (location ? `${location.file.split(/[/\\]/).pop()}:${location.line}` : "");
+
+function speedOf(report) {
+  const ratio = report.measurements?.find((each) => each.speedup)?.speedup.ratio;
+  return ratio ? `${ratio.value.toFixed(2)}x` : "–";
+}
+
+// Rows of the table: what, and how a report says it.
+const COUNTED = [
+  ["graph breaks", (report) => report.graph_breaks.length],
+  ["recompiles", (report) => report.recompiles.length],
+  ["graphs", (report) => report.graphs.length],
+  ["compile time", (report) => `${report.compilations.reduce((sum, { seconds }) => sum + (seconds?.total ?? 0), 0).toFixed(1)} s`],
+  ["speedup vs eager", speedOf],
+];
+
+function findingsOnlyIn(one, other, title) {
+  // The fingerprint stays when lines move; reports of before have none.
+  const key = (finding) => finding.fingerprint || `${finding.title} ${place(finding)}`;
+  const known = new Set(other.findings.map(key));
+  const found = one.findings.filter((each) => !known.has(key(each)));
+  const words = (title) => title.split("`").map((part, at) => (at % 2 ? made("code", part) : part));
+  const rows = found.map((each) => made("li", ...words(each.title), " ", made("code", place(each))));
+  return [made("h3", `${title} (${found.length})`), found.length ? made("ul", ...rows) : made("p", "None.")];
+}
+
+// Another report's JSON, dropped or chosen, beside this one. Nothing leaves the page.
+function addComparison(own) {
+  const section = document.getElementById("compared");
+  const input = document.getElementById("compare-file");
+
+  function show(name, text) {
+    let other = null;
+    try {
+      other = JSON.parse(text);
+    } catch {
+      // Told below.
+    }
+    const lists = ["graph_breaks", "recompiles", "graphs", "compilations", "findings"];
+    const isReport = other?.schema_version && lists.every((list) => Array.isArray(other[list]));
+    if (!isReport) {
+      section.replaceChildren(made("p", `${name} is no report: dynalyze writes one with --json FILE.`));
+    } else {
+      const before = other.created < own.created;
+      const sides = before ? [other, own] : [own, other];
+      const names = before ? [name, "this report"] : ["this report", name];
+      const head = ["", ...names].map((text) => Object.assign(made("th", text), { scope: "col" }));
+      const body = COUNTED.map(([what, of]) =>
+        made("tr", Object.assign(made("th", what), { scope: "row" }), ...sides.map((side) => made("td", String(of(side))))),
+      );
+      const heading = Object.assign(made("h2", `Compared with ${name}`), { id: "compared-heading" });
+      section.replaceChildren(
+        heading,
+        Object.assign(made("table", made("thead", made("tr", ...head)), made("tbody", ...body)), { className: "rows" }),
+        ...findingsOnlyIn(sides[0], sides[1], `Only in ${names[0]}`),
+        ...findingsOnlyIn(sides[1], sides[0], `Only in ${names[1]}`),
+      );
+    }
+    section.hidden = false;
+    section.focus();
+    section.scrollIntoView();
+  }
+
+  async function read(files) {
+    if (files.length) show(files[0].name, await files[0].text());
+  }
+
+  input.addEventListener("change", () => read(input.files));
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    read(event.dataTransfer.files);
+  });
+  input.closest("p").hidden = false;
 }
 
 function openTarget() {

@@ -451,6 +451,26 @@ def test_the_json_can_be_downloaded(open_page: Opener, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "report.json").read_text())["schema_version"] == 1
 
 
+def test_another_report_can_be_chosen_or_dropped_and_is_compared_here(open_page: Opener, tmp_path: Path) -> None:
+    page = open_page("rich")
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    other = json.loads(Path(download.value.path()).read_text())
+    left = other["findings"].pop(0)
+    other |= {"created": "2020-01-01T00:00:00Z", "graph_breaks": other["graph_breaks"][1:]}
+    (tmp_path / "<b>old.json").write_text(json.dumps(other))
+    page.locator("#compare-file").set_input_files(tmp_path / "<b>old.json")
+    told = page.locator("#compared")
+    told.locator("h2").wait_for()
+    rows = [row.split() for row in told.locator("tbody tr").all_inner_texts()]
+    assert rows[0] == ["graph", "breaks", str(len(other["graph_breaks"])), str(len(other["graph_breaks"]) + 1)]
+    assert "Only in <b>old.json (0)" in told.inner_text() and "Only in this report (1)" in told.inner_text()
+    assert left["title"].replace("`", "") in told.inner_text().replace("`", "")
+    (tmp_path / "notes.json").write_text("[1]")
+    page.locator("#compare-file").set_input_files(tmp_path / "notes.json")
+    page.get_by_text("notes.json is no report").wait_for()
+
+
 def test_the_keyboard_reaches_the_report_first(open_page: Opener) -> None:
     page = open_page("rich")
     page.keyboard.press("Tab")
