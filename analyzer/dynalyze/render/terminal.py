@@ -55,7 +55,7 @@ def render(
     more = [f"{words.count_of(left, 'more finding')}: see the page, -v or --json."] if left > 0 else []
     if len(cards.findings) > whole:
         summary.line()
-    if closing := [each for each in (words.order_words(report), *more) if each]:
+    if closing := [each for each in (words.order_words(report) if verbose else "", *more) if each]:
         summary.line(" ".join(closing), style="dim")
     plan_text.add(summary, report.plan)
     if report.plan is None:
