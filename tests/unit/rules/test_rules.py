@@ -218,6 +218,14 @@ def test_one_compiled_function_is_enough() -> None:
     assert found_by(report, "all-eager") == []
 
 
+def test_functions_without_a_tensor_operation_are_not_blamed_on_breaks() -> None:
+    report = eager_report()
+    for each in report.compilations:
+        each.reason = "nothing to compile: no tensor operation was traced"
+    for finding in found_by(report, "all-eager"):
+        assert "break" not in finding.advice
+
+
 @pytest.mark.parametrize("status", ["timed_out", "interrupted"])
 def test_a_compile_that_the_end_of_the_run_cut_short_did_not_fail(status: Status) -> None:
     report = clean_report()
