@@ -321,7 +321,8 @@ def order_words(report: Report) -> str:
         return "Errors first, then costliest by compile time; cost per call not measured."
     calls = f"{calls_seen(report):,} calls"
     some = all(each.ms_per_call is not None for each in known)
-    return f"Errors first, then costliest: compile time plus {calls}{'' if some else ', where the time of a call was measured'}."
+    where = "" if some else ", where the time of a call was measured"
+    return f"Errors first, then costliest: compile time plus {calls}{where}."
 
 
 def only_measured(report: Report) -> bool:
