@@ -137,7 +137,7 @@ def after_warmup(case: Case, name: str, limit: int) -> PolicyCheck | None:
 
 def findings(case: Case, name: str, levels: tuple[str, ...]) -> PolicyCheck:
     """Findings of the severities and rules that the policy names."""
-    limit = f"no finding of {listed(levels)}"
+    limit = f"no {listed(levels)} findings"
     reached = failing(case.report.findings, levels)
     counting = failing(case.excused.counting(case.report.findings), levels)
     excused = len(reached) - len(counting)

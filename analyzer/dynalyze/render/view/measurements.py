@@ -110,7 +110,7 @@ def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
     """What the sentences say, in columns; what was not measured stays empty."""
     rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
     heads = [
-        "Configuration", "Median", "Speed-up by eager", "Compile, cold", "Compile, warm", "Worth it after", "Memory",
+        "Configuration", "Median", "Speedup vs eager", "Compile, cold", "Compile, warm", "Worth it after", "Memory",
         *(words.rate_words(name) for name in rates), "Answers",
     ]  # fmt: skip
     return Table("Results", heads, [_row(item, rates, words.accuracy_of(item, accuracy)) for item in items])

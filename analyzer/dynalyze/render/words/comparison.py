@@ -187,5 +187,5 @@ def measurement_words(item: LatencyChange) -> str:
     text = f"{item.before:.3g} ms {ARROW} {item.after:.3g} ms, ratio {item.ratio:.2f}"
     if item.speedup_before is None or item.speedup_after is None:
         return text
-    text += f"; by eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
+    text += f"; speedup vs eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
     return f"{text}: the intervals {'overlap, no difference shown' if item.overlap else 'do not overlap'}"
