@@ -110,6 +110,11 @@ def test_configurations_that_are_none(text: str) -> None:
         configurations(text)
 
 
+def test_a_misspelt_configuration_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean fullgraph"):
+        configurations("fulgraph")
+
+
 class TestKeys:
     """The key holds all that decides a row, and nothing else."""
 

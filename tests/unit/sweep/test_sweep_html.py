@@ -116,6 +116,14 @@ def test_a_line_leads_to_its_models_and_a_model_to_its_line() -> None:
     assert found.count("#line-generic-py-123") >= 4  # Its permalink, and the rows of three models.
 
 
+def test_items_with_one_name_keep_their_own_rows() -> None:
+    tree = Tree(render(matrix_sweep()))
+    assert {"item-BertModel", "item-BertModel-train"} <= set(tree.values("id"))
+    shown = tree.text()
+    assert "Targets that differ between configurations 1" in shown
+    assert "default: faster 1.83x (1.79 to 1.88)" in shown
+
+
 def test_the_page_has_limits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "MAX_LINES", 30)
     monkeypatch.setattr(view, "MAX_FAMILIES", 6)

@@ -23,6 +23,19 @@ def table(made: Sweep) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(sweep_csv.render(made), newline="")))
 
 
+def test_counts_lines_errors_and_files_in_their_order() -> None:
+    shown = sweep_text.render(small_sweep(), files=[("Page", "out/index.html")], color=False, width=80)
+    order = [
+        "2 of 8 models", "3 with breaks", "33% of what reached", "Lines that break most",
+        "! transformers/utils/generic.py:123 in forward breaks 3 models", "1 line more follows from these",
+        "What failed", "InternalTorchDynamoError", "grid_thw is required", "Page  out/index.html",
+    ]  # fmt: skip
+    flat = " ".join(shown.split())
+    at = [flat.index(" ".join(part.split())) for part in order]
+    assert at == sorted(at)
+    assert "graph break in loop" not in shown
+
+
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [
