@@ -22,6 +22,7 @@ from dynalyze.sweep.records import (
     Cause,
     ErrorGroup,
     MatrixRow,
+    Place,
     Reason,
     Row,
     RowBreak,
@@ -32,16 +33,8 @@ from dynalyze.sweep.records import (
     SweepSummary,
 )
 
-Place = tuple[str, int, str]
-"""Path, line and type of a break."""
-
 # A library's wrapper of a forward fails at its own start where dynamo meets it by itself, after a break above it.
 _RESTARTED = frozenset(["Missing tp_iternext"])
-
-
-def place_of(found: RowBreak) -> Place:
-    """Where a break stands, equal on every machine."""
-    return found.path or found.file, found.line, found.gb_type
 
 
 def following(items: Iterable[Row]) -> frozenset[Place]:
@@ -55,7 +48,7 @@ def following(items: Iterable[Row]) -> frozenset[Place]:
                 # Without a caller it stands in the outermost frame of its compile, which encloses what is compiled
                 # below it.
                 explained = causes and (not found.caller or any(_files(found) & files for files in causes))
-                (beside if explained else alone).add(place_of(found))
+                (beside if explained else alone).add(found.at)
     return frozenset(beside - alone)
 
 
@@ -73,7 +66,7 @@ def _enclosing() -> frozenset[str]:
 
 def _files(found: RowBreak) -> set[str]:
     """The file of a break, and that of the model's line which led there."""
-    return {found.path or found.file, found.caller.rpartition(":")[0]} - {""}
+    return {found.place, found.caller.rpartition(":")[0]} - {""}
 
 
 Found = tuple[int, RowBreak]
@@ -99,7 +92,7 @@ def summarise(sweep: Sweep) -> SweepSummary:
     items = sweep.items
     follows = following(items)
     found = [(at, each) for at, row in enumerate(items) for each in row.breaks]
-    lines = [_line(items, group, follows) for group in _grouped(found, lambda each: place_of(each[1])).values()]
+    lines = [_line(items, group, follows) for group in _grouped(found, lambda each: each[1].at).values()]
     by_configuration = _grouped(range(len(items)), lambda at: items[at].configuration)
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
     return SweepSummary(
@@ -126,7 +119,7 @@ def normalised(reason: str) -> str:
 def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> BrokenLine:
     breaks = [found for _, found in group]
     first = breaks[0]
-    path, number, gb_type = place_of(first)
+    path, number, gb_type = first.at
     rows, targets = _members(items, (at for at, _ in group))
     reasons = _grouped(breaks, lambda found: normalised(found.reason))
     by_place = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
@@ -144,7 +137,7 @@ def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place
         callers=tuple(sorted(callers, key=lambda caller: (-caller.targets, caller.place))),
         rows=rows,
         targets=targets,
-        follows=place_of(first) in follows,
+        follows=first.at in follows,
     )
 
 
@@ -153,7 +146,7 @@ def _causes(items: Sequence[Row], found: Sequence[Found], follows: frozenset[Pla
     causes = []
     for gb_type, group in _grouped(found, lambda each: each[1].gb_type).items():
         rows, targets = _members(items, (at for at, _ in group))
-        places = {place_of(each) for _, each in group}
+        places = {each.at for _, each in group}
         gb_id = _first(each.gb_id for _, each in group)
         reasons = _reasons(items, group)
         causes.append(Cause(gb_type, gb_id, reasons, len(places), len(group), rows, targets, places <= follows))
@@ -164,7 +157,7 @@ def _reasons(items: Sequence[Row], group: Sequence[Found]) -> tuple[Reason, ...]
     alike = _grouped(group, lambda each: normalised(each[1].reason)).values()
     reasons = []
     for each in alike:
-        lines, targets = {place_of(found) for _, found in each}, {items[at].target for at, _ in each}
+        lines, targets = {found.at for _, found in each}, {items[at].target for at, _ in each}
         reasons.append(Reason(each[0][1].reason, len(lines), len(targets)))
     return tuple(sorted(reasons, key=lambda reason: (-reason.targets, -reason.lines, reason.text)))
 

@@ -16,7 +16,7 @@ from dynalyze.comparison.pairing import ComparableFact, Key, by_code, cause_of, 
 from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
-from dynalyze.sweep.clusters import following, place_of, summarise
+from dynalyze.sweep.clusters import following, summarise
 from dynalyze.sweep.records import REACHED, Row, RowBreak, Status, Sweep
 
 SCHEMA_VERSION = 1
@@ -162,7 +162,7 @@ def _both_traced(before: Row, after: Row) -> bool:
 def _entries(row: Row) -> list[ComparableFact[RowBreak]]:
     return [
         ComparableFact(
-            fact=found, file=found.path or found.file, function=found.function, line=found.line, column=0, offset=None,
+            fact=found, file=found.place, function=found.function, line=found.line, column=0, offset=None,
             code=None if found.code is None else found.code.strip(),
         )
         for found in row.breaks
@@ -187,10 +187,8 @@ def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange
     follows = following(sweep.items)
     groups: dict[Hashable, LineChange] = {}
     for target, each in found:
-        path = each.path or each.file
-        line = LineChange(
-            each.gb_type, each.gb_id, path, each.line, each.function, each.code, [], place_of(each) in follows
-        )
+        path = each.place
+        line = LineChange(each.gb_type, each.gb_id, path, each.line, each.function, each.code, [], each.at in follows)
         group = groups.setdefault((each.gb_id or each.gb_type, path, each.line, each.function, each.code), line)
         if target not in group.targets:
             group.targets.append(target)
@@ -204,5 +202,5 @@ def _regressions(changes: list[ItemChange]) -> Iterator[SweepRegression]:
             yield SweepRegression("status", change.target, change.configuration, change.after or "")
         elif change.before == change.after:
             for found in change.new:
-                place = f"{found.path or found.file}:{found.line}"
+                place = f"{found.place}:{found.line}"
                 yield SweepRegression("break", change.target, change.configuration, found.gb_type, place)

@@ -46,7 +46,7 @@ COLUMNS = (
 """Fields of the row, and what is worked out. Columns are only ever added, at the end."""
 
 _COMPUTED: dict[str, Callable[[Row], Cell]] = {
-    "first_break": _of_first_break(lambda found: f"{found.path or found.file}:{found.line}"),
+    "first_break": _of_first_break(lambda found: f"{found.place}:{found.line}"),
     "first_break_type": _of_first_break(lambda found: found.gb_type),
     "first_break_reason": _of_first_break(lambda found: found.reason),
     "speeds": lambda row: "; ".join(speed_words(speed) for speed in row.speeds),

@@ -1,27 +1,58 @@
-"""The index page of a sweep, and two sweeps compared, as page and JSON."""
+"""The index page of a sweep, and the page of two compared: data that the templates only loop over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from dynalyze.render.comparison_json import document
+from dynalyze.render.highlight import code_at
 from dynalyze.render.html import page
+from dynalyze.render.view.comparison import difference_rows
+from dynalyze.render.view.links import Anchors, Link, Listed, first
+from dynalyze.render.view.run import Metric, Tone, value_words
+from dynalyze.render.words.bench import capital
+from dynalyze.render.words.comparison import drawn
+from dynalyze.render.words.report import EFFECTS, command_line
+from dynalyze.report import Location
 from dynalyze.sweep import words
-from dynalyze.sweep.compare import SCHEMA_VERSION, SweepComparison
-from dynalyze.sweep.diff_view import SweepDiffPage
-from dynalyze.sweep.records import Sweep
-from dynalyze.sweep.view import SweepPage, mark_of
+from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.compare import SCHEMA_VERSION, ItemChange, LineChange, SweepComparison
+from dynalyze.sweep.records import BrokenLine, Cause, Row, RowBreak, Share, Status, Sweep, SweepSummary
+from dynalyze.text.amounts import count_of, duration
+from dynalyze.text.visible import clipped
 
+MAX_CARDS, MAX_LINES, MAX_FOLLOWING = 12, 400, 200
+MAX_CAUSES, MAX_REASONS, MAX_ERRORS = 60, 12, 100
+MAX_FAMILIES, MAX_MATRIX = 600, 1000
+MAX_BREAKS, MAX_NAMES = 25, 10
+"""Of one item, and links before the rest is folded away."""
+
+MAX_CHANGED_LINES, MAX_CHANGED_ITEMS, MAX_CHANGED_NAMES, MAX_CHANGED_BREAKS = 300, 1000, 40, 20
+MAX_TEXT = 600
+_OPEN_FAMILIES = 15
+"""Families whose rows are not folded away: those with most items that are not clean."""
+
+_MOSTLY = 0.5
+"""The share of clean items below which the page says that the sweep went badly."""
+
+# What needs a look first; the clean ones last.
+_ORDER: tuple[Status, ...] = (
+    "graph_break", "compile_error", "crash", "timeout", "eager_error", "create_error", "full_graph",
+)  # fmt: skip
+_MARKS: dict[Status, str] = {"full_graph": "compiled", "graph_break": "broken", "compile_error": "failed"}
 _FILTERS: dict[str, Callable[..., Any]] = {
     "breaks_words": words.breaks_words,
     "ending_words": words.status_words,
-    "changed_item": words.changed_item,
+    "item_name": words.item_name,
     "place_words": words.place_words,
     "reach_words": words.reach_words,
     "reason_words": words.reason_words,
     "speed_words": words.speed_words,
-    "status_mark": mark_of,
+    # Others say nothing of torch.compile.
+    "status_mark": lambda status: _MARKS.get(status, "other"),
 }
 
 
@@ -31,10 +62,194 @@ def render_sweep(sweep: Sweep) -> str:
 
 
 def render_diff(comparison: SweepComparison) -> str:
-    """The page of two sweeps, compared."""
     return page("sweep_diff.html.jinja", SweepDiffPage(comparison), more=("tables",), filters=_FILTERS)
 
 
 def diff_json(comparison: SweepComparison) -> str:
     """The comparison as `dynalyze diff --json` writes it."""
     return document(comparison, SCHEMA_VERSION, words.diff_verdict(comparison))
+
+
+class SweepPage:
+    """Everything that the index shows, in its order. `links` are those of the items, by position."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        found, self._anchors = summarise(sweep), Anchors()
+        names = [words.item_name(row).removeprefix("hf:") for row in sweep.items]
+        self.links = [Link(name, self._anchors.claim(f"item-{name}")) for name in names]
+        shown = [*found.lines[: MAX_CARDS + MAX_LINES], *found.following[:MAX_FOLLOWING]]
+        self._places = {line.at: self._anchors.claim(_line_anchor(line)) for line in shown}
+        self.headline, *rest = words.verdict_sentences(sweep, found)
+        self.rest = " ".join(rest)
+        self.fact = sweep
+        self.noun = words.noun(sweep)
+        self.many = "model" if self.noun == "model" else "target"
+        self.title = f"{self.headline} · dynalyze sweep"
+        self.target = clipped(" ".join(sweep.command[1:]), 200)
+        self.tone, self.status = _verdict(found, len(sweep.items))
+        self.notes = [clipped(note, MAX_TEXT) for note in words.notes(sweep)]
+        self.metrics = _metrics(sweep, found)
+        # A line that breaks one model only is no card where others are shared.
+        cards = ([line for line in found.lines if len(line.targets) > 1] or found.lines)[:MAX_CARDS]
+        self.cards = [self._line(line) for line in cards]
+        self.lines_total = len(found.lines)
+        self.other_lines = first(found.lines[len(cards) :], MAX_LINES).map(self._line)
+        self.following = first(found.following, MAX_FOLLOWING).map(self._line)
+        families = first(found.families, MAX_FAMILIES)
+        troubled = self._shares(share for share in families.items if share.clean != 1)
+        self.causes = first(found.causes, MAX_CAUSES).map(self._cause)
+        self.errors = first(found.errors, MAX_ERRORS).map(
+            lambda group: (self._anchors.claim(f"error-{group.exception}"), group, self._names(group.rows))
+        )
+        self.families, self.more_families = troubled[:_OPEN_FAMILIES], troubled[_OPEN_FAMILIES:]
+        self.clean_families = self._shares(share for share in families.items if share.clean == 1)
+        self.families_total, self.families_omitted = families.total, families.omitted
+        self.configurations = self._shares(found.configurations)
+        matrix = first(found.matrix, MAX_MATRIX)
+        self.differing = [row for row in matrix.items if row.differs]
+        self.same = [row for row in matrix.items if not row.differs]
+        self.matrix_omitted = matrix.omitted
+        self.speeds = [(total.configuration, words.speed_total_words(total)) for total in found.speeds]
+        self.items = sorted(map(self._item, sweep.items, self.links), key=lambda item: item[0])
+        self.counts = found.total.counts
+        self.several_configurations = len(found.configurations) > 1
+        self.measured = any(row.speeds for row in sweep.items)
+        self.command = command_line(sweep.command)
+        self.environment = [(name, value_words(value)) for name, value in sweep.environment.items()]
+
+    def _names(self, rows: Sequence[int]) -> tuple[list[Link], list[Link]]:
+        """Links to the items of these rows: the first few, and those that are folded away."""
+        most = MAX_NAMES if len(rows) > MAX_NAMES + 2 else len(rows)  # A rest of one or two is not worth folding.
+        links = [self.links[at] for at in rows]
+        return links[:most], links[most:]
+
+    def _line(self, line: BrokenLine) -> tuple[Any, ...]:
+        """A line with its anchor, its code, the worst that its breaks did ("" where none is known), and its items."""
+        code = code_at(Location(line.path, line.line, None, line.function, line.code), None)
+        effect = next((effect for effect in EFFECTS if effect in line.effects), "")
+        return self._places.get(line.at, ""), line, code, effect, self._names(line.rows)
+
+    def _cause(self, cause: Cause) -> tuple[Any, ...]:
+        """A cause with its anchor, the reasons that say something, and how many have no room."""
+        some = first(cause.reasons, MAX_REASONS)
+        anchor = self._anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
+        return anchor, cause, [each for each in some.items if each.text], some.omitted
+
+    def _shares(self, shares: Iterable[Share]) -> list[tuple[str, Share, tuple[list[Link], list[Link]]]]:
+        """Families or configurations, each with its anchor and its items."""
+        return [(self._anchors.claim(f"share-{share.name}"), share, self._names(share.rows)) for share in shares]
+
+    def _item(self, row: Row, link: Link) -> tuple[Any, ...]:
+        """A row with its rank (most breaks first, the clean ones last, by name), its link, the address of its page, its
+        best speedup, and its breaks.
+        """
+        claims = [speed.speedup for speed in row.speeds if speed.speedup is not None]
+        rank = _ORDER.index(row.status), -row.graph_breaks, row.target.lower()
+        breaks = first(row.breaks, MAX_BREAKS).map(lambda found: (found, self._places.get(found.at, "")))
+        return rank, row, link, page_link(row.page), max(claims, default=None), breaks
+
+
+def _line_anchor(line: BrokenLine | LineChange) -> str:
+    return f"line-{line.path.rpartition('/')[2]}-{line.line}"
+
+
+def _verdict(found: SweepSummary, items: int) -> tuple[Tone, str]:
+    clean, reached = words.clean_share(found), found.total.reached
+    tone: Tone = "warning" if (found.total.clean or 0) >= _MOSTLY else "bad"
+    if not clean:
+        return tone, "Nothing reached the compiler"
+    if reached != items:
+        return tone, f"{clean} clean of {reached:,} that reached the compiler"
+    return "good" if found.total.clean == 1 else tone, f"{clean} clean"
+
+
+def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
+    counts, errors = found.total.counts, "#errors" if found.errors else ""
+    took = [Metric(f"with {count_of(sweep.workers, 'worker')}", duration(sweep.seconds))] if sweep.seconds else []
+    return [
+        Metric("clean", words.clean_share(found) or "none", "#families" if found.families else ""),
+        Metric("with breaks", f"{counts.get('graph_break', 0):,}", "#items"),
+        Metric("lines that break", f"{len(found.lines):,}", "#lines"),
+        Metric("compile errors", f"{counts.get('compile_error', 0):,}", errors),
+        Metric("did not reach the compiler", f"{len(sweep.items) - found.total.reached:,}", errors),
+        Metric("compiled again", f"{found.recompiling:,}", "#items"),
+        *took,
+    ]
+
+
+def page_link(page: str | None) -> str:
+    """The relative address of a page, whatever the row says; "" for anything else."""
+    if not page or "\\" in page:
+        return ""
+    path = PurePosixPath(page)
+    return "" if path.is_absolute() or path.suffix != ".html" else quote(str(path), errors="replace")
+
+
+class SweepDiffPage:
+    """Everything that the page of two sweeps shows."""
+
+    def __init__(self, comparison: SweepComparison) -> None:
+        before, after, worse = comparison.before, comparison.after, len(comparison.regressions)
+        self._anchors, self._items = Anchors(), dict[str, str]()
+        changed = {way: [each for each in comparison.changes if each.direction == way] for way in words.DIRECTIONS}
+        self.compared = bool(comparison.changes or comparison.unchanged)
+        self.items = [self._table(f"items-{way}", words.DIRECTIONS[way], some) for way, some in changed.items() if some]
+        self.alone = [
+            self._table(anchor, name, changes)
+            for anchor, name, changes in (
+                ("only-before", "In the first sweep alone", comparison.only_before),
+                ("only-after", "In the second sweep alone", comparison.only_after),
+            )
+            if changes
+        ]
+        self.lines = [
+            (anchor, name, lead, first(lines, MAX_CHANGED_LINES).map(self._line))
+            for anchor, name, lead, lines in (
+                ("new-lines", "New", "They did not break before in these items.", comparison.new_breaks),
+                ("fixed-lines", "Fixed", "They broke before in these items, and do not now.", comparison.gone_breaks),
+            )
+            if lines
+        ]
+        self.title = "Two sweeps · dynalyze diff"
+        self.tone = "good" if not worse and self.compared else "warning"
+        self.status = count_of(worse, "regression") if worse else "No regression"
+        if not self.compared:
+            self.status = "Nothing to compare"
+        self.headline = drawn(capital(words.diff_verdict(comparison)))
+        self.notes = words.diff_notes(comparison)
+        self.metrics = [
+            Metric("items worse", f"{len(changed['worse']):,}", "#items"),
+            Metric("items better", f"{len(changed['better']):,}", "#items"),
+            Metric("as before", f"{comparison.unchanged:,}"),
+            Metric("new breaking lines", f"{len(comparison.new_breaks):,}", "#lines"),
+            Metric("fixed lines", f"{len(comparison.gone_breaks):,}", "#lines"),
+        ]
+        self.differences = difference_rows(comparison.differences, MAX_TEXT)
+        runs = (
+            ("Command", command_line(before.command), command_line(after.command)),
+            ("Items", f"{before.items:,} of {before.planned:,}", f"{after.items:,} of {after.planned:,}"),
+            ("Clean", f"{before.clean:,} of {before.reached:,}", f"{after.clean:,} of {after.reached:,}"),
+            ("Recorded", before.created, after.created),
+            ("By dynalyze", before.dynalyze, after.dynalyze),
+        )
+        self.runs = [(name, clipped(one, MAX_TEXT), clipped(other, MAX_TEXT)) for name, one, other in runs]
+
+    def _table(self, anchor: str, name: str, changes: Sequence[ItemChange]) -> tuple[str, str, Listed[Any]]:
+        return anchor, name, first(changes, MAX_CHANGED_ITEMS).map(self._item)
+
+    def _item(self, change: ItemChange) -> tuple[str, ItemChange, list[str], list[str]]:
+        """An item with its anchor, its new breaks, and those that are gone."""
+        anchor = self._anchors.claim(f"item-{words.item_name(change).removeprefix('hf:')}")
+        self._items.setdefault(change.target, anchor)  # Of several configurations the first stands for the target.
+        return anchor, change, _breaks(change.new), _breaks(change.gone)
+
+    def _line(self, line: LineChange) -> tuple[str, LineChange, Listed[Link]]:
+        """A line with its anchor and its targets, which lead to their rows where those are shown."""
+        links = first(line.targets, MAX_CHANGED_NAMES).map(lambda target: Link(target, self._items.get(target, "")))
+        return self._anchors.claim(_line_anchor(line)), line, links
+
+
+def _breaks(breaks: Sequence[RowBreak]) -> list[str]:
+    some = first(breaks, MAX_CHANGED_BREAKS)
+    told = [f"{words.place_words(each.place, each.line)} {clipped(each.gb_type, 200)}" for each in some.items]
+    return [*told, f"{some.omitted:,} more"] if some.omitted else told

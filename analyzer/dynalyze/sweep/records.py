@@ -32,6 +32,10 @@ STATUSES: tuple[Status, ...] = (
 """From clean to lost, which is the order of tables. The last four say nothing of torch.compile."""
 
 
+Place = tuple[str, int, str]
+"""Path, line and type of a break."""
+
+
 class RowBreak(msgspec.Struct, frozen=True):
     """One graph break of an item, as its report has it.
 
@@ -50,6 +54,15 @@ class RowBreak(msgspec.Struct, frozen=True):
     gb_id: Word | None = None
     effect: Word = ""
     caller: FilePath = ""
+
+    @property
+    def place(self) -> str:
+        return self.path or self.file
+
+    @property
+    def at(self) -> Place:
+        """Where it stands, equal on every machine."""
+        return self.place, self.line, self.gb_type
 
 
 class Speed(msgspec.Struct, frozen=True):
@@ -151,6 +164,10 @@ class BrokenLine(NamedTuple):
     rows: Rows
     targets: tuple[str, ...]
     follows: bool
+
+    @property
+    def at(self) -> Place:
+        return self.path, self.line, self.gb_type
 
 
 class Reason(NamedTuple):

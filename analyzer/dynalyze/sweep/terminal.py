@@ -141,15 +141,13 @@ def render_diff(
                 broken_line(summary, mark, line, words.reach_words(line), "follows from others" if line.follows else "")
             summary.left_out(len(lines) - MOST, where="--html")
             summary.line()
-    for direction, title in (("worse", "Worse"), ("better", "Better"), ("same", "Changed otherwise")):
+    for direction, title in words.DIRECTIONS.items():
         some = [change for change in comparison.changes if change.direction == direction]
         if some:
             summary.line(title, style="bold")
             for change in some[:MOST]:
                 told = (f"  {words.change_words(change)}", "dim")
-                summary.beside(
-                    direction_mark(change.direction), Text.assemble(one_line(words.changed_item(change)), told)
-                )
+                summary.beside(direction_mark(change.direction), Text.assemble(one_line(words.item_name(change)), told))
                 if change.error:
                     summary.code(change.error, by=3)
             summary.left_out(len(some) - MOST, where="--html")

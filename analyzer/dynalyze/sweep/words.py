@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dynalyze.comparison.types import Direction
 from dynalyze.render.words.comparison import ARROW, counted
 from dynalyze.sweep.compare import ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import BrokenLine, Row, Speed, SpeedTotal, Status, Sweep, SweepSummary
@@ -19,6 +20,7 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
     "timeout": ("out of time", "ran out of time", "ran out of time"),
     "crash": ("crashed", "crashed", "crashed"),
 }
+DIRECTIONS: dict[Direction, str] = {"worse": "Worse", "better": "Better", "same": "Changed otherwise"}
 
 
 def status_words(status: Status) -> str:
@@ -88,10 +90,9 @@ def clean_share(summary: SweepSummary) -> str:
     return "" if summary.total.clean is None else percent(summary.total.clean)
 
 
-def item_name(row: Row) -> str:
-    """An item by a short name: "LlamaModel", "LlamaModel, train"."""
-    name = row.target.removeprefix("hf:")
-    return name if row.configuration == "default" else f"{name}, {row.configuration}"
+def item_name(item: Row | ItemChange) -> str:
+    """An item in a word or two: "hf:LlamaModel", "hf:LlamaModel, train"."""
+    return item.target if item.configuration == "default" else f"{item.target}, {item.configuration}"
 
 
 def breaks_words(line: BrokenLine, what: str) -> str:
@@ -167,11 +168,6 @@ def diff_notes(comparison: SweepComparison) -> list[str]:
             verb = "is" if len(items) == 1 else "are"
             found.append(f"{count_of(len(items), 'item')} {verb} in the {which} sweep alone, and not compared.")
     return found
-
-
-def changed_item(change: ItemChange) -> str:
-    """An item by its name: "hf:LlamaModel", "hf:LlamaModel, train"."""
-    return change.target if change.configuration == "default" else f"{change.target}, {change.configuration}"
 
 
 def change_words(change: ItemChange) -> str:

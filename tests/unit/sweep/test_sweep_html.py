@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.sweep import view
+from dynalyze.sweep import pages
+from dynalyze.sweep.pages import page_link
 from dynalyze.sweep.pages import render_sweep as render
 from dynalyze.sweep.records import Sweep
-from dynalyze.sweep.view import page_link
 from html_tree import Tree
 from sample_sweeps import broken, empty_sweep, hostile_sweep, matrix_sweep, row, small_sweep, sweep
 
@@ -125,8 +125,8 @@ def test_items_with_one_name_keep_their_own_rows() -> None:
 
 
 def test_the_page_has_limits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "MAX_LINES", 30)
-    monkeypatch.setattr(view, "MAX_FAMILIES", 6)
+    monkeypatch.setattr(pages, "MAX_LINES", 30)
+    monkeypatch.setattr(pages, "MAX_FAMILIES", 6)
     many = [broken(line=n) for n in range(30 + 40)]
     made = sweep(row("hf:A", "graph_break", *many), *(row(f"hf:M{n}", family=f"f{n}") for n in range(6 + 5)))
     shown = text_of(made)
