@@ -11,30 +11,154 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from statistics import median
-from typing import TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
+from dynalyze.render.words.report import EFFECTS
 from dynalyze.report.measurements import SpeedVerdict
 from dynalyze.rules.recipe import recipes
-from dynalyze.sweep.records import (
-    STATUSES,
-    BrokenLine,
-    Caller,
-    Cause,
-    ErrorGroup,
-    MatrixRow,
-    Place,
-    Reason,
-    Row,
-    RowBreak,
-    Rows,
-    Share,
-    SpeedTotal,
-    Sweep,
-    SweepSummary,
-)
+from dynalyze.sweep.records import REACHED, STATUSES, TRACED, Place, Row, RowBreak, Status, Sweep
+
+Rows = tuple[int, ...]
+"""Positions in `Sweep.items`. `targets` beside them are the distinct targets of these rows, in the same order: a model
+that breaks in four configurations breaks once."""
+
+
+class Caller(NamedTuple):
+    """A line of a model from which a broken line was reached, and how many targets did so."""
+
+    place: str
+    targets: int
+
+
+class BrokenLine(NamedTuple):
+    """One line of code that breaks for one reason, over all items.
+
+    `reason` is the one seen most, "" where it says no more than the type; `reasons` counts the different ones. `effect`
+    is the worst that its breaks did. `follows`: it breaks only where another line of the same item does.
+    """
+
+    path: str
+    line: int
+    function: str
+    gb_type: str
+    gb_id: str | None
+    reason: str
+    reasons: int
+    code: str | None
+    effect: str
+    callers: tuple[Caller, ...]
+    rows: Rows
+    targets: tuple[str, ...]
+    follows: bool
+
+    @property
+    def at(self) -> Place:
+        return self.path, self.line, self.gb_type
+
+
+class Reason(NamedTuple):
+    """Breaks of one type with the same reason, but for names, numbers and addresses in it."""
+
+    text: str
+    lines: int
+    targets: int
+
+
+class Cause(NamedTuple):
+    """All breaks of one type. `breaks` counts the entries of all items."""
+
+    gb_type: str
+    gb_id: str | None
+    reasons: tuple[Reason, ...]
+    lines: int
+    breaks: int
+    rows: Rows
+    targets: tuple[str, ...]
+    follows: bool
+
+
+class Share(NamedTuple):
+    """The items of a family, or of a configuration, by status."""
+
+    name: str
+    counts: dict[Status, int]
+    rows: Rows
+
+    @property
+    def reached(self) -> int:
+        """The items of which torch.compile had its say."""
+        return sum(self.counts.get(status, 0) for status in REACHED)
+
+    @property
+    def clean(self) -> float | None:
+        """The share of clean items of those that reached the compiler; None where none did."""
+        return self.counts.get("full_graph", 0) / self.reached if self.reached else None
+
+
+class ErrorGroup(NamedTuple):
+    """Items that failed alike: `message` is that of the first, `messages` counts the different ones."""
+
+    status: Status
+    exception: str
+    place: str
+    message: str
+    messages: int
+    rows: Rows
+    targets: tuple[str, ...]
+
+
+class MatrixRow(NamedTuple):
+    """One target over all configurations: the position of its row, None where there is none."""
+
+    target: str
+    cells: tuple[int | None, ...]
+    differs: bool
+
+
+class SpeedTotal(NamedTuple):
+    """The measured speedups of one configuration: `median` is of those that claim one, `failed` have no verdict."""
+
+    configuration: str
+    faster: int
+    slower: int
+    same: int
+    failed: int
+    median: float | None
+
+
+class SweepSummary(NamedTuple):
+    """`lines` are those to fix, the one that breaks most targets first; `following` break only because of others."""
+
+    total: Share
+    recompiling: int
+    lines: tuple[BrokenLine, ...]
+    following: tuple[BrokenLine, ...]
+    causes: tuple[Cause, ...]
+    families: tuple[Share, ...]
+    errors: tuple[ErrorGroup, ...]
+    configurations: tuple[Share, ...]
+    matrix: tuple[MatrixRow, ...]
+    speeds: tuple[SpeedTotal, ...]
+
+
+Found = tuple[int, RowBreak]
+"""A break with the position of its row."""
+
+Value = TypeVar("Value")
+Key = TypeVar("Key", bound=Hashable)
 
 # A library's wrapper of a forward fails at its own start where dynamo meets it by itself, after a break above it.
 _RESTARTED = frozenset(["Missing tp_iternext"])
+# What differs from item to item in a reason that is otherwise the same.
+_VARIABLE = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
+    (re.compile(r"\b[su]\d+\b"), "s…"),
+    (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\w.~-]*/)+(?=[\w.-])"), ""),
+    (re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])"), "N"),
+    (re.compile(r"\s+"), " "),
+)
+_VERDICTS = frozenset(get_args(SpeedVerdict))
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def following(items: Iterable[Row]) -> frozenset[Place]:
@@ -43,12 +167,10 @@ def following(items: Iterable[Row]) -> frozenset[Place]:
     alone: set[Place] = set()
     for row in items:
         causes = [_files(found) for found in row.breaks if not _may_follow(found)]
-        for found in row.breaks:
-            if _may_follow(found):
-                # Without a caller it stands in the outermost frame of its compile, which encloses what is compiled
-                # below it.
-                explained = causes and (not found.caller or any(_files(found) & files for files in causes))
-                (beside if explained else alone).add(found.at)
+        for found in filter(_may_follow, row.breaks):
+            # Without a caller it stands in the outermost frame of its compile, which encloses what is compiled below.
+            explained = causes and (not found.caller or any(_files(found) & files for files in causes))
+            (beside if explained else alone).add(found.at)
     return frozenset(beside - alone)
 
 
@@ -69,41 +191,28 @@ def _files(found: RowBreak) -> set[str]:
     return {found.place, found.caller.rpartition(":")[0]} - {""}
 
 
-Found = tuple[int, RowBreak]
-"""A break with the position of its row."""
-
-Value = TypeVar("Value")
-Key = TypeVar("Key", bound=Hashable)
-
-# What differs from item to item in a reason that is otherwise the same.
-_VARIABLE = (
-    (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
-    (re.compile(r"\b[su]\d+\b"), "s…"),
-    (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\w.~-]*/)+(?=[\w.-])"), ""),
-    (re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])"), "N"),
-    (re.compile(r"\s+"), " "),
-)
-_VERDICTS = frozenset(get_args(SpeedVerdict))
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*")
-
-
 def summarise(sweep: Sweep) -> SweepSummary:
-    """Everything that is said of a sweep as a whole."""
+    """What the page and the terminal say of a sweep as a whole."""
     items = sweep.items
     follows = following(items)
     found = [(at, each) for at, row in enumerate(items) for each in row.breaks]
     lines = [_line(items, group, follows) for group in _grouped(found, lambda each: each[1].at).values()]
-    by_configuration = _grouped(range(len(items)), lambda at: items[at].configuration)
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
+    causes = [_cause(items, group, follows) for group in _grouped(found, lambda each: each[1].gb_type).values()]
+    causes.sort(key=lambda cause: (cause.follows, -len(cause.targets), -cause.breaks, cause.gb_type))
+    # Items without a family are in none.
+    families = [share for share in _shares(items, lambda row: row.family) if share.name]
+    families.sort(key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name))
+    (total,) = _shares(items, lambda row: "") or [Share("", {}, ())]
     return SweepSummary(
-        total=_share(items, "", range(len(items))),
+        total=total,
         recompiling=sum(row.recompiles > 0 for row in items),
         lines=tuple(line for line in lines if not line.follows),
         following=tuple(line for line in lines if line.follows),
-        causes=_causes(items, found, follows),
-        families=_families(items),
+        causes=tuple(causes),
+        families=tuple(families),
         errors=_errors(items),
-        configurations=tuple(_share(items, name, rows) for name, rows in by_configuration.items()),
+        configurations=tuple(_shares(items, lambda row: row.configuration)),
         matrix=_matrix(items),
         speeds=_speeds(items),
     )
@@ -119,72 +228,58 @@ def normalised(reason: str) -> str:
 def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> BrokenLine:
     breaks = [found for _, found in group]
     first = breaks[0]
-    path, number, gb_type = first.at
-    rows, targets = _members(items, (at for at, _ in group))
+    effects = {found.effect for found in breaks}
     reasons = _grouped(breaks, lambda found: normalised(found.reason))
+    reason = max(reasons.values(), key=len)[0].reason
     by_place = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
-    callers = [Caller(place, len({items[at].target for at, _ in found})) for place, found in by_place.items()]
+    callers = [Caller(place, len(_members(items, found)[1])) for place, found in by_place.items()]
+    callers.sort(key=lambda caller: (-caller.targets, caller.place))
+    rows, targets = _members(items, group)
     return BrokenLine(
-        path=path,
-        line=number,
+        path=first.place,
+        line=first.line,
         function=first.function,
-        gb_type=gb_type,
+        gb_type=first.gb_type,
         gb_id=_first(found.gb_id for found in breaks),
-        reason=max(reasons.values(), key=len)[0].reason,
+        reason="" if reason.strip() == first.gb_type.strip() else reason,
         reasons=len(reasons),
         code=_first(found.code for found in breaks),
-        effects=dict(Counter(found.effect for found in breaks if found.effect).most_common()),
-        callers=tuple(sorted(callers, key=lambda caller: (-caller.targets, caller.place))),
+        effect=next((effect for effect in EFFECTS if effect in effects), ""),
+        callers=tuple(callers),
         rows=rows,
         targets=targets,
         follows=first.at in follows,
     )
 
 
-def _causes(items: Sequence[Row], found: Sequence[Found], follows: frozenset[Place]) -> tuple[Cause, ...]:
-    """Types of breaks, the one that hits most targets first; those that only follow from others last."""
-    causes = []
-    for gb_type, group in _grouped(found, lambda each: each[1].gb_type).items():
-        rows, targets = _members(items, (at for at, _ in group))
-        places = {each.at for _, each in group}
-        gb_id = _first(each.gb_id for _, each in group)
-        reasons = _reasons(items, group)
-        causes.append(Cause(gb_type, gb_id, reasons, len(places), len(group), rows, targets, places <= follows))
-    return tuple(sorted(causes, key=lambda cause: (cause.follows, -len(cause.targets), -cause.breaks, cause.gb_type)))
+def _cause(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> Cause:
+    places = {found.at for _, found in group}
+    reasons = [
+        Reason(alike[0][1].reason, len({found.at for _, found in alike}), len(_members(items, alike)[1]))
+        for alike in _grouped(group, lambda each: normalised(each[1].reason)).values()
+    ]
+    reasons.sort(key=lambda reason: (-reason.targets, -reason.lines, reason.text))
+    gb_id = _first(found.gb_id for _, found in group)
+    rows, targets = _members(items, group)
+    return Cause(group[0][1].gb_type, gb_id, tuple(reasons), len(places), len(group), rows, targets, places <= follows)
 
 
-def _reasons(items: Sequence[Row], group: Sequence[Found]) -> tuple[Reason, ...]:
-    alike = _grouped(group, lambda each: normalised(each[1].reason)).values()
-    reasons = []
-    for each in alike:
-        lines, targets = {found.at for _, found in each}, {items[at].target for at, _ in each}
-        reasons.append(Reason(each[0][1].reason, len(lines), len(targets)))
-    return tuple(sorted(reasons, key=lambda reason: (-reason.targets, -reason.lines, reason.text)))
-
-
-def _families(items: Sequence[Row]) -> tuple[Share, ...]:
-    """Those with most items that are not clean first, then by name; items without a family are in none."""
-    by_family = _grouped((at for at, row in enumerate(items) if row.family), lambda at: items[at].family)
-    shares = [_share(items, family, rows) for family, rows in by_family.items()]
-    return tuple(sorted(shares, key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name)))
-
-
-def _share(items: Sequence[Row], name: str, rows: Iterable[int]) -> Share:
-    members = tuple(rows)
-    counts = Counter(items[at].status for at in members)
-    return Share(name, {status: counts[status] for status in STATUSES if counts[status]}, members)
+def _shares(items: Sequence[Row], name: Callable[[Row], str]) -> list[Share]:
+    shares = []
+    for each, rows in _grouped(range(len(items)), lambda at: name(items[at])).items():
+        counts = Counter(items[at].status for at in rows)
+        shares.append(Share(each, {status: counts[status] for status in STATUSES if counts[status]}, tuple(rows)))
+    return shares
 
 
 def _matrix(items: Sequence[Row]) -> tuple[MatrixRow, ...]:
     """Targets whose status differs between configurations first; nothing where there is but one configuration."""
     names = list(dict.fromkeys(row.configuration for row in items))
-    if len(names) < 2:
-        return ()
     rows = []
-    for target, group in _grouped(list(enumerate(items)), lambda each: each[1].target).items():
+    for target, group in _grouped(enumerate(items), lambda each: each[1].target).items() if len(names) > 1 else ():
         known = {row.configuration: at for at, row in group}
-        cells = tuple(known.get(name) for name in names)
-        rows.append(MatrixRow(target, cells, differs=len({items[at].status for at, _ in group}) > 1))
+        differs = len({row.status for _, row in group}) > 1
+        rows.append(MatrixRow(target, tuple(known.get(name) for name in names), differs))
     return tuple(sorted(rows, key=lambda row: not row.differs))
 
 
@@ -196,14 +291,12 @@ def _errors(items: Sequence[Row]) -> tuple[ErrorGroup, ...]:
         row = each[1]
         return row.status, exception_in(row.error), row.error_at or normalised(row.error or "")
 
-    failed = [(at, row) for at, row in enumerate(items) if row.status not in ("full_graph", "graph_break")]
     groups = []
-    for group in _grouped(failed, alike).values():
-        first = group[0][1]
-        exception, message = exception_in(first.error), first.error or ""
-        messages = len({normalised(row.error or "") for _, row in group})
-        members = _members(items, (at for at, _ in group))
-        groups.append(ErrorGroup(first.status, exception, first.error_at, message, messages, *members))
+    for group in _grouped([each for each in enumerate(items) if each[1].status not in TRACED], alike).values():
+        row = group[0][1]
+        messages = len({normalised(each.error or "") for _, each in group})
+        exception, members = exception_in(row.error), _members(items, group)
+        groups.append(ErrorGroup(row.status, exception, row.error_at, row.error or "", messages, *members))
     return tuple(sorted(groups, key=lambda each: (STATUSES.index(each.status), -len(each.rows), each.message)))
 
 
@@ -218,20 +311,17 @@ def _speeds(items: Sequence[Row]) -> tuple[SpeedTotal, ...]:
     totals = []
     measured = [each for row in items for each in row.speeds]
     for name, speeds in _grouped(measured, lambda each: each.configuration).items():
-        verdicts = Counter(each.verdict for each in speeds)
+        count = Counter(each.verdict for each in speeds)
         claimed = [each.speedup for each in speeds if each.speedup is not None and each.verdict in ("faster", "slower")]
-        totals.append(
-            SpeedTotal(
-                name, verdicts["faster"], verdicts["slower"], same=verdicts["no difference shown"],
-                failed=sum(each.verdict not in _VERDICTS for each in speeds),
-                median=median(claimed) if claimed else None,
-            )
-        )  # fmt: skip
+        failed = sum(each.verdict not in _VERDICTS for each in speeds)
+        middle = median(claimed) if claimed else None
+        totals.append(SpeedTotal(name, count["faster"], count["slower"], count["no difference shown"], failed, middle))
     return tuple(totals)
 
 
-def _members(items: Sequence[Row], positions: Iterable[int]) -> tuple[Rows, tuple[str, ...]]:
-    rows = tuple(dict.fromkeys(positions))
+def _members(items: Sequence[Row], group: Iterable[tuple[int, object]]) -> tuple[Rows, tuple[str, ...]]:
+    """The rows of a group, and their targets."""
+    rows = tuple(dict.fromkeys(at for at, _ in group))
     return rows, tuple(dict.fromkeys(items[at].target for at in rows))
 
 

@@ -17,11 +17,10 @@ from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
 from dynalyze.sweep.clusters import following, summarise
-from dynalyze.sweep.records import REACHED, Row, RowBreak, Status, Sweep
+from dynalyze.sweep.records import REACHED, TRACED, Row, RowBreak, Status, Sweep
 
 SCHEMA_VERSION = 1
 
-_TRACED: tuple[Status, ...] = ("full_graph", "graph_break")
 # What explains most stands first.
 _FIRST = ("torch", "transformers", "python")
 
@@ -156,7 +155,7 @@ def _rank(status: Status) -> int:
 
 
 def _both_traced(before: Row, after: Row) -> bool:
-    return before.status in _TRACED and after.status in _TRACED
+    return before.status in TRACED and after.status in TRACED
 
 
 def _entries(row: Row) -> list[ComparableFact[RowBreak]]:

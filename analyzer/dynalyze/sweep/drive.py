@@ -16,7 +16,7 @@ from dynalyze.launch.streams import Sink
 from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Pool
-from dynalyze.sweep.records import STATUSES, Sweep
+from dynalyze.sweep.records import STATUSES, TRACED, Sweep
 from dynalyze.sweep.shown import shown
 from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.visible import notice, one_line
@@ -24,7 +24,6 @@ from dynalyze.text.visible import notice, one_line
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2
 _OUTPUT_LINES = 10
-_WENT = ("full_graph", "graph_break")
 _CLEAR = "\r\x1b[K"
 
 
@@ -53,7 +52,7 @@ class SweepProgress:
         """One item more has ended; its row is as it may be shown."""
         row = finished.row
         self._counts[row.status] += 1
-        failed = row.status not in _WENT
+        failed = row.status not in TRACED
         if failed:
             name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
             self._say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))

@@ -15,12 +15,12 @@ from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.render.words.bench import capital
 from dynalyze.render.words.comparison import drawn
-from dynalyze.render.words.report import EFFECTS, command_line
+from dynalyze.render.words.report import command_line
 from dynalyze.report import Location
 from dynalyze.sweep import words
-from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.clusters import BrokenLine, Cause, Share, SweepSummary, summarise
 from dynalyze.sweep.compare import SCHEMA_VERSION, ItemChange, LineChange, SweepComparison
-from dynalyze.sweep.records import BrokenLine, Cause, Row, RowBreak, Share, Status, Sweep, SweepSummary
+from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.visible import clipped
 
@@ -44,12 +44,9 @@ _ORDER: tuple[Status, ...] = (
 )  # fmt: skip
 _MARKS: dict[Status, str] = {"full_graph": "compiled", "graph_break": "broken", "compile_error": "failed"}
 _FILTERS: dict[str, Callable[..., Any]] = {
-    "breaks_words": words.breaks_words,
     "ending_words": words.status_words,
     "item_name": words.item_name,
     "place_words": words.place_words,
-    "reach_words": words.reach_words,
-    "reason_words": words.reason_words,
     "speed_words": words.speed_words,
     # Others say nothing of torch.compile.
     "status_mark": lambda status: _MARKS.get(status, "other"),
@@ -124,10 +121,9 @@ class SweepPage:
         return links[:most], links[most:]
 
     def _line(self, line: BrokenLine) -> tuple[Any, ...]:
-        """A line with its anchor, its code, the worst that its breaks did ("" where none is known), and its items."""
+        """A line with its anchor, its code, and its items."""
         code = code_at(Location(line.path, line.line, None, line.function, line.code), None)
-        effect = next((effect for effect in EFFECTS if effect in line.effects), "")
-        return self._places.get(line.at, ""), line, code, effect, self._names(line.rows)
+        return self._places.get(line.at, ""), line, code, self._names(line.rows)
 
     def _cause(self, cause: Cause) -> tuple[Any, ...]:
         """A cause with its anchor, the reasons that say something, and how many have no room."""

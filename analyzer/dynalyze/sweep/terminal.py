@@ -10,9 +10,9 @@ from dynalyze.comparison.types import Direction
 from dynalyze.render.comparison_text import MOST, direction_mark, opening
 from dynalyze.render.console import Summary, one_line
 from dynalyze.sweep import words
-from dynalyze.sweep.clusters import summarise
+from dynalyze.sweep.clusters import BrokenLine, SweepSummary, summarise
 from dynalyze.sweep.compare import LineChange, SweepComparison
-from dynalyze.sweep.records import BrokenLine, Status, Sweep, SweepSummary
+from dynalyze.sweep.records import Status, Sweep
 from dynalyze.text.amounts import count_of, duration, percent
 
 _MOST_LINES = 8
@@ -77,7 +77,7 @@ def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
     # Beside lines that many share, one that breaks a single model can wait for the page.
     shared = [line for line in found.lines if len(line.targets) > 1] or found.lines
     for line in shared[:_MOST_LINES]:
-        broken_line(summary, Text("!", style="bold yellow"), line, words.breaks_words(line, what))
+        broken_line(summary, Text("!", style="bold yellow"), line, f"breaks {count_of(len(line.targets), what)}")
     summary.left_out(len(found.lines) - len(shared[:_MOST_LINES]), "line")
     if found.following:
         number = len(found.following)
@@ -138,7 +138,13 @@ def render_diff(
             summary.line(title, style="bold")
             for line in lines[:MOST]:
                 mark = direction_mark("same" if line.follows else direction)
-                broken_line(summary, mark, line, words.reach_words(line), "follows from others" if line.follows else "")
+                broken_line(
+                    summary,
+                    mark,
+                    line,
+                    f"in {count_of(len(line.targets), 'target')}",
+                    "follows from others" if line.follows else "",
+                )
             summary.left_out(len(lines) - MOST, where="--html")
             summary.line()
     for direction, title in words.DIRECTIONS.items():

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from dynalyze.comparison.types import Direction
 from dynalyze.render.words.comparison import ARROW, counted
-from dynalyze.sweep.compare import ItemChange, LineChange, SweepComparison
-from dynalyze.sweep.records import BrokenLine, Row, Speed, SpeedTotal, Status, Sweep, SweepSummary
+from dynalyze.sweep.clusters import SpeedTotal, SweepSummary
+from dynalyze.sweep.compare import ItemChange, SweepComparison
+from dynalyze.sweep.records import Row, Speed, Status, Sweep
 from dynalyze.text.amounts import count_of, listed, percent
 
 # In a word or two, and as the verb of a sentence, for one and for several.
@@ -95,21 +96,11 @@ def item_name(item: Row | ItemChange) -> str:
     return item.target if item.configuration == "default" else f"{item.target}, {item.configuration}"
 
 
-def breaks_words(line: BrokenLine, what: str) -> str:
-    """How far a line reaches: "breaks 41 models"."""
-    return f"breaks {count_of(len(line.targets), what)}"
-
-
 def place_words(path: str, line: int) -> str:
     """`modeling_llama.py:12` with the two folders above it at most."""
     parts = path.split("/")
     shown = path if len(parts) <= 3 else "/".join(["…", *parts[-2:]])
     return f"{shown}:{line}"
-
-
-def reason_words(found: BrokenLine) -> str:
-    """The reason of a break where it says more than the type."""
-    return "" if found.reason.strip() == found.gb_type.strip() else found.reason
 
 
 def speed_words(speed: Speed) -> str:
@@ -180,8 +171,3 @@ def change_words(change: ItemChange) -> str:
     parts += [count_of(len(change.new), "new break")] if change.new else []
     parts += [count_of(len(change.gone), "break") + " gone"] if change.gone else []
     return "; ".join(parts)
-
-
-def reach_words(line: LineChange) -> str:
-    """In how many targets a line breaks, or did: "in 41 targets"."""
-    return f"in {count_of(len(line.targets), 'target')}"

@@ -31,7 +31,7 @@ from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.memory import MemoryWatch
-from dynalyze.sweep.records import Row, Status
+from dynalyze.sweep.records import TRACED, Row, Status
 from dynalyze.sweep.rows import RunEnd, after_eager, bare_row, judge_run, row_of
 from dynalyze.text.errors import DynalyzeError, UsageError
 
@@ -109,7 +109,7 @@ def _finish(item: Item, settings: RunSettings, seen: Observed, end: RunEnd, outp
     verdict = judge_run(item, report, seen.log, end)
     if verdict.unsure:
         verdict = after_eager(verdict, works=works_in_eager(_observation(item, settings), end.seconds))
-    if settings.bench and verdict.status in ("full_graph", "graph_break"):
+    if settings.bench and verdict.status in TRACED:
         add_bench(seen, item.spec, _plan(item, settings))
     shown = showable(report, no_source=settings.no_source, redact=settings.redact, show_values=settings.show_values)
     if verdict.error is not None and settings.no_source:
