@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,13 @@ from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch import question
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep.items import Item, with_key
-from dynalyze.sweep.settings import Configurations, Settings, SweepEntry, applied, read_toml
+from dynalyze.sweep.settings import SweepEntry, applied, read_toml
 from dynalyze.text.errors import UsageError
 
 _INQUIRY_SECONDS = 300.0
 _HF = "hf:"
-_ALL = "hf:all"
 _WILD = re.compile(r"[*?[]")
 _CLASS_NAME = re.compile(r"[A-Za-z_]\w*")
-
-_PLAIN: Configurations = {"default": {}}
 
 
 def named_targets(
@@ -38,7 +35,7 @@ def named_targets(
     path = Path(text)
     if text.startswith(_HF):
         pattern = text.removeprefix(_HF)
-        is_pattern = text == _ALL or (_WILD.search(pattern) and not Path(pattern).exists())
+        is_pattern = text == "hf:all" or (_WILD.search(pattern) and not Path(pattern).exists())
         return [(text, None if is_pattern else _spec(text, (), ()))]
     if path.is_dir():
         files = [str(file) for file in sorted(path.glob("*.py")) if file.name not in ("__init__.py", "__main__.py")]
@@ -86,7 +83,7 @@ class Request:
     targets: tuple[str, ...]
     options: CompileOptions
     asked: Callable[[TargetSpec], TargetSpec]
-    configurations: Configurations | None = None
+    configurations: Mapping[str, dict[str, Any]] | None = None
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     python: str | None = None
@@ -118,10 +115,6 @@ class _SweepLine:
         name = (self.spec.name or "") if self.spec is not None and self.spec.mode == "transformers" else ""
         return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
 
-    def applied(self, spec: TargetSpec, options: CompileOptions, chosen: Settings) -> tuple[TargetSpec, CompileOptions]:
-        """Target and options with the settings of the entry, and over these those of a configuration."""
-        return applied(spec, options, {**self.entry.settings, **chosen})
-
 
 class Interpreter(msgspec.Struct):
     """What is known of the interpreter that will run the items. `listed` has the names behind each pattern."""
@@ -141,9 +134,7 @@ class Interpreter(msgspec.Struct):
 def inquire(
     python: str | None, options: Sequence[CompileOptions], patterns: Sequence[str], names: Sequence[str]
 ) -> Interpreter:
-    """Ask the interpreter once, for everything. Raises UsageError where it does not start, lacks torch or transformers,
-    or does not know an option or a name.
-    """
+    """Ask the interpreter once, for everything. Raises UsageError where it cannot be used, or knows not all of it."""
     request = {"compile": [asdict(each) for each in options], "patterns": list(patterns), "names": list(names)}
     python = python or sys.executable
     answer, status, said = question.ask(python, "inquire", request, _INQUIRY_SECONDS)
@@ -159,13 +150,11 @@ def inquire(
 
 
 def expand(request: Request) -> Expanded:
-    """All items in the order in which they were asked for. Raises UsageError for a target, an option or a name of a
-    model that there is not.
-    """
+    """All items in the order in which they were asked for. Raises UsageError for what there is not."""
     lines = [line for text in request.targets for line in _lines(text, request)]
     # Every distinct way of compiling, for the interpreter to check before anything runs.
     choices = dict.fromkeys(
-        line.applied(line.spec or TargetSpec("transformers", ""), request.options, settings)[1]
+        applied(line.spec or TargetSpec("transformers", ""), request.options, {**line.entry.settings, **settings})[1]
         for line in lines
         for settings in line.entry.configurations.values()
     )
@@ -190,7 +179,7 @@ def expand(request: Request) -> Expanded:
 def _lines(text: str, request: Request) -> Iterator[_SweepLine]:
     plain = SweepEntry(text, arguments=request.arguments, inputs=request.inputs)
     for entry in read_toml(Path(text)) if text.endswith(".toml") else [plain]:
-        entry = replace(entry, configurations=request.configurations or entry.configurations or _PLAIN)
+        entry = replace(entry, configurations=request.configurations or entry.configurations or {"default": {}})
         try:
             named = named_targets(entry.target, entry.arguments, entry.inputs)
         except UsageError as error:
@@ -204,7 +193,7 @@ def _items(line: _SweepLine, request: Request, interpreter: Interpreter) -> Iter
         raise UsageError(f"{line.target}: no architecture of the installed transformers is called like that")
     for spec in [line.spec] if line.spec else [_spec(_HF + name, (), ()) for name in listed]:
         for name, settings in line.entry.configurations.items():
-            made, options = line.applied(request.asked(spec), request.options, settings)
+            made, options = applied(request.asked(spec), request.options, {**line.entry.settings, **settings})
             if made.path is not None:
                 made = replace(made, path=os.path.abspath(made.path))  # noqa: PTH100  no link is followed
             # The name of its entry, that of the configuration, or both.

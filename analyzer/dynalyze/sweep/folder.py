@@ -28,12 +28,6 @@ _LOCK = ".lock"
 _REPORTS = "reports"
 
 
-class _FolderKind(msgspec.Struct):
-    """What tells a sweep from a report: a list of items."""
-
-    items: msgspec.Raw = msgspec.Raw()
-
-
 def is_sweep(path: Path) -> bool:
     """Whether a file or folder claims to be a sweep; what cannot be read claims nothing."""
     if path.is_dir():
@@ -41,15 +35,14 @@ def is_sweep(path: Path) -> bool:
     if path.suffix == ".jsonl":
         return True
     try:
-        return read_json(read_input(path), _FolderKind).items != msgspec.Raw()
+        # What tells a sweep from a report is a list of items.
+        return "items" in read_json(read_input(path), dict[str, msgspec.Raw])
     except (OSError, msgspec.DecodeError):
         return False
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep in a file or folder. Raises UsageError where it cannot be read, or is no sweep of a version that we
-    know.
-    """
+    """The sweep in a file or folder. Raises UsageError where it is none of a version that we know."""
     try:
         if path.is_dir() or path.suffix == ".jsonl":
             file = path / ROWS if path.is_dir() else path
@@ -59,8 +52,8 @@ def read_sweep(path: Path) -> Sweep:
         else:
             sweep = read_document(read_input(path), Sweep)
         if sweep.schema_version != SCHEMA_VERSION:
-            version = f"schema_version {sweep.schema_version}"
-            raise ValueError(f"{version} is not the version {SCHEMA_VERSION} that this dynalyze reads")
+            told = f"schema_version {sweep.schema_version} is not the version {SCHEMA_VERSION} that this dynalyze reads"
+            raise ValueError(told)
         return sweep
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
@@ -105,9 +98,7 @@ class About(msgspec.Struct):
 
 
 class SweepFolder:
-    """An open folder; a context manager that holds its lock. Raises UsageError where another sweep is at work in it, or
-    it holds rows and `resume` was not asked for.
-    """
+    """An open folder; a context manager that holds its lock. Refuses rows of an earlier sweep without `resume`."""
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self.path = path
@@ -148,7 +139,6 @@ class SweepFolder:
         self.rows[row.key] = row
 
     def describe(self, about: About) -> None:
-        """Write down what the rows belong to."""
         write_whole_file(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
 
     def _read_rows(self) -> None:
@@ -177,10 +167,8 @@ def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
     if about.order:
         known = {row.key: row for row in items}
         items = [known[key] for key in about.order if key in known]
-    fields: dict[str, Any] = msgspec.structs.asdict(about)
-    del fields["order"]
-    fields |= {"items": items, "planned": about.planned or len(items)}
-    return Sweep(**fields)
+    fields = {name: getattr(about, name) for name in about.__struct_fields__ if name != "order"}
+    return Sweep(**{**fields, "items": items, "planned": about.planned or len(items)})
 
 
 def store(folder: Path, item: Item, finished: Finished, *, hide_names: bool = False) -> None:

@@ -40,18 +40,14 @@ class Item:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that differ from a sweep's defaults, by their long names."""
-        options = {**asdict(self.options), "given": None}
-        found = {name: value for name, value in options.items() if value not in (None, _DEFAULT_OPTIONS[name])}
-        if self.spec.asked is not None:
-            found |= {
-                each.name: value
-                for each in fields(self.spec.asked)
-                if each.default is not MISSING and (value := getattr(self.spec.asked, each.name)) != each.default
-            }
-        for name, value in (("arguments", self.spec.arguments), ("inputs", self.spec.inputs)):
-            if value:
-                found[name] = list(value)
-        return found
+        found = {**asdict(self.options), "given": None}
+        found = {name: value for name, value in found.items() if value not in (None, _DEFAULT_OPTIONS[name])}
+        for each in fields(self.spec.asked) if self.spec.asked is not None else ():
+            value = getattr(self.spec.asked, each.name)
+            if each.default is not MISSING and value != each.default:
+                found[each.name] = value
+        named = {"arguments": list(self.spec.arguments), "inputs": list(self.spec.inputs)}
+        return found | {name: value for name, value in named.items() if value}
 
     @property
     def file_stem(self) -> str:

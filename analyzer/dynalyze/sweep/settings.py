@@ -1,18 +1,5 @@
-"""What items are run with: settings by their long names, configurations (--configs, --matrix), and a TOML file:
-
-[[item]]
-target = "hf:Llama*"
-batch = 4
-
-[[item]]
-target = "models/ranker.py:Net"
-name = "long"
-input = "torch.randn(2, 512)"
-configurations = ["fast"]
-
-[configurations.fast]
-dynamic = "on"
-fullgraph = true
+"""What items are run with: settings by their long names, configurations (--configs, --matrix), and a TOML file as
+docs/how-to/sweep.md has it.
 """
 
 from __future__ import annotations
@@ -53,70 +40,46 @@ _PARTS: dict[str, Settings] = {
     **{mode: {"mode": mode, "backend": "inductor"} for mode in MODES},
 }
 _ALIASES = {name: part for name, part in ALIASES.items() if part in _PARTS and name != "inductor"}
-_BACKEND = "backend="
 _OF_ITEM = ("target", "name", "arguments", "input", "configurations")
 _SETTINGS = (*COMPILE_OPTIONS, "eval", *OF_MODELS)
-_LISTS = ("arguments", "input")
-
-
-def checked(name: str, value: Any, where: str) -> Any:
-    """A setting's value, if it is one. Raises UsageError for another type, or none of the choices."""
-    if name == "dynamic" and isinstance(value, bool):
-        return "on" if value else "off"
-    if name in _CHOICES:
-        is_valid, kind = value in _CHOICES[name], f"one of {', '.join(_CHOICES[name])}"
-    elif name in _NUMBERS:
-        is_valid, kind = type(value) is int and value > 0, "a whole number above zero"
-    elif name in _TEXTS:
-        is_valid, kind = isinstance(value, str) and value != "", "a text"
-    else:
-        is_valid, kind = isinstance(value, bool), "true or false"
-    if not is_valid:
-        raise UsageError(f"{where}: {name.replace('_', '-')} is {kind}, not {value!r}")
-    return value
 
 
 def applied(
     spec: TargetSpec, options: CompileOptions, settings: Mapping[str, Any]
 ) -> tuple[TargetSpec, CompileOptions]:
     """Target and options with these settings over what they had. Those of models leave other targets as they are."""
-    compiling = {name: value for name, value in settings.items() if name in COMPILE_OPTIONS}
     modelling = {name: value for name, value in settings.items() if name in OF_MODELS}
     if spec.asked is not None and modelling:
         spec = replace(spec, asked=replace(spec.asked, **modelling))
-    return spec, replace(options, **compiling)
+    return spec, replace(options, **{name: value for name, value in settings.items() if name in COMPILE_OPTIONS})
 
 
 def configurations(text: str) -> dict[str, Settings]:
     """What each name in `--configs` sets, over what the options of the command line set. Raises UsageError for no name,
     one that is not known, or one that says a thing twice.
     """
-    names = [name for part in text.split(",") if (name := part.strip())]
-    if not names:
-        raise UsageError("--configs is empty; for example --configs default,train+dynamic=on")
-    return dict(configuration(name) for name in names)
-
-
-def configuration(name: str) -> tuple[str, Settings]:
-    """One configuration: its full name, and what it sets."""
-    parts = [_ALIASES.get(part.strip(), part.strip()) for part in name.split("+")]
-    settings: Settings = {}
-    for part in parts:
-        for key, value in _part_settings(part, name).items():
+    found: dict[str, Settings] = {}
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        parts = [_ALIASES.get(part.strip(), part.strip()) for part in name.split("+")]
+        settings: Settings = {}
+        for key, value in (pair for part in parts for pair in _part_settings(part, name).items()):
             if key in settings:
                 raise UsageError(f"--configs {name}: {key} is set twice")
             settings[key] = value
-    return "+".join(parts), settings
+        found["+".join(parts)] = settings
+    if not found:
+        raise UsageError("--configs is empty; for example --configs default,train+dynamic=on")
+    return found
 
 
 def _part_settings(part: str, name: str) -> Mapping[str, Any]:
     if part in _PARTS:
         return _PARTS[part]
-    if part.startswith(_BACKEND) and part != _BACKEND:
-        return {"backend": part.removeprefix(_BACKEND)}
+    if (backend := part.removeprefix("backend=")) not in ("", part):
+        return {"backend": backend}
     if part in ("regional", "accelerate", "eager"):
         raise UsageError(f"--configs {name}: {part} is measured by dynalyze bench; a sweep asks what compiling does")
-    near = difflib.get_close_matches(part, [*_PARTS, *_ALIASES, _BACKEND + "NAME"], n=1, cutoff=0.0)
+    near = difflib.get_close_matches(part, [*_PARTS, *_ALIASES, "backend=NAME"], n=1, cutoff=0.0)
     raise UsageError(f"--configs {name}: no configuration is called {part!r}; did you mean {near[0]}?")
 
 
@@ -164,21 +127,33 @@ def _entry(item: Mapping[str, Any], where: str, path: Path, known: dict[str, Set
         if each not in known:
             raise UsageError(f"{where}: no configuration is called {each!r}{nearest(each, known)}")
     settings = _table_settings({key: value for key, value in item.items() if key not in _OF_ITEM}, where)
-    arguments, inputs = (_texts(item, key, where) for key in _LISTS)
+    arguments, inputs = (_texts(item, key, where) for key in ("arguments", "input"))
     configurations = {each: known[each] for each in chosen}
     return SweepEntry(_placed(target, path.parent), where, name, configurations, settings, arguments, inputs)
 
 
-def _table_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _table_settings(table: Mapping[str, Any], where: str) -> Settings:
     _check_keys(table, _SETTINGS, where)
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        name = key.replace("-", "_")
-        if name == "eval":
-            found["train"] = not checked("train", value, where)
-        else:
-            found[name] = checked(name, value, where)
+    found = {key.replace("-", "_"): _checked(key.replace("-", "_"), value, where) for key, value in table.items()}
+    if "eval" in found:
+        found["train"] = not found.pop("eval")
     return found
+
+
+def _checked(name: str, value: Any, where: str) -> Any:
+    if name == "dynamic" and isinstance(value, bool):
+        return "on" if value else "off"
+    if name in _CHOICES:
+        is_valid, kind = value in _CHOICES[name], f"one of {', '.join(_CHOICES[name])}"
+    elif name in _NUMBERS:
+        is_valid, kind = type(value) is int and value > 0, "a whole number above zero"
+    elif name in _TEXTS:
+        is_valid, kind = isinstance(value, str) and value != "", "a text"
+    else:
+        is_valid, kind = isinstance(value, bool), "true or false"
+    if not is_valid:
+        raise UsageError(f"{where}: {dashed(name)} is {kind}, not {value!r}")
+    return value
 
 
 def _check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
