@@ -39,9 +39,8 @@ class MemoryWatch:
     """
 
     def __init__(self, limit: int | None) -> None:
-        self.exceeded = False
-        self.peak = 0
-        self._limit = limit
+        self.exceeded, self.peak = False, 0
+        self._limit = 1 << 62 if limit is None else limit
         self._others: frozenset[int] = frozenset()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dynalyze-memory", daemon=True)
@@ -60,15 +59,14 @@ class MemoryWatch:
             seen = process_tree.processes()
             own = [pid for pid in _children(seen) if pid not in self._others]
             pids = [pid for root in own for pid in process_tree.below(root, seen)]
-            limit = self._limit if self._limit is not None else 1 << 62
-            held = process_tree.memory_of(pids, seen, limit)
+            held = process_tree.memory_of(pids, seen, self._limit)
             self.peak = max(self.peak, held)
-            if held > limit and pids:
+            if held > self._limit and pids:
                 self.exceeded = True
                 # All but the supervisors right below this process: they clean up, and tell how the target ended.
                 for pid in pids:
-                    if seen[pid].parent != os.getpid():
-                        with contextlib.suppress(OSError):
+                    with contextlib.suppress(OSError):
+                        if seen[pid].parent != os.getpid():
                             os.kill(pid, signal.SIGKILL)
 
 

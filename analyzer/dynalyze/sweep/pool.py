@@ -16,8 +16,9 @@ import msgspec
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.sweep import worker
 from dynalyze.sweep.items import Item
-from dynalyze.sweep.work import Finished, Runner, RunSettings, lost_item
-from dynalyze.sweep.worker import Briefing, Task
+from dynalyze.sweep.rows import bare_row
+from dynalyze.sweep.work import Finished, Runner, RunSettings
+from dynalyze.sweep.worker import Task
 
 _LOOK_SECONDS = 0.2
 _LEAVE_SECONDS = 10.0
@@ -47,7 +48,7 @@ class Pool(Protocol):
 class _Worker:
     """One worker process; `task` is what it is at."""
 
-    def __init__(self, briefing: Briefing) -> None:
+    def __init__(self) -> None:
         self.task: Task | None = None
         self.connection, theirs = Pipe()
         with theirs:
@@ -56,11 +57,11 @@ class _Worker:
                 [sys.executable, str(_WORKER_FILE), str(theirs.fileno())], pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=2, start_new_session=True,
             )  # fmt: skip
-        self._send(briefing)
 
     def give(self, task: Task) -> None:
         self.task = task
-        self._send(task)
+        with contextlib.suppress(OSError):  # It died; the end of its answers tells.
+            self.connection.send_bytes(msgspec.json.encode(task))
 
     def end(self) -> None:
         """Its connection was closed, and it may take the time that its supervisors need."""
@@ -69,10 +70,6 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _send(self, message: Briefing | Task) -> None:
-        with contextlib.suppress(OSError):  # It died; the end of its answers tells.
-            self.connection.send_bytes(msgspec.json.encode(message))
 
 
 class LocalPool:
@@ -87,7 +84,7 @@ class LocalPool:
         self.notes: list[str] = []
         self._runner = Runner(settings)
         self._scratch = TemporaryFolder("sweep")
-        self._briefing = Briefing(settings, str(folder), str(self._scratch.path))
+        self._settings, self._folder = settings, str(folder)
         self._staff: list[_Worker] = []
         self._suspects: list[Item] = []
 
@@ -104,7 +101,6 @@ class LocalPool:
         self._scratch.remove()
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
-        """As `Pool.run` says."""
         waiting = iter(items)
         with selectors.DefaultSelector() as selector:
             while keep_on():
@@ -119,24 +115,20 @@ class LocalPool:
 
     def _assign(self, waiting: Iterator[Item], selector: selectors.BaseSelector) -> None:
         """Give every free worker an item. While there are suspects, one of them runs and nothing beside it."""
-        if self._suspects:
-            if not self._busy():
-                self._give(self._suspects.pop(0), 2, selector)
-            return
-        while len(self._busy()) < self.workers:
-            item = next(waiting, None)
-            if item is None:
-                return
-            self._give(item, 1, selector)
+        if self._suspects and not self._busy():
+            self._give(self._suspects.pop(0), 2, selector)
+        elif not self._suspects:
+            while len(self._busy()) < self.workers and (item := next(waiting, None)) is not None:
+                self._give(item, 1, selector)
 
     def _give(self, item: Item, attempt: int, selector: selectors.BaseSelector) -> None:
         address = self._runner.address(item)
         free = next((each for each in self._staff if each.task is None), None)
         if free is None:
-            free = _Worker(self._briefing)
+            free = _Worker()
             self._staff.append(free)
             selector.register(free.connection, selectors.EVENT_READ, free)
-        free.give(Task(item, address, attempt))
+        free.give(Task(item, self._settings, self._folder, str(self._scratch.path), address, attempt))
 
     def _handle(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
         task, worker.task = worker.task, None
@@ -155,4 +147,5 @@ class LocalPool:
         elif task.attempt == 1:
             self._suspects.append(task.item)
         else:
-            done(task.item, lost_item(task.item, "it ended the process that runs the items, twice", task.attempt))
+            row = bare_row(task.item, "crash", "it ended the process that runs the items, twice", task.attempt)
+            done(task.item, Finished(row))

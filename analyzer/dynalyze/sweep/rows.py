@@ -171,28 +171,17 @@ def row_of(item: Item, report: Report, verdict: ItemVerdict, seconds: float, pea
     """The row of an item that ran, from its report as it may be shown."""
     model = report.target.model
     error_at = f"{portable(verdict.file, item.root)}:{verdict.line}" if verdict.error and verdict.file else ""
-    own_file = item.spec.path
     return Row(
-        target=item.target,
-        status=verdict.status,
-        graph_breaks=len(report.graph_breaks),
-        recompiles=len(report.recompiles),
-        seconds=round(seconds, 3),
-        report=None,
-        error=one_line(verdict.error),
-        key=item.key,
-        configuration=item.configuration,
-        settings=item.settings,
-        family=model.family if model is not None else family(item),
-        class_name=model.class_name if model is not None else "",
-        parameters=model.parameters if model is not None else 0,
-        graphs=len(report.graphs),
-        ops=sum(graph.ops for graph in report.graphs),
-        breaks=[_break(found, item.root, own_file) for found in report.graph_breaks],
-        error_at=error_at,
+        target=item.target, status=verdict.status, graph_breaks=len(report.graph_breaks),
+        recompiles=len(report.recompiles), seconds=round(seconds, 3), report=None, error=one_line(verdict.error),
+        key=item.key, configuration=item.configuration, settings=item.settings,
+        family=family(item) if model is None else model.family, class_name="" if model is None else model.class_name,
+        parameters=0 if model is None else model.parameters,
+        graphs=len(report.graphs), ops=sum(graph.ops for graph in report.graphs),
+        breaks=[_break(found, item.root, item.spec.path) for found in report.graph_breaks], error_at=error_at,
         speeds=[_speed(each) for each in report.measurements if each.configuration != "eager"],
         peak_memory=peak_memory,
-    )
+    )  # fmt: skip
 
 
 def bare_row(item: Item, status: Status, error: str, attempts: int = 1) -> Row:
@@ -222,17 +211,10 @@ def one_line(text: str | None) -> str | None:
 def _break(found: GraphBreak, root: str, own_file: str | None) -> RowBreak:
     place = found.location
     return RowBreak(
-        gb_type=found.gb_type,
-        reason=one_line(found.explanation) or found.gb_type,
-        file=place.file,
-        line=place.line,
-        path=portable(place.file, root),
-        function=place.function,
-        code=place.code,
-        gb_id=found.gb_id,
-        effect=found.effect,
-        caller=caller(found, root, own_file),
-    )
+        found.gb_type, one_line(found.explanation) or found.gb_type, place.file, place.line,
+        path=portable(place.file, root), function=place.function, code=place.code, gb_id=found.gb_id,
+        effect=found.effect, caller=caller(found, root, own_file),
+    )  # fmt: skip
 
 
 def _speed(measured: Measurement) -> Speed:

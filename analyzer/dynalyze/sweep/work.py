@@ -31,13 +31,12 @@ from dynalyze.privacy import showable
 from dynalyze.report import Report
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.memory import MemoryWatch
-from dynalyze.sweep.records import TRACED, Row, Status
+from dynalyze.sweep.records import TRACED, Row
 from dynalyze.sweep.rows import RunEnd, after_eager, bare_row, judge_run, row_of
 from dynalyze.text.errors import DynalyzeError, UsageError
 
 _OUTPUT_BYTES = 16 * 1024
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_ATTEMPTS = 2
 # numpy's library would start its threads when it is imported, which is before the fork.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
@@ -83,25 +82,20 @@ class Finished:
 
 
 def run_item(item: Item, settings: RunSettings, address: str | None = None) -> Finished:
-    """Run one item and make all of its results. `address` is that of a fork server, for items that are forked. Raises
-    ServerLost where the fork server died meanwhile, of this item or of another one.
+    """Run one item and make all of its results; `address` is that of a fork server, for items that are forked. Raises
+    ServerLost where that died meanwhile, of this item or of another one.
     """
     started = _forked(item, settings, address) if address and settings.forks(item) else _fresh(item, settings)
     try:
         with started as ran:
             return _finish(item, settings, *ran)
     except DynalyzeError as error:
-        return lost_item(item, str(error), status="create_error")
+        return Finished(bare_row(item, "create_error", str(error)))
     except ServerLost:
         raise
     except Exception as error:  # A fault of ours costs one item, and is told.
         traceback.print_exc()
-        return lost_item(item, f"dynalyze itself failed: {type(error).__name__}: {error}")
-
-
-def lost_item(item: Item, error: str, attempts: int = 1, status: Status = "crash") -> Finished:
-    """What is left of an item whose worker was lost."""
-    return Finished(bare_row(item, status, error, attempts=attempts))
+        return Finished(bare_row(item, "crash", f"dynalyze itself failed: {type(error).__name__}: {error}"))
 
 
 def _finish(item: Item, settings: RunSettings, seen: Observed, end: RunEnd, output: str) -> Finished:
@@ -156,13 +150,9 @@ def _fresh(item: Item, settings: RunSettings) -> Iterator[tuple[Observed, RunEnd
 
 def _observation(item: Item, settings: RunSettings) -> Observation:
     return Observation(
-        target=item.spec,
-        options=item.options,
-        timeout=settings.timeout,
-        python=settings.python,
-        command=settings.command,
-        bundle=settings.bench,
-    )
+        target=item.spec, options=item.options, timeout=settings.timeout, python=settings.python,
+        command=settings.command, bundle=settings.bench,
+    )  # fmt: skip
 
 
 def _plan(item: Item, settings: RunSettings) -> Plan:
@@ -193,9 +183,7 @@ def _tail(file: Path) -> str:
 
 
 def works_in_eager(observation: Observation, seconds: float) -> bool:
-    """Whether an item works without compiling, the question that tells eager_error from compile_error.
-
-    It is run once more with torch.compile switched off, and may take some times as long as it did compiled.
+    """Whether an item works with torch.compile switched off, which may take some times as long as it did compiled.
 
     For objects alone: a program might do again what it should do once.
     """
@@ -214,21 +202,21 @@ class Runner:
     """Starts its fork server with the first item that is forked, and again when it died. One item at a time."""
 
     def __init__(self, settings: RunSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._server: ForkServer | None = None
 
     def run(self, item: Item) -> Finished:
         """The results of one item; whatever it does, this comes back."""
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in (1, 2):
             try:
-                finished = run_item(item, self._settings, self.address(item))
+                finished = run_item(item, self.settings, self.address(item))
                 finished.row.attempts = attempt
                 return finished
             except ServerLost:
                 continue
             except UsageError as error:
-                return lost_item(item, str(error), attempt, "create_error")
-        return lost_item(item, "it ended the fork server, twice", _ATTEMPTS)
+                return Finished(bare_row(item, "create_error", str(error), attempt))
+        return Finished(bare_row(item, "crash", "it ended the fork server, twice", 2))
 
     def close(self) -> None:
         if self._server is not None:
@@ -239,13 +227,12 @@ class Runner:
         """That of a fork server which lives, for an item that is forked. Raises UsageError where torch or transformers
         cannot be imported.
         """
-        if not self._settings.forks(item):
+        if not self.settings.forks(item):
             return None
         if self._server is not None and not self._server.alive:
             self.close()
         if self._server is None:
-            settings = self._settings
-            environment = {**_ONE_THREAD, **os.environ, **settings.env}
-            what = ["serve", *(["inductor"] if settings.inductor else [])]
-            self._server = ForkServer(settings.python or sys.executable, environment, what)
+            environment = {**_ONE_THREAD, **os.environ, **self.settings.env}
+            what = ["serve", "inductor"] if self.settings.inductor else ["serve"]
+            self._server = ForkServer(self.settings.python or sys.executable, environment, what)
         return self._server.address

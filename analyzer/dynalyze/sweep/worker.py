@@ -1,8 +1,7 @@
 """A local worker: `PYTHON worker.py DESCRIPTOR`, one item at a time, messages of JSON over a connection.
 
-The first message is its `Briefing`, each further one a `Task`; it answers each task with what came of it, or null
-where the fork server was lost. The end of the
-connection is the end of the sweep, however that came: it ends what runs, and leaves.
+It answers each `Task` with what came of it, or null where the fork server was lost. The end of the connection is the
+end of the sweep, however that came: it ends what runs, and leaves.
 """
 
 from __future__ import annotations
@@ -33,29 +32,20 @@ from dynalyze.sweep.work import Finished, RunSettings, run_item
 _LAST_SECONDS = 30.0
 
 
-class Briefing(msgspec.Struct):
-    """What a worker knows of the sweep. Reports and pages go to `folder`, what runs are write to `scratch`."""
+class Task(msgspec.Struct):
+    """Reports and pages go to `folder`, what runs are write to `scratch`; `address`: the fork server of the moment."""
 
+    item: Item
     settings: RunSettings
     folder: str
     scratch: str
-
-
-class Task(msgspec.Struct):
-    """`address`: that of the fork server of the moment."""
-
-    item: Item
     address: str | None
-    attempt: int = 1
+    attempt: int
 
 
 def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
-    connection: Connection[bytes, bytes] = Connection(descriptor)
-    briefing = msgspec.json.decode(connection.recv_bytes(), type=Briefing)
-    tempfile.tempdir = briefing.scratch
-    os.environ.update(briefing.settings.env)
-    serve(connection, lambda task: msgspec.json.encode(_finished(msgspec.json.decode(task, type=Task), briefing)))
+    serve(Connection(descriptor), lambda data: msgspec.json.encode(_finished(msgspec.json.decode(data, type=Task))))
 
 
 def serve(connection: Connection[bytes, bytes], answer: Callable[[bytes], bytes]) -> None:
@@ -87,14 +77,16 @@ def _listen(connection: Connection[bytes, bytes], messages: queue.SimpleQueue[by
         os._exit(1)
 
 
-def _finished(task: Task, briefing: Briefing) -> Finished | None:
+def _finished(task: Task) -> Finished | None:
     """A row whose files are written, and what the item printed; None where the fork server was lost."""
+    tempfile.tempdir = task.scratch
+    os.environ.update(task.settings.env)
     try:
-        finished = run_item(task.item, briefing.settings, task.address)
+        finished = run_item(task.item, task.settings, task.address)
     except ServerLost:
         return None
     finished.row.attempts = task.attempt
-    store(Path(briefing.folder), task.item, finished, hide_names=briefing.settings.redact)
+    store(Path(task.folder), task.item, finished, hide_names=task.settings.redact)
     return Finished(finished.row, output=finished.output)
 
 

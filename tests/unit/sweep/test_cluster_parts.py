@@ -88,7 +88,7 @@ def test_torchs_switches_travel_and_paths_and_secrets_do_not(monkeypatch: pytest
     assert not {"TORCH_HOME", "TORCH_TOKEN", "HF_TOKEN", "MY_KEY"} & set(shipped["env_vars"])
     assert "working_dir" not in shipped
     package = Path(shipped["py_modules"][0])
-    assert (package / "sweep" / "ray" / "agent.py").is_file() and (package / "templates" / "page.html.jinja").is_file()
+    assert (package / "sweep" / "ray" / "node.py").is_file() and (package / "templates" / "page.html.jinja").is_file()
 
 
 # On a node.

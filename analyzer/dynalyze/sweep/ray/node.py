@@ -1,22 +1,33 @@
-"""The function that Ray runs on a node: it hands an item to an agent process, which it keeps for the next items.
+"""The function that Ray runs on a node, and the process that it hands items to, which it keeps for the next items.
 
-Only the standard library: it is loaded into Ray's own worker processes. The agent (`agent.py`) is no child of the
-worker: Ray kills the direct children of a worker that it ends, and with them the supervisors that have to end what an
-item started. The agent notices the end of its worker by its connection, and ends everything in good order.
+Only the standard library at the top: it is loaded into Ray's own worker processes. The agent (`PYTHON node.py
+DESCRIPTOR`) is no child of the worker: Ray kills the direct children of a worker that it ends, and with them the
+supervisors that have to end what an item started. The agent notices the end of its worker by its connection, ends what
+runs in good order, and removes the folder that holds all temporary files.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
-from multiprocessing.connection import Pipe
+import tempfile
+from contextlib import closing
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
-_AGENT = Path(__file__).resolve().with_name("agent.py")
+if __name__ == "__main__":  # The package may be on no path here; its own folder is, and hides other modules.
+    sys.path[0] = str(Path(__file__).resolve().parents[3])
+
 _LOOK_SECONDS = 0.5
 # Which devices a worker may see: Ray sets it anew for each task, and an agent hands it on as it was at its start.
 _DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+# What Ray puts into the environment of its workers; items see it without. OMP_NUM_THREADS stays: a task's cores.
+_RAY_PREFIX = "RAY_"
+_RAY_NAMES = ("PYTHONBREAKPOINT", "SPT_NOENV")
+_RAY_FILES = "/runtime_resources/"
 
 
 class AgentLost(Exception):
@@ -51,14 +62,10 @@ class Agent:
 
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
-        try:
+        with theirs:
             # It returns at once: what goes on is a child of that process.
-            subprocess.run(
-                [sys.executable, str(_AGENT), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, check=True,
-            )  # fmt: skip
-        finally:
-            theirs.close()
+            command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno())]
+            subprocess.run(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, check=True)
         try:
             problem = self._receive().decode()
         except (EOFError, OSError) as error:
@@ -67,7 +74,6 @@ class Agent:
             raise NodeUnusable(problem)
 
     def ask(self, parcel: bytes) -> bytes:
-        """Send an item and wait for what comes back."""
         try:
             self._connection.send_bytes(parcel)
             return self._receive()
@@ -86,3 +92,35 @@ class Agent:
 
 
 _agents: dict[tuple[str, ...], Agent] = {}
+
+
+def main(descriptor: int) -> None:
+    """The agent: leaves its parent, says what it lacks or nothing, and answers each parcel with a delivery."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.set_inheritable(descriptor, False)
+    # Ray's workers and their children have SIGINT blocked.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    connection: Connection[bytes, bytes] = Connection(descriptor)
+    try:
+        from dynalyze.files.temporary import TemporaryFolder
+        from dynalyze.sweep.ray import node_work
+        from dynalyze.sweep.worker import serve
+    except ImportError as error:
+        connection.send_bytes(f"{socket.gethostname()}: {error}; install dynalyze there".encode())
+        return
+    for name in [name for name in os.environ if name.startswith(_RAY_PREFIX) or name in _RAY_NAMES]:
+        del os.environ[name]
+    paths = [path for path in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if path and _RAY_FILES not in path]
+    if paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    connection.send_bytes(b"")
+    with TemporaryFolder("node") as folder, closing(node_work.NodeWork()) as work:
+        tempfile.tempdir = str(folder)
+        serve(connection, work.delivery)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -65,7 +65,6 @@ class NodeWork:
 
     def __init__(self) -> None:
         self._folder = Path.cwd()
-        self._settings: RunSettings | None = None
         self._runner: Runner | None = None
         self._versions: dict[str, str] = {}
         self._node = ItemHost(socket.gethostname())
@@ -73,10 +72,16 @@ class NodeWork:
     def delivery(self, data: bytes) -> bytes:
         """The packed results of a packed item."""
         parcel = msgspec.msgpack.decode(data, type=Parcel)
-        self._prepare(parcel.settings)
-        if problem := self._problem(parcel):
+        runner = self._prepare(parcel.settings)
+        # The sweep's folder on this node; "" where its items need none.
+        root = str(self._folder) if parcel.shipped else parcel.root
+        if problem := self._problem(parcel, root):
             return msgspec.msgpack.encode(Delivery(self._node, unusable=problem))
-        finished = self._run(parcel)
+        if root:
+            os.chdir(root)
+        finished = runner.run(_placed(parcel.item, parcel.root, root))
+        if parcel.shipped:
+            finished = _renamed(finished, root, parcel.shown_root)
         finished.row.node = str(self._node)
         return msgspec.msgpack.encode(Delivery(self._node, finished))
 
@@ -84,39 +89,25 @@ class NodeWork:
         """End the fork server, and all that it forked."""
         if self._runner is not None:
             self._runner.close()
-            self._runner = None
 
-    def _prepare(self, settings: RunSettings) -> None:
-        if self._settings == settings:
-            return
-        self.close()
-        os.environ.update(settings.env)
-        self._settings, self._runner = settings, Runner(settings)
-        self._versions = _versions(settings.python or sys.executable)
-        packages = ", ".join(f"{name} {version}" for name, version in self._versions.items())
-        self._node = ItemHost(self._node.host, packages)
+    def _prepare(self, settings: RunSettings) -> Runner:
+        if self._runner is None or self._runner.settings != settings:
+            self.close()
+            os.environ.update(settings.env)
+            self._runner = Runner(settings)
+            self._versions = _versions(settings.python or sys.executable)
+            packages = ", ".join(f"{name} {version}" for name, version in self._versions.items())
+            self._node = ItemHost(self._node.host, packages)
+        return self._runner
 
-    def _problem(self, parcel: Parcel) -> str:
+    def _problem(self, parcel: Parcel, root: str) -> str:
         """Why no item like this one can run here; "" where it can."""
         needed = ["torch", *(["transformers"] if parcel.item.spec.mode == "transformers" else [])]
         lacking = [name for name in needed if name not in self._versions]
         if lacking:
             python = parcel.settings.python or sys.executable
             return f"{self._node.host}: {python} has no {' and no '.join(lacking)}"
-        root = self._root(parcel)
         return "" if not root or Path(root).is_dir() else f"{self._node.host}: there is no folder {root}"
-
-    def _root(self, parcel: Parcel) -> str:
-        """The sweep's folder on this node; "" where its items need none."""
-        return str(self._folder) if parcel.shipped else parcel.root
-
-    def _run(self, parcel: Parcel) -> Finished:
-        assert self._runner is not None
-        root = self._root(parcel)
-        if root:
-            os.chdir(root)
-        finished = self._runner.run(_placed(parcel.item, parcel.root, root))
-        return _renamed(finished, root, parcel.shown_root) if parcel.shipped else finished
 
 
 def _placed(item: Item, there: str, here: str) -> Item:

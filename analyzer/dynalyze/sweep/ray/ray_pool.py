@@ -15,7 +15,8 @@ from dynalyze.sweep.pool import Done
 from dynalyze.sweep.ray import node
 from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
 from dynalyze.sweep.ray.ray_session import RaySession
-from dynalyze.sweep.work import RunSettings, lost_item
+from dynalyze.sweep.rows import bare_row
+from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError, first_line
 from dynalyze.text.visible import say
 
@@ -91,8 +92,7 @@ class ClusterPool:
             while len(self._pending) < most and (item := next(waiting, None)) is not None:
                 self._submit(_Submitted(item))
             if not self._pending:
-                self._note_mixture()
-                return
+                break
             ready, _ = self._session.ray.wait(list(self._pending), num_returns=1, timeout=_LOOK_SECONDS)
             for reference in ready:
                 self._collect(reference, done)
@@ -155,7 +155,8 @@ class ClusterPool:
         else:
             self._submit(submitted)
             return
-        done(submitted.item, lost_item(submitted.item, why, submitted.killed + submitted.nodes_lost))
+        row = bare_row(submitted.item, "crash", why, submitted.killed + submitted.nodes_lost)
+        done(submitted.item, Finished(row))
 
     def _cancel(self) -> None:
         """End what runs, and take back what waits."""
@@ -179,10 +180,9 @@ class ClusterPool:
 def _refuse_broken_node(error: Exception) -> None:
     """Where a task failed for another reason than its item, every one would fail there."""
     cause = getattr(error, "cause", None)
-    if isinstance(cause, node.NodeUnusable):
-        raise UsageError(f"a node of the cluster cannot run the items: {cause}") from error
     if cause is not None and not isinstance(cause, node.AgentLost):
-        raise UsageError(f"a node of the cluster cannot run the items: {first_line(cause)}")
+        told = cause if isinstance(cause, node.NodeUnusable) else first_line(cause)
+        raise UsageError(f"a node of the cluster cannot run the items: {told}") from error
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +27,6 @@ LOCAL = "local"
 _PROBE_SECONDS = 5.0
 # Reports pass through the object store one by one; Ray would take 30% of the memory for it.
 _STORE_BYTES = 256 * 1024 * 1024
-# Ray reads these when it is imported. What the user has set stays.
 _VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # `ray job submit` gives a job files of its own; ours are the same and more.
@@ -50,14 +48,11 @@ class RaySession:
 
     def __init__(self, address: str, folder: Path | None, *, cores: int | None = None) -> None:
         self._address = address
+        self.starts_cluster = address == LOCAL
         self._folder = folder
         self._cores = cores
         self._undo = contextlib.ExitStack()
         self.ray: Any = None
-
-    @property
-    def starts_cluster(self) -> bool:
-        return self._address == LOCAL
 
     def __enter__(self) -> RaySession:
         with self._undo:
@@ -67,7 +62,14 @@ class RaySession:
                 # Left to itself Ray would write a token into the user's home folder, and keep it.
                 token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
                 variables = {**_LOOPBACK, **({} if "RAY_AUTH_MODE" in os.environ else token)}
-            self.ray = _import_ray(variables)
+            # Ray reads them when it is imported. What the user has set stays.
+            for name, value in {**_VARIABLES, **variables}.items():
+                os.environ.setdefault(name, value)
+            try:
+                import ray
+            except ImportError as error:
+                raise UsageError(f'--cluster needs Ray: pip install "dynalyze[ray]" ({error})') from error
+            self.ray = ray
             # Messages of lost workers and nodes go to whatever is sys.stdout, at any time.
             quiet = self._undo.enter_context(Path(os.devnull).open("w"))
             self._undo.enter_context(contextlib.redirect_stdout(quiet))
@@ -125,17 +127,6 @@ def _silent_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-def _import_ray(variables: dict[str, str]) -> ModuleType:
-    for name, value in {**_VARIABLES, **variables}.items():
-        os.environ.setdefault(name, value)
-    try:
-        import ray
-    except ImportError as error:
-        raise UsageError(f'--cluster needs Ray: pip install "dynalyze[ray]" ({error})') from error
-    module: ModuleType = ray
-    return module
 
 
 def _check_reachable(address: str) -> None:
