@@ -21,7 +21,6 @@ from dynalyze.sweep.records import REACHED, TRACED, Row, RowBreak, Status, Sweep
 
 SCHEMA_VERSION = 1
 
-# What explains most stands first.
 _FIRST = ("torch", "transformers", "python")
 
 
@@ -102,40 +101,29 @@ def compare(before: Sweep, after: Sweep) -> SweepComparison:
     changes = [_change(*pair) for pair in pairs]
     changed = [each for each in changes if each.before != each.after or each.new or each.gone]
     changed.sort(key=lambda each: ("worse", "better", "same").index(each.direction))
-    # The versions first.
     environments = ({**sweep.environment, "dynalyze": sweep.dynalyze} for sweep in (before, after))
     differences = environment_differences(*environments)
+    # The versions that explain most stand first.
     differences.sort(key=lambda each: _FIRST.index(each.name) if each.name in _FIRST else len(_FIRST))
+    same = [len(row.breaks) - len(each.new) for (was, row), each in zip(pairs, changes, strict=True) if _both(was, row)]
     return SweepComparison(
-        before=_run(before),
-        after=_run(after),
-        differences=differences,
-        changes=changed,
-        unchanged=len(changes) - len(changed),
+        _run(before), _run(after), differences, changed, unchanged=len(changes) - len(changed),
         only_before=[_item(row, row.status, None) for name, row in old.items() if name not in new],
         only_after=[_item(row, None, row.status) for name, row in new.items() if name not in old],
         new_breaks=_by_line(after, [(each.target, found) for each in changes for found in each.new]),
         gone_breaks=_by_line(before, [(each.target, found) for each in changes for found in each.gone]),
-        unchanged_breaks=sum(
-            len(row.breaks) - len(change.new)
-            for (was, row), change in zip(pairs, changes, strict=True)
-            if _both_traced(was, row)
-        ),
-        regressions=list(_regressions(changed)),
-    )
+        unchanged_breaks=sum(same), regressions=list(_regressions(changed)),
+    )  # fmt: skip
 
 
 def _run(sweep: Sweep) -> SweepRun:
-    total = summarise(sweep).total
-    items = len(sweep.items)
-    clean = total.counts.get("full_graph", 0)
-    return SweepRun(
-        sweep.dynalyze, sweep.created, sweep.command, items, max(sweep.planned, items), clean, total.reached
-    )
+    total, items = summarise(sweep).total, len(sweep.items)
+    clean, planned = total.counts.get("full_graph", 0), max(sweep.planned, items)
+    return SweepRun(sweep.dynalyze, sweep.created, sweep.command, items, planned, clean, total.reached)
 
 
 def _change(before: Row, after: Row) -> ItemChange:
-    pairs = pair_up(_entries(before), _entries(after), _KEYS) if _both_traced(before, after) else []
+    pairs = pair_up(_entries(before), _entries(after), _KEYS) if _both(before, after) else []
     change = _item(after, before.status, after.status)
     change.new = [found for was, found in pairs if was is None and found is not None]
     change.gone = [was for was, found in pairs if found is None and was is not None]
@@ -154,7 +142,8 @@ def _rank(status: Status) -> int:
     return REACHED.index(status) if status in REACHED else len(REACHED)
 
 
-def _both_traced(before: Row, after: Row) -> bool:
+def _both(before: Row, after: Row) -> bool:
+    """Whether both traced the item to its end."""
     return before.status in TRACED and after.status in TRACED
 
 
@@ -186,9 +175,9 @@ def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange
     follows = following(sweep.items)
     groups: dict[Hashable, LineChange] = {}
     for target, each in found:
-        path = each.place
-        line = LineChange(each.gb_type, each.gb_id, path, each.line, each.function, each.code, [], each.at in follows)
-        group = groups.setdefault((each.gb_id or each.gb_type, path, each.line, each.function, each.code), line)
+        where = each.place, each.line, each.function, each.code
+        line = LineChange(each.gb_type, each.gb_id, *where, [], each.at in follows)
+        group = groups.setdefault((each.gb_id or each.gb_type, *where), line)
         if target not in group.targets:
             group.targets.append(target)
     return sorted(groups.values(), key=lambda line: (line.follows, -len(line.targets), line.path, line.line))

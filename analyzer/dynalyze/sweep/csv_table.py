@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 
 from dynalyze.render.console import one_line
-from dynalyze.sweep.records import Row, RowBreak, Sweep
+from dynalyze.sweep.records import Row, Sweep
 from dynalyze.sweep.words import speed_words
 
 Cell = str | int | float | None
@@ -21,8 +20,7 @@ def render(sweep: Sweep) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in sweep.items:
-        writer.writerow(_cell(_COMPUTED[name](row) if name in _COMPUTED else getattr(row, name)) for name in COLUMNS)
+    writer.writerows(map(_cell, _cells(row).values()) for row in sweep.items)
     return out.getvalue()
 
 
@@ -34,10 +32,6 @@ def _cell(value: Cell) -> Cell:
     return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
-def _of_first_break(cell: Callable[[RowBreak], Cell]) -> Callable[[Row], Cell]:
-    return lambda row: cell(row.breaks[0]) if row.breaks else None
-
-
 COLUMNS = (
     "target", "configuration", "status", "graph_breaks", "recompiles", "seconds", "error", "error_at", "first_break",
     "first_break_type", "first_break_reason", "family", "class_name", "parameters", "graphs", "ops", "speeds",
@@ -45,10 +39,10 @@ COLUMNS = (
 )  # fmt: skip
 """Fields of the row, and what is worked out. Columns are only ever added, at the end."""
 
-_COMPUTED: dict[str, Callable[[Row], Cell]] = {
-    "first_break": _of_first_break(lambda found: f"{found.place}:{found.line}"),
-    "first_break_type": _of_first_break(lambda found: found.gb_type),
-    "first_break_reason": _of_first_break(lambda found: found.reason),
-    "speeds": lambda row: "; ".join(speed_words(speed) for speed in row.speeds),
-    "notes": lambda row: "; ".join(row.notes),
-}
+
+def _cells(row: Row) -> dict[str, Cell]:
+    found: dict[str, Cell] = {name: getattr(row, name, None) for name in COLUMNS}
+    for first in row.breaks[:1]:
+        found["first_break"] = f"{first.place}:{first.line}"
+        found["first_break_type"], found["first_break_reason"] = first.gb_type, first.reason
+    return found | {"speeds": "; ".join(map(speed_words, row.speeds)), "notes": "; ".join(row.notes)}

@@ -39,13 +39,10 @@ class SweepProgress:
     ) -> None:  # fmt: skip
         self._sink = Sink(sys.stderr if stream is None else stream)
         self._terminal = self._sink.is_terminal() and os.environ.get("TERM") != "dumb"
-        self._planned = planned
-        self._before = done_before
-        self._show_output = show_output
-        self._quiet = quiet
+        self._planned, self._before = planned, done_before
+        self._show_output, self._quiet = show_output, quiet
         self._counts: Counter[str] = Counter()
-        self._began = time.monotonic()
-        self._shown_at = self._began
+        self._began = self._shown_at = time.monotonic()
         self._shown = ""
 
     def done(self, finished: Finished) -> None:
@@ -70,10 +67,9 @@ class SweepProgress:
         line = notice(self.line(now - self._began))
         if self._terminal:
             self._write(_CLEAR + line[: self._sink.width() - 1])
-            self._shown = line
         elif line != self._shown:
-            self._shown = line
             self._write(line + "\n")
+        self._shown = line
 
     def close(self) -> None:
         """Leave the terminal at the start of a line."""

@@ -86,6 +86,11 @@ def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
     summary.line()
 
 
+def _names(summary: Summary, targets: Sequence[str]) -> None:
+    left = len(targets) - _MOST_NAMES
+    summary.indented(", ".join(targets[:_MOST_NAMES]) + (f" and {left:,} more" if left > 0 else ""), "dim")
+
+
 def broken_line(summary: Summary, mark: Text, line: BrokenLine | LineChange, reach: str, note: str = "") -> None:
     """A line of code that breaks: where, in how many targets, why, and in which."""
     place = Text(one_line(words.place_words(line.path, line.line)), style="cyan")
@@ -116,17 +121,10 @@ def _errors(summary: Summary, found: SweepSummary) -> None:
     summary.line()
 
 
-def _names(summary: Summary, targets: Sequence[str]) -> None:
-    left = len(targets) - _MOST_NAMES
-    more = f" and {left:,} more" if left > 0 else ""
-    summary.indented(", ".join(targets[:_MOST_NAMES]) + more, "dim")
-
-
 def render_diff(
     comparison: SweepComparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     sentence, notes = words.diff_verdict(comparison), words.diff_notes(comparison)
     opening(summary, sentence, notes, comparison.differences, "sweeps")
@@ -152,8 +150,8 @@ def render_diff(
         if some:
             summary.line(title, style="bold")
             for change in some[:MOST]:
-                told = (f"  {words.change_words(change)}", "dim")
-                summary.beside(direction_mark(change.direction), Text.assemble(one_line(words.item_name(change)), told))
+                told = Text.assemble(one_line(words.item_name(change)), (f"  {words.change_words(change)}", "dim"))
+                summary.beside(direction_mark(direction), told)
                 if change.error:
                     summary.code(change.error, by=3)
             summary.left_out(len(some) - MOST, where="--html")

@@ -25,7 +25,6 @@ DIRECTIONS: dict[Direction, str] = {"worse": "Worse", "better": "Better", "same"
 
 
 def status_words(status: Status) -> str:
-    """The status of an item in a word or two: "with breaks"."""
     return _STATUSES[status][0]
 
 
@@ -47,11 +46,12 @@ def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
         first = f"The {what} never reached the compiler."
     else:
         first = f"None of {total:,} {what}s reached the compiler."
-    worst = summary.lines[0] if summary.lines else None
-    leading = []
-    if worst is not None and len(worst.targets) > 1:
-        whats = "models" if what == "model" else "targets"
-        leading = [f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {whats}."]
+    whats = "models" if what == "model" else "targets"
+    leading = [
+        f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {whats}."
+        for worst in summary.lines[:1]
+        if len(worst.targets) > 1
+    ]
     return [first, *_not_reached(summary), *leading]
 
 
@@ -62,19 +62,22 @@ def _compiled(summary: SweepSummary, total: int, what: str) -> str:
         return "The one item compiles as one graph." if total == 1 else f"All {total:,} {what}s compile as one graph."
     head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1 + (clean != 1)]}"
     rest = _counted(counts, "graph_break", "compile_error")
-    return f"{'; '.join([head, listed(rest)] if rest else [head])}."
+    return f"{head}; {listed(rest)}." if rest else f"{head}."
+
+
+def _counted(counts: Mapping[Status, int], *statuses: Status) -> list[str]:
+    known = ((counts[status], _STATUSES[status]) for status in statuses if status in counts)
+    return [f"{number:,} {words[1 + (number != 1)]}" for number, words in known]
 
 
 def _not_reached(summary: SweepSummary) -> list[str]:
     """Models that could not be run say nothing of torch.compile; of those that were lost nothing is known."""
     counts = summary.total.counts
     unbuilt, lost = _counted(counts, "create_error", "eager_error"), _counted(counts, "timeout", "crash")
-    sentences = []
-    if len(unbuilt) == 1:
-        sentences.append(f"{unbuilt[0]} and never reached the compiler.")
-    elif unbuilt:
+    sentences = [f"{each} and never reached the compiler." for each in unbuilt]
+    if len(unbuilt) > 1:
         number = counts["create_error"] + counts["eager_error"]
-        sentences.append(f"{number:,} never reached the compiler: {listed(unbuilt)}.")
+        sentences = [f"{number:,} never reached the compiler: {listed(unbuilt)}."]
     return [*sentences, f"{listed(lost)}: of these nothing is known."] if lost else sentences
 
 
@@ -116,17 +119,9 @@ def speed_total_words(total: SpeedTotal) -> str:
     """All speedups of a configuration: "12 faster, 3 slower (median of these 1.41x); 5 show no difference"."""
     claims = [f"{number:,} {word}" for number, word in ((total.faster, "faster"), (total.slower, "slower")) if number]
     middle = f" (median of these {total.median:.2f}x)" if total.median is not None else ""
-    parts = [f"{', '.join(claims)}{middle}"] if claims else []
-    if total.same:
-        parts.append(f"{total.same:,} {'shows' if total.same == 1 else 'show'} no difference")
-    if total.failed:
-        parts.append(f"{total.failed:,} without a valid measurement")
-    return "; ".join(parts)
-
-
-def _counted(counts: Mapping[Status, int], *statuses: Status) -> list[str]:
-    known = ((counts[status], _STATUSES[status]) for status in statuses if status in counts)
-    return [f"{number:,} {words[1 + (number != 1)]}" for number, words in known]
+    same = f"{total.same:,} {'shows' if total.same == 1 else 'show'} no difference" if total.same else ""
+    failed = f"{total.failed:,} without a valid measurement" if total.failed else ""
+    return "; ".join(filter(None, (", ".join(claims) + middle if claims else "", same, failed)))
 
 
 def diff_verdict(comparison: SweepComparison) -> str:
@@ -137,14 +132,13 @@ def diff_verdict(comparison: SweepComparison) -> str:
         return f"the two sweeps have no item in common, so nothing is compared; clean {clean}."
     counts = {word: sum(each.direction == word for each in comparison.changes) for word in ("better", "worse")}
     otherwise = "changed otherwise" if any(counts.values()) else "changed"
-    told = [(number, word) for word, number in counts.items()]
-    items = counted("item", [*told, (len(comparison.changes) - sum(counts.values()), otherwise)])
+    rest = len(comparison.changes) - sum(counts.values())
+    items = counted("item", [*((number, word) for word, number in counts.items()), (rest, otherwise)])
     unchanged = f", {comparison.unchanged:,} as before" if comparison.unchanged else ""
     # Lines of code that others only follow are no news of their own.
     gone, new = (sum(not line.follows for line in lines) for lines in (comparison.gone_breaks, comparison.new_breaks))
-    lines = (
-        f"{count_of(gone, 'breaking line')} fixed, {new:,} new" if gone or new else "no breaking line is new or fixed"
-    )
+    lines = f"{count_of(gone, 'breaking line')} fixed, {new:,} new"
+    lines = lines if gone or new else "no breaking line is new or fixed"
     return f"{items or 'no item is better or worse'}{unchanged}; {lines}; clean {clean}."
 
 

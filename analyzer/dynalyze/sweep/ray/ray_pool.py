@@ -42,20 +42,13 @@ class ClusterPool:
     """The nodes of a Ray cluster as a pool: `with` connects, and disconnects.
 
     `folder` is the sweep's folder where an item names a file of the user's; it is shipped to the nodes unless they see
-    it under the same path (`shared_disk`, or a cluster that is started here). Raises UsageError where Ray is not
-    installed, or nothing answers at `address`.
+    it under the same path (`shared_disk`, or a cluster that is started here).
     """
 
     def __init__(
-        self,
-        address: str,
-        settings: RunSettings,
-        *,
-        workers: int | None = None,
-        gpus_per_item: float | None = None,
-        folder: Path | None = None,
-        shared_disk: bool = False,
-    ) -> None:
+        self, address: str, settings: RunSettings, *, workers: int | None = None, gpus_per_item: float | None = None,
+        folder: Path | None = None, shared_disk: bool = False,
+    ) -> None:  # fmt: skip
         self.workers = workers or 1
         self.notes: list[str] = []
         self._most = workers
@@ -83,7 +76,7 @@ class ClusterPool:
             self._session.__exit__(*error)
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
-        """As `Pool.run` says. Leaves by UsageError where a node cannot run any item."""
+        """As `Pool.run` says. Raises UsageError where a node cannot run any item."""
         waiting = iter(items)
         while keep_on():
             # As many as the cluster can take, and some to wait for room.
@@ -199,12 +192,8 @@ class Demand:
         return all(resources.get(name, 0) >= amount for name, amount in asked.items())
 
     def __str__(self) -> str:
-        parts = [f"{self.cpus:g} CPU"]
-        if self.gpus:
-            parts.append(f"{self.gpus:g} GPU")
-        if self.memory:
-            parts.append(f"{self.memory / 2**30:.1f} GiB of memory")
-        return ", ".join(parts)
+        gpus = f", {self.gpus:g} GPU" if self.gpus else ""
+        return f"{self.cpus:g} CPU{gpus}" + (f", {self.memory / 2**30:.1f} GiB of memory" if self.memory else "")
 
 
 def demand_of(item: Item, settings: RunSettings, gpus_per_item: float | None, largest: float) -> Demand:
