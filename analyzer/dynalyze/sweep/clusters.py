@@ -24,8 +24,6 @@ that breaks in four configurations breaks once."""
 
 
 class Caller(NamedTuple):
-    """A line of a model from which a broken line was reached, and how many targets did so."""
-
     place: str
     targets: int
 
@@ -78,15 +76,12 @@ class Cause(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The items of a family, or of a configuration, by status."""
-
     name: str
     counts: dict[Status, int]
     rows: Rows
 
     @property
     def reached(self) -> int:
-        """The items of which torch.compile had its say."""
         return sum(self.counts.get(status, 0) for status in REACHED)
 
     @property
@@ -187,12 +182,10 @@ def _enclosing() -> frozenset[str]:
 
 
 def _files(found: RowBreak) -> set[str]:
-    """The file of a break, and that of the model's line which led there."""
     return {found.place, found.caller.rpartition(":")[0]} - {""}
 
 
 def summarise(sweep: Sweep) -> SweepSummary:
-    """What the page and the terminal say of a sweep as a whole."""
     items = sweep.items
     follows = following(items)
     found = [(at, each) for at, row in enumerate(items) for each in row.breaks]
@@ -236,20 +229,12 @@ def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place
     callers.sort(key=lambda caller: (-caller.targets, caller.place))
     rows, targets = _members(items, group)
     return BrokenLine(
-        path=first.place,
-        line=first.line,
-        function=first.function,
-        gb_type=first.gb_type,
-        gb_id=_first(found.gb_id for found in breaks),
-        reason="" if reason.strip() == first.gb_type.strip() else reason,
-        reasons=len(reasons),
+        first.place, first.line, first.function, first.gb_type, gb_id=_first(found.gb_id for found in breaks),
+        reason="" if reason.strip() == first.gb_type.strip() else reason, reasons=len(reasons),
         code=_first(found.code for found in breaks),
         effect=next((effect for effect in EFFECTS if effect in effects), ""),
-        callers=tuple(callers),
-        rows=rows,
-        targets=targets,
-        follows=first.at in follows,
-    )
+        callers=tuple(callers), rows=rows, targets=targets, follows=first.at in follows,
+    )  # fmt: skip
 
 
 def _cause(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> Cause:
@@ -320,7 +305,6 @@ def _speeds(items: Sequence[Row]) -> tuple[SpeedTotal, ...]:
 
 
 def _members(items: Sequence[Row], group: Iterable[tuple[int, object]]) -> tuple[Rows, tuple[str, ...]]:
-    """The rows of a group, and their targets."""
     rows = tuple(dict.fromkeys(at for at, _ in group))
     return rows, tuple(dict.fromkeys(items[at].target for at in rows))
 

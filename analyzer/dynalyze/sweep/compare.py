@@ -69,8 +69,6 @@ class LineChange(msgspec.Struct):
 
 
 class SweepRegression(msgspec.Struct):
-    """Something that is worse than before: what --fail-on regression looks for."""
-
     kind: Literal["status", "break"]
     target: Argument
     configuration: Name
@@ -171,7 +169,6 @@ _KEYS: tuple[tuple[Key[RowBreak], Key[RowBreak]], ...] = (
 
 
 def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange]:
-    """The breaks clustered by line of code, that with most targets first."""
     follows = following(sweep.items)
     groups: dict[Hashable, LineChange] = {}
     for target, each in found:

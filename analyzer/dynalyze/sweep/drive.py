@@ -59,7 +59,6 @@ class SweepProgress:
                 self._say(f"{one_line(row.target)} | {line}")
 
     def tick(self) -> None:
-        """Called some times a second."""
         now = time.monotonic()
         if now - self._shown_at < (_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
             return
@@ -72,7 +71,6 @@ class SweepProgress:
         self._shown = line
 
     def close(self) -> None:
-        """Leave the terminal at the start of a line."""
         if self._terminal and self._shown:
             self._write(_CLEAR)
             self._shown = ""

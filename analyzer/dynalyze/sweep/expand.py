@@ -97,25 +97,6 @@ class Expanded:
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class _SweepLine:
-    """One target of an entry. Without a `spec` it is a pattern of architectures, which the interpreter lists."""
-
-    entry: SweepEntry
-    target: str
-    spec: TargetSpec | None
-
-    @property
-    def pattern(self) -> str:
-        return "" if self.spec is not None else self.target.removeprefix(_HF)
-
-    @property
-    def class_name(self) -> str:
-        """The class that the interpreter must have; "" for folders, hub ids and targets of other kinds."""
-        name = (self.spec.name or "") if self.spec is not None and self.spec.mode == "transformers" else ""
-        return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
-
-
 class Interpreter(msgspec.Struct):
     """What is known of the interpreter that will run the items. `listed` has the names behind each pattern."""
 
@@ -127,7 +108,6 @@ class Interpreter(msgspec.Struct):
 
     @property
     def versions(self) -> dict[str, Any]:
-        """The part of it that decides results."""
         return {"python": self.python, "torch": self.torch, "transformers": self.transformers}
 
 
@@ -154,18 +134,18 @@ def expand(request: Request) -> Expanded:
     lines = [line for text in request.targets for line in _lines(text, request)]
     # Every distinct way of compiling, for the interpreter to check before anything runs.
     choices = dict.fromkeys(
-        applied(line.spec or TargetSpec("transformers", ""), request.options, {**line.entry.settings, **settings})[1]
-        for line in lines
-        for settings in line.entry.configurations.values()
+        applied(spec or TargetSpec("transformers", ""), request.options, {**entry.settings, **settings})[1]
+        for entry, _, spec in lines
+        for settings in entry.configurations.values()
     )
-    patterns = {line.pattern for line in lines} - {""}
-    names = {line.class_name for line in lines} - {""}
+    patterns = {target.removeprefix(_HF) for _, target, spec in lines if spec is None}
+    names = {_class_name(spec) for _, _, spec in lines if spec is not None} - {""}
     interpreter = inquire(request.python, list(choices), sorted(patterns), sorted(names))
     root = os.getcwd()  # noqa: PTH109  as the targets were named: no link is followed
     items = [
         with_key(replace(item, root=root), interpreter.versions, request.shown)
         for line in lines
-        for item in _items(line, request, interpreter)
+        for item in _items(*line, request, interpreter)
     ]
     unique: dict[str, Item] = {}
     for item in items:
@@ -176,7 +156,14 @@ def expand(request: Request) -> Expanded:
     return Expanded(list(unique.values()), interpreter, notes)
 
 
-def _lines(text: str, request: Request) -> Iterator[_SweepLine]:
+def _class_name(spec: TargetSpec) -> str:
+    """The class that the interpreter must have; "" for folders, hub ids and targets of other kinds."""
+    name = (spec.name or "") if spec.mode == "transformers" else ""
+    return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
+
+
+def _lines(text: str, request: Request) -> Iterator[tuple[SweepEntry, str, TargetSpec | None]]:
+    """The targets of each entry. Without a spec it is a pattern of architectures, which the interpreter lists."""
     plain = SweepEntry(text, arguments=request.arguments, inputs=request.inputs)
     for entry in read_toml(Path(text)) if text.endswith(".toml") else [plain]:
         entry = replace(entry, configurations=request.configurations or entry.configurations or {"default": {}})
@@ -184,18 +171,20 @@ def _lines(text: str, request: Request) -> Iterator[_SweepLine]:
             named = named_targets(entry.target, entry.arguments, entry.inputs)
         except UsageError as error:
             raise UsageError(f"{entry.where}: {error}" if entry.where else str(error)) from error
-        yield from (_SweepLine(entry, target, spec) for target, spec in named)
+        yield from ((entry, target, spec) for target, spec in named)
 
 
-def _items(line: _SweepLine, request: Request, interpreter: Interpreter) -> Iterator[Item]:
-    listed = interpreter.listed.get(line.pattern, [])
-    if not (line.spec or listed):
-        raise UsageError(f"{line.target}: no architecture of the installed transformers is called like that")
-    for spec in [line.spec] if line.spec else [_spec(_HF + name, (), ()) for name in listed]:
-        for name, settings in line.entry.configurations.items():
-            made, options = applied(request.asked(spec), request.options, {**line.entry.settings, **settings})
+def _items(
+    entry: SweepEntry, target: str, spec: TargetSpec | None, request: Request, interpreter: Interpreter
+) -> Iterator[Item]:
+    listed = interpreter.listed.get(target.removeprefix(_HF), [])
+    if spec is None and not listed:
+        raise UsageError(f"{target}: no architecture of the installed transformers is called like that")
+    for each in [spec] if spec else [_spec(_HF + name, (), ()) for name in listed]:
+        for name, settings in entry.configurations.items():
+            made, options = applied(request.asked(each), request.options, {**entry.settings, **settings})
             if made.path is not None:
                 made = replace(made, path=os.path.abspath(made.path))  # noqa: PTH100  no link is followed
             # The name of its entry, that of the configuration, or both.
-            named = [each for each in (line.entry.name, name) if each and each != "default"]
+            named = [word for word in (entry.name, name) if word and word != "default"]
             yield Item(made.spec, made, options, "+".join(named) or "default")

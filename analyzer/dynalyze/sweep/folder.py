@@ -29,7 +29,6 @@ _REPORTS = "reports"
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a file or folder claims to be a sweep; what cannot be read claims nothing."""
     if path.is_dir():
         return (path / ROWS).is_file()
     if path.suffix == ".jsonl":

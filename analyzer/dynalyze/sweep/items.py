@@ -34,12 +34,10 @@ class Item:
 
     @property
     def forked(self) -> bool:
-        """Whether a process that has imported torch and transformers already may run it."""
         return self.spec.mode == "transformers" and not (self.options.device or "cpu").startswith("cuda")
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that differ from a sweep's defaults, by their long names."""
         found = {**asdict(self.options), "given": None}
         found = {name: value for name, value in found.items() if value not in (None, _DEFAULT_OPTIONS[name])}
         for each in fields(self.spec.asked) if self.spec.asked is not None else ():
@@ -57,7 +55,6 @@ class Item:
         return "-".join(re.sub(r"[^\w.=+-]+", "_", part) for part in shown)
 
     def at(self, path: str, root: str) -> Item:
-        """The same item where its file lies in another place; its key stays."""
         return replace(self, spec=replace(self.spec, path=path), root=root)
 
 

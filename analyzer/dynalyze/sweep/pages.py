@@ -63,7 +63,6 @@ def render_diff(comparison: SweepComparison) -> str:
 
 
 def diff_json(comparison: SweepComparison) -> str:
-    """The comparison as `dynalyze diff --json` writes it."""
     return document(comparison, SCHEMA_VERSION, words.diff_verdict(comparison))
 
 
@@ -121,7 +120,6 @@ class SweepPage:
         return links[:most], links[most:]
 
     def _line(self, line: BrokenLine) -> tuple[Any, ...]:
-        """A line with its anchor, its code, and its items."""
         code = code_at(Location(line.path, line.line, None, line.function, line.code), None)
         return self._places.get(line.at, ""), line, code, self._names(line.rows)
 
@@ -132,7 +130,6 @@ class SweepPage:
         return anchor, cause, [each for each in some.items if each.text], some.omitted
 
     def _shares(self, shares: Iterable[Share]) -> list[tuple[str, Share, tuple[list[Link], list[Link]]]]:
-        """Families or configurations, each with its anchor and its items."""
         return [(self._anchors.claim(f"share-{share.name}"), share, self._names(share.rows)) for share in shares]
 
     def _item(self, row: Row, link: Link) -> tuple[Any, ...]:
@@ -182,8 +179,6 @@ def page_link(page: str | None) -> str:
 
 
 class SweepDiffPage:
-    """Everything that the page of two sweeps shows."""
-
     def __init__(self, comparison: SweepComparison) -> None:
         before, after, worse = comparison.before, comparison.after, len(comparison.regressions)
         self._anchors, self._items = Anchors(), dict[str, str]()
@@ -240,7 +235,6 @@ class SweepDiffPage:
         return anchor, change, _breaks(change.new), _breaks(change.gone)
 
     def _line(self, line: LineChange) -> tuple[str, LineChange, Listed[Link]]:
-        """A line with its anchor and its targets, which lead to their rows where those are shown."""
         links = first(line.targets, MAX_CHANGED_NAMES).map(lambda target: Link(target, self._items.get(target, "")))
         return self._anchors.claim(_line_anchor(line)), line, links
 

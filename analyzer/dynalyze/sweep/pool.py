@@ -46,8 +46,6 @@ class Pool(Protocol):
 
 
 class _Worker:
-    """One worker process; `task` is what it is at."""
-
     def __init__(self) -> None:
         self.task: Task | None = None
         self.connection, theirs = Pipe()

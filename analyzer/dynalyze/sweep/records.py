@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
-from dynalyze.report.held import (
-    Argument,
-    BreakType,
-    CommandLine,
-    ErrorText,
-    FilePath,
-    Machine,
-    Message,
-    Name,
-    Quote,
-    Settings,
-    Source,
-    Word,
-)
+from dynalyze.report import held
 
 SCHEMA_VERSION = 1
 
-Status = Literal["full_graph", "graph_break", "eager_error", "create_error", "compile_error", "timeout", "crash"]
-STATUSES: tuple[Status, ...] = (
-    "full_graph", "graph_break", "compile_error", "eager_error", "create_error", "timeout", "crash",
-)  # fmt: skip
+Status = Literal["full_graph", "graph_break", "compile_error", "eager_error", "create_error", "timeout", "crash"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 """From clean to lost, which is the order of tables. The last four say nothing of torch.compile."""
 TRACED: tuple[Status, ...] = STATUSES[:2]
 """The statuses of items that were traced to their end."""
@@ -46,16 +31,16 @@ class RowBreak(msgspec.Struct, frozen=True):
     led there, "path:line", where that is another one.
     """
 
-    gb_type: BreakType
-    reason: Quote
-    file: FilePath
+    gb_type: held.BreakType
+    reason: held.Quote
+    file: held.FilePath
     line: int
-    path: FilePath = ""
-    function: Name = ""
-    code: Source | None = None
-    gb_id: Word | None = None
-    effect: Word = ""
-    caller: FilePath = ""
+    path: held.FilePath = ""
+    function: held.Name = ""
+    code: held.Source | None = None
+    gb_id: held.Word | None = None
+    effect: held.Word = ""
+    caller: held.FilePath = ""
 
     @property
     def place(self) -> str:
@@ -63,15 +48,14 @@ class RowBreak(msgspec.Struct, frozen=True):
 
     @property
     def at(self) -> Place:
-        """Where it stands, equal on every machine."""
         return self.place, self.line, self.gb_type
 
 
 class Speed(msgspec.Struct, frozen=True):
     """The measured speedup of an item; `verdict` is the benchmark's own word. None where it claims none."""
 
-    configuration: Name
-    verdict: Word
+    configuration: held.Name
+    verdict: held.Word
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
@@ -86,30 +70,30 @@ class Row(msgspec.Struct):
     folder of a file.
     """
 
-    target: Argument
+    target: held.Argument
     status: Status
     graph_breaks: int
     recompiles: int
     seconds: float
-    report: FilePath | None
-    error: ErrorText | None
-    key: Word = ""
-    configuration: Name = "default"
-    settings: Settings = {}
-    page: FilePath | None = None
-    family: Name = ""
-    class_name: Name = ""
+    report: held.FilePath | None
+    error: held.ErrorText | None
+    key: held.Word = ""
+    configuration: held.Name = "default"
+    settings: held.Settings = {}
+    page: held.FilePath | None = None
+    family: held.Name = ""
+    class_name: held.Name = ""
     parameters: int = 0
     graphs: int = 0
     ops: int = 0
     breaks: list[RowBreak] = []
     # Where an eager_error, create_error or compile_error was raised, "path:line".
-    error_at: FilePath = ""
+    error_at: held.FilePath = ""
     speeds: list[Speed] = []
     peak_memory: int | None = None
     attempts: int = 1
-    node: Machine = ""
-    notes: list[Quote] = []
+    node: held.Machine = ""
+    notes: list[held.Quote] = []
 
 
 class Sweep(msgspec.Struct):
@@ -119,13 +103,13 @@ class Sweep(msgspec.Struct):
     for: more than there are rows where it was interrupted.
     """
 
-    dynalyze: Word
-    created: Word
-    command: CommandLine
+    dynalyze: held.Word
+    created: held.Word
+    command: held.CommandLine
     items: list[Row]
-    environment: Settings = {}
+    environment: held.Settings = {}
     seconds: float = 0.0
     planned: int = 0
     workers: int = 1
-    notes: list[Message] = []
+    notes: list[held.Message] = []
     schema_version: int = SCHEMA_VERSION

@@ -12,16 +12,7 @@ import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dynalyze.capture.events import (
-    CompileStarted,
-    Definitions,
-    ErrorSeen,
-    InPlaceFailed,
-    ObjectCall,
-    ObjectStarted,
-    ProgramEnded,
-    TargetEnded,
-)
+from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.files.paths import below, package_path
 from dynalyze.report import GraphBreak, Location, Report
@@ -98,7 +89,6 @@ class ItemVerdict:
 
 
 def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> ItemVerdict:
-    """The status of an item that ran, from how it ended and what was recorded."""
     lost = _lost(report, log, end)
     if lost is not None:
         return lost
@@ -109,13 +99,15 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> ItemVerdi
     if (error := _error_of_program(item, log)) is not None:
         return error
     # What a program's calls raised under compile alone is the compiler's doing.
-    in_place = next((event for _, event in log.all() if isinstance(event, InPlaceFailed)), None)
+    in_place = next((event for _, event in log.all() if isinstance(event, events.InPlaceFailed)), None)
     if in_place is not None:
         return ItemVerdict("compile_error", in_place.error)
     if report.outcome.status == "nothing_compiled" or not (report.graphs or report.graph_breaks):
-        refused = next((event.refused for _, event in log.all() if isinstance(event, ObjectCall) and event.refused), "")
+        refused = next(
+            (event.refused for _, event in log.all() if isinstance(event, events.ObjectCall) and event.refused), ""
+        )
         told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
-        status = "create_error" if log.last(Definitions) is not None else "compile_error"
+        status = "create_error" if log.last(events.Definitions) is not None else "compile_error"
         return ItemVerdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
     failures = [each for each in report.compilations if each.status == "failed"]
     if failures and not report.graph_breaks:
@@ -135,8 +127,8 @@ def _lost(report: Report, log: RunLog, end: RunEnd) -> ItemVerdict | None:
         return ItemVerdict("crash", f"ended by the sweep: it held more than {limit:.2g} GiB of memory (--memory)")
     if end.reason == "timed_out" or report.outcome.status == "timed_out":
         return ItemVerdict("timeout", report.outcome.message)
-    if end.status is not None and (end.status < 0 or (end.status and log.last(TargetEnded) is None)):
-        program = log.last(ProgramEnded)
+    if end.status is not None and (end.status < 0 or (end.status and log.last(events.TargetEnded) is None)):
+        program = log.last(events.ProgramEnded)
         if end.status > 0 and program is not None and program.exit_status == end.status:
             return None
         hint = " The kernel does that where memory runs out." if end.status == -signal.SIGKILL else ""
@@ -145,21 +137,20 @@ def _lost(report: Report, log: RunLog, end: RunEnd) -> ItemVerdict | None:
 
 
 def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
-    """An exception or exit status of the target itself, and whose fault it was."""
-    ending = log.last(TargetEnded) or log.last(ProgramEnded)
+    ending = log.last(events.TargetEnded) or log.last(events.ProgramEnded)
     if ending is None or ending.exit_status == 0 or ending.stopped:
         return None
     message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
     found = ItemVerdict("eager_error", message, ending.file, ending.line)
     # With the innermost line outside torch that the compiler was at, where it told one.
-    frames = [frame for _, event in log.all() if isinstance(event, ErrorSeen) for frame in event.inside]
+    frames = [frame for _, event in log.all() if isinstance(event, events.ErrorSeen) for frame in event.inside]
     own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), ending)
     refused = replace(found, status="compile_error", file=own.file, line=own.line)
     if item.spec.mode == "transformers":
         return refused
-    if item.spec.mode == "object" and log.last(ObjectStarted) is None:
+    if item.spec.mode == "object" and log.last(events.ObjectStarted) is None:
         return replace(found, status="create_error")
-    if not any(isinstance(event, CompileStarted) for _, event in log.all()):
+    if not any(isinstance(event, events.CompileStarted) for _, event in log.all()):
         return found
     if item.spec.mode == "object":
         return replace(refused, unsure=True)
@@ -168,7 +159,6 @@ def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
 
 
 def row_of(item: Item, report: Report, verdict: ItemVerdict, seconds: float, peak_memory: int | None) -> Row:
-    """The row of an item that ran, from its report as it may be shown."""
     model = report.target.model
     error_at = f"{portable(verdict.file, item.root)}:{verdict.line}" if verdict.error and verdict.file else ""
     return Row(
@@ -185,7 +175,6 @@ def row_of(item: Item, report: Report, verdict: ItemVerdict, seconds: float, pea
 
 
 def bare_row(item: Item, status: Status, error: str, attempts: int = 1) -> Row:
-    """The row of an item that left nothing to read."""
     return Row(
         item.target, status, 0, 0, 0.0, None, one_line(error), item.key, item.configuration, item.settings,
         family=family(item), attempts=attempts,
@@ -201,7 +190,6 @@ def family(item: Item) -> str:
 
 
 def one_line(text: str | None) -> str | None:
-    """An error as one line of a table."""
     if not text:
         return None
     line = " ".join(text.split())

@@ -29,7 +29,6 @@ _NO_RESULT = ("·", "bold blue")  # The others say nothing of torch.compile.
 def render(
     sweep: Sweep, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
 ) -> str:
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary, found = Summary(color, width), summarise(sweep)
     first, *rest = words.verdict_sentences(sweep, found)
     summary.line(first, style="bold")
@@ -92,7 +91,6 @@ def _names(summary: Summary, targets: Sequence[str]) -> None:
 
 
 def broken_line(summary: Summary, mark: Text, line: BrokenLine | LineChange, reach: str, note: str = "") -> None:
-    """A line of code that breaks: where, in how many targets, why, and in which."""
     place = Text(one_line(words.place_words(line.path, line.line)), style="cyan")
     if line.function:
         place.append(f" in {one_line(line.function)}", style="dim")

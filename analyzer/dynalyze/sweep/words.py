@@ -90,7 +90,6 @@ def notes(sweep: Sweep) -> list[str]:
 
 
 def clean_share(summary: SweepSummary) -> str:
-    """The share of clean items among those that reached the compiler; "" where none did."""
     return "" if summary.total.clean is None else percent(summary.total.clean)
 
 
@@ -125,7 +124,6 @@ def speed_total_words(total: SpeedTotal) -> str:
 
 
 def diff_verdict(comparison: SweepComparison) -> str:
-    """What changed, in one sentence: items, then breaks."""
     before, after = (f"{run.clean:,} of {run.reached:,}" for run in (comparison.before, comparison.after))
     clean = f"{after} as before" if before == after else f"{before} {ARROW} {after}"
     if not comparison.changes and not comparison.unchanged:

@@ -63,7 +63,6 @@ class RunSettings:
 
     @property
     def env(self) -> dict[str, str]:
-        """What is set for everything that is started, unless the user has set it."""
         wanted = {} if self.threads is None else {name: str(self.threads) for name in _THREAD_VARIABLES}
         return {name: value for name, value in wanted.items() if name not in os.environ}
 
@@ -114,7 +113,6 @@ def _finish(item: Item, settings: RunSettings, seen: Observed, end: RunEnd, outp
 
 
 def page_of(report: Report) -> bytes:
-    """The page of a report, as its file holds it."""
     from dynalyze.render import html
 
     return html.render(report).encode(errors="backslashreplace")
@@ -156,7 +154,6 @@ def _observation(item: Item, settings: RunSettings) -> Observation:
 
 
 def _plan(item: Item, settings: RunSettings) -> Plan:
-    """Eager against the item's own way of compiling."""
     options = item.options
     return Plan(
         source={},

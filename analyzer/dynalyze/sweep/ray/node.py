@@ -58,8 +58,6 @@ def run(parcel: bytes) -> bytes:
 
 
 class Agent:
-    """Our end of an agent process."""
-
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
         with theirs:

@@ -61,8 +61,6 @@ class Delivery(msgspec.Struct):
 
 
 class NodeWork:
-    """Runs the items of one sweep after each other, with one fork server."""
-
     def __init__(self) -> None:
         self._folder = Path.cwd()
         self._runner: Runner | None = None
@@ -70,7 +68,6 @@ class NodeWork:
         self._node = ItemHost(socket.gethostname())
 
     def delivery(self, data: bytes) -> bytes:
-        """The packed results of a packed item."""
         parcel = msgspec.msgpack.decode(data, type=Parcel)
         runner = self._prepare(parcel.settings)
         # The sweep's folder on this node; "" where its items need none.
@@ -86,7 +83,6 @@ class NodeWork:
         return msgspec.msgpack.encode(Delivery(self._node, finished))
 
     def close(self) -> None:
-        """End the fork server, and all that it forked."""
         if self._runner is not None:
             self._runner.close()
 
@@ -101,7 +97,6 @@ class NodeWork:
         return self._runner
 
     def _problem(self, parcel: Parcel, root: str) -> str:
-        """Why no item like this one can run here; "" where it can."""
         needed = ["torch", *(["transformers"] if parcel.item.spec.mode == "transformers" else [])]
         lacking = [name for name in needed if name not in self._versions]
         if lacking:

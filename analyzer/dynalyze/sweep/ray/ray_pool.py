@@ -31,8 +31,6 @@ _WAITING = 16
 
 @dataclass
 class _Submitted:
-    """An item that is with the cluster, and what it went through before."""
-
     item: Item
     killed: int = 0
     nodes_lost: int = 0
@@ -66,7 +64,7 @@ class ClusterPool:
     def __enter__(self) -> ClusterPool:
         self._session.__enter__()
         self.workers = self._most or max(1, int(self._session.ray.cluster_resources().get("CPU", 1)))
-        self._largest = max((each["Resources"].get("CPU", 0.0) for each in self._living()), default=0.0)
+        self._largest = max((each.get("CPU", 0.0) for each in self._resources()), default=0.0)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -112,14 +110,14 @@ class ClusterPool:
         if demand in self._announced:
             return
         self._announced.add(demand)
-        if any(demand.fits(each["Resources"]) for each in self._living()):
+        if any(map(demand.fits, self._resources())):
             return
         if self._session.starts_cluster:
             raise UsageError(f"--cluster local: this machine cannot give one item {demand}")
         say(f"no node of the cluster has {demand} for one item; waiting for one")
 
-    def _living(self) -> list[dict[str, Any]]:
-        return [each for each in self._session.ray.nodes() if each["Alive"]]
+    def _resources(self) -> list[dict[str, float]]:
+        return [each["Resources"] for each in self._session.ray.nodes() if each["Alive"]]
 
     def _collect(self, reference: Any, done: Done) -> None:
         submitted = self._pending.pop(reference)
@@ -152,7 +150,6 @@ class ClusterPool:
         done(submitted.item, Finished(row))
 
     def _cancel(self) -> None:
-        """End what runs, and take back what waits."""
         for reference in self._pending:
             self._session.ray.cancel(reference, force=True)
         self._pending.clear()
@@ -187,7 +184,6 @@ class Demand:
     memory: int | None
 
     def fits(self, resources: dict[str, float]) -> bool:
-        """Whether a node with these resources could ever take it."""
         asked = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory or 0}
         return all(resources.get(name, 0) >= amount for name, amount in asked.items())
 
