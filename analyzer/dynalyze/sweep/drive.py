@@ -49,12 +49,11 @@ class SweepProgress:
         """One item more has ended; its row is as it may be shown."""
         row = finished.row
         self._counts[row.status] += 1
-        failed = row.status not in TRACED
+        failed, lines = row.status not in TRACED, finished.output.rstrip().splitlines()
         if failed:
             name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
             self._say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
         if not self._quiet and (failed or self._show_output):
-            lines = finished.output.rstrip().splitlines()
             for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
                 self._say(f"{one_line(row.target)} | {line}")
 

@@ -141,14 +141,13 @@ class SweepFolder:
         write_whole_file(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
 
     def _read_rows(self) -> None:
-        path = self.path / ROWS
-        data = path.read_bytes()
+        data = (self.path / ROWS).read_bytes()
         whole = data[: data.rfind(b"\n") + 1]  # Without a last line that was cut short.
         os.ftruncate(self._file, len(whole))
         try:
             found = rows_in(whole)
         except ValueError as error:
-            raise UsageError(f"{path} is damaged: {error}; name another --out") from error
+            raise UsageError(f"{self.path / ROWS} is damaged: {error}; name another --out") from error
         if found and not self._resume:
             raise UsageError(
                 f"{self.path} holds {len(found)} rows of an earlier sweep: --resume goes on with it, "

@@ -33,10 +33,6 @@ class Item:
     key: str = ""
 
     @property
-    def forked(self) -> bool:
-        return self.spec.mode == "transformers" and not (self.options.device or "cpu").startswith("cuda")
-
-    @property
     def settings(self) -> dict[str, Any]:
         found = {**asdict(self.options), "given": None}
         found = {name: value for name, value in found.items() if value not in (None, _DEFAULT_OPTIONS[name])}

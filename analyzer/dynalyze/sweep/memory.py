@@ -41,12 +41,12 @@ class MemoryWatch:
     def __init__(self, limit: int | None) -> None:
         self.exceeded, self.peak = False, 0
         self._limit = 1 << 62 if limit is None else limit
-        self._others: frozenset[int] = frozenset()
+        self._others = set[int]()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dynalyze-memory", daemon=True)
 
     def __enter__(self) -> MemoryWatch:
-        self._others = frozenset(_children(process_tree.processes()))
+        self._others = _children(process_tree.processes())
         self._thread.start()
         return self
 
@@ -57,7 +57,7 @@ class MemoryWatch:
     def _run(self) -> None:
         while not self._end.wait(_LOOK_SECONDS):
             seen = process_tree.processes()
-            own = [pid for pid in _children(seen) if pid not in self._others]
+            own = _children(seen) - self._others
             pids = [pid for root in own for pid in process_tree.below(root, seen)]
             held = process_tree.memory_of(pids, seen, self._limit)
             self.peak = max(self.peak, held)
@@ -70,8 +70,8 @@ class MemoryWatch:
                             os.kill(pid, signal.SIGKILL)
 
 
-def _children(seen: dict[int, process_tree.Seen]) -> list[int]:
-    return [pid for pid, each in seen.items() if each.parent == os.getpid()]
+def _children(seen: dict[int, process_tree.Seen]) -> set[int]:
+    return {pid for pid, each in seen.items() if each.parent == os.getpid()}
 
 
 def _number(file: str) -> int | None:

@@ -42,9 +42,7 @@ def portable(file: str, root: str = "") -> str:
         package = package.parent
     if package != path.parent:
         return path.relative_to(package).as_posix()
-    if path.is_absolute():
-        return below(file, root) or path.name
-    return file.replace("\\", "/")
+    return below(file, root) or path.name if path.is_absolute() else file.replace("\\", "/")
 
 
 def caller(found: GraphBreak, root: str, own_file: str | None) -> str:

@@ -104,11 +104,10 @@ def read_toml(path: Path) -> list[SweepEntry]:
     """
     document = parsed(path)
     _check_keys(document, ("item", "configurations"), str(path))
-    tables = document.get("configurations", {})
+    tables, items = document.get("configurations", {}), document.get("item", [])
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UsageError(f"{path}: configurations are tables: [configurations.NAME]")
     configurations = {name: _table_settings(table, f"{path}, configurations.{name}") for name, table in tables.items()}
-    items = document.get("item", [])
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise UsageError(f"{path}: it names no target; each begins with a line [[item]]")
     return [_entry(item, f"{path}, item {number}", path, configurations) for number, item in enumerate(items, 1)]

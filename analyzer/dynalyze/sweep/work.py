@@ -67,7 +67,9 @@ class RunSettings:
         return {name: value for name, value in wanted.items() if name not in os.environ}
 
     def forks(self, item: Item) -> bool:
-        return item.forked and not self.spawn
+        """Whether a process that has imported torch and transformers already may run it."""
+        on_cpu = not (item.options.device or "cpu").startswith("cuda")
+        return item.spec.mode == "transformers" and on_cpu and not self.spawn
 
 
 @dataclass

@@ -85,7 +85,7 @@ class RaySession:
 
     def _connect(self, place: dict[str, Any]) -> None:
         try:
-            with _silent_stderr(), _own_handler():
+            with _undisturbed():
                 self.ray.init(log_to_driver=False, logging_level="ERROR", **place)
         except SystemExit as error:  # Ray ends the program where the cluster does not answer.
             raise UsageError(f"--cluster {self._address}: it does not answer as a Ray cluster does") from error
@@ -106,25 +106,18 @@ class RaySession:
 
 
 @contextlib.contextmanager
-def _own_handler() -> Iterator[None]:
-    """Ray takes SIGTERM for itself when it connects, and would end us with what is done unsaid."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread() and before is not None:
-            signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """Ray's C++ side writes warnings to descriptor 2 while it connects; what went wrong comes as an exception."""
-    kept = os.dup(2)
+def _undisturbed() -> Iterator[None]:
+    """While it connects, Ray takes SIGTERM for itself, and would end us with what is done unsaid; and its C++ side
+    writes warnings to descriptor 2: what went wrong comes as an exception.
+    """
+    before, kept = signal.getsignal(signal.SIGTERM), os.dup(2)
     try:
         with Path(os.devnull).open("wb") as nothing:
             os.dup2(nothing.fileno(), 2)
         yield
     finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
         os.dup2(kept, 2)
         os.close(kept)
 
