@@ -96,10 +96,8 @@ def read(config: str) -> dict[str, object]:
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = ast.unparse(statement.value.func)
             functions = [ast.unparse(each) for each in statement.value.args]
-            if not (call.startswith(_CONFIG) and call.endswith(".add")) or functions not in (
-                ["print"],
-                ["warnings.warn"],
-            ):
+            adds = call.startswith(_CONFIG) and call.endswith(".add")
+            if not adds or functions not in (["print"], ["warnings.warn"]):
                 return {}
             found[call.removeprefix(_CONFIG).removesuffix(".add")] = functions
         else:
