@@ -39,7 +39,7 @@ def test_every_model_type_with_a_quirk_is_one_of_transformers() -> None:
 
 
 def test_a_model_type_has_one_quirk_of_a_kind() -> None:
-    kind: quirks.Kind[Any] = quirks.Kind("shrinks")
+    kind: quirks.Kind = quirks.Kind("shrinks")
     kind("bert", "albert")(lambda config: None)
     with pytest.raises(ValueError, match="albert has two quirks of the kind 'shrinks'"):
         kind("albert")(lambda config: None)
@@ -53,11 +53,11 @@ def test_a_quirk_is_for_the_type_that_it_names_and_a_configuration_without_one_g
     def cut(config: Any) -> None:
         config.layers = 1
 
-    kind: quirks.Kind[Any] = quirks.Kind("shrinks")
+    kind: quirks.Kind = quirks.Kind("shrinks")
     kind("openai-gpt", "NamelessConfig")(cut)
     given = [SimpleNamespace(model_type=name, layers=4) for name in ("openai-gpt", "gpt2")]
     for config in (*given, nameless := NamelessConfig()):
-        kind.apply(config, config)
+        kind.apply(config)
     assert [config.layers for config in given] == [1, 4]
     assert nameless.layers == 1
 
@@ -72,6 +72,35 @@ def test_open_fields_are_filled_and_told_ones_stay() -> None:
 def test_two_configurations_never_share_a_list_of_a_table() -> None:
     configs = [SimpleNamespace(model_type="perceiver", train_size=[368, 496]) for _ in range(2)]
     for config in configs:
-        quirks.shrinks.apply(config, config)
+        quirks.shrinks.apply(config)
     configs[0].train_size.append(1)
     assert configs[1].train_size == [32, 48]
+
+
+def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
+    config = SimpleNamespace(
+        model_type="janus",
+        vision_config=SimpleNamespace(projection_dim=2048),
+        text_config=SimpleNamespace(hidden_size=64),
+    )
+    for kind in (quirks.completes, quirks.shrinks):
+        config.text_config.hidden_size += 64
+        kind.apply(config)
+        assert config.vision_config.projection_dim == config.text_config.hidden_size
+
+
+def test_a_field_to_follow_that_is_not_there_is_an_error() -> None:
+    config = SimpleNamespace(model_type="zoedepth")
+    with pytest.raises(AttributeError, match="fusion_hidden_size"):
+        quirks.shrinks.apply(config)
+
+
+def test_inputs_of_a_row_are_made_where_forward_takes_them_and_none_takes_one_away() -> None:
+    builder: Any = SimpleNamespace(inputs={"labels": 1, "kept": 2}, takes={"labels", "made"}, placeholders=[])
+    config = SimpleNamespace(model_type="planted", size=3)
+    values = {"labels": None, "made": lambda b, c: c.size, "not_taken": 5, "placeholder": lambda b, c: b.inputs["made"]}
+    quirks._change(builder, config, values)
+    assert builder.inputs == {"kept": 2, "made": 3}
+    assert builder.placeholders == [3]
+    quirks._add(builder, config, values)
+    assert builder.placeholders == [3], "its inputs were made already"

@@ -21,7 +21,7 @@ def default_config(model_class: Any) -> Any:
     config.architectures = [model_class.__name__]
     add_parts(config)
     for part in parts_of(config):
-        quirks.completes.apply(part, part)
+        quirks.completes.apply(part)
         _complete(part)
     agree(config, list(parts_of(config)))
     if model_class.__name__.endswith("ForSequenceClassification"):

@@ -56,7 +56,7 @@ def small(source: Any, model_class: Any = None) -> Any:
     cut_pictures(parts)
     _cut_vocabularies(parts)
     for part in parts:
-        quirks.shrinks.apply(part, part)
+        quirks.shrinks.apply(part)
     return config
 
 

@@ -50,6 +50,17 @@ COMPLETE: quirks.Table = {
     "glm4v_text glm_image_text": {
         "rope_parameters": lambda c: {"partial_rotary_factor": 0.5, **(c.rope_parameters or {})}
     },
+    # Its default has no layer with attention, which its own code cannot run: a checkpoint has some.
+    "granitemoehybrid": {
+        "layer_types": lambda c: [
+            "full_attention" if "full_attention" not in c.layer_types and number % 10 == 5 else kind
+            for number, kind in enumerate(c.layer_types)
+        ]
+    },
+    # Its encoder alone asks for a configuration that says so.
+    "t5gemma": {
+        "is_encoder_decoder": lambda c: c.is_encoder_decoder and "T5GemmaEncoderModel" not in (c.architectures or ())
+    },
 }
 SMALL: quirks.Table = {
     "bamba": {"attn_layer_indices": lambda c: [c.num_hidden_layers - 1]},
@@ -78,42 +89,40 @@ EQUAL: quirks.Table = {
         "num_hidden_layers": lambda c: max(
             part.num_hidden_layers for part in (c.encoder_config, c.decoder_config, c.global_config)
         )
-    },
+    }
 }
 INPUTS: quirks.Table = {
     # A drafting model: it denoises a block of tokens after the hidden states of the model it assists.
     "muse_glimmer_assistant": {
-        "noise_embeds": lambda b: b.floats((b.batch, b.config.block_size, b.config.hidden_size)),
-        "context_hidden_states": lambda b: b.floats(
-            (b.batch, b.sequence, len(b.config.target_layer_ids) * b.config.hidden_size)
-        ),
-        "attention_mask": lambda b: b.ones((b.batch, b.sequence + b.config.block_size)),
+        "noise_embeds": lambda b, c: b.floats((b.batch, c.block_size, c.hidden_size)),
+        "context_hidden_states": lambda b, c: b.floats((b.batch, b.sequence, len(c.target_layer_ids) * c.hidden_size)),
+        "attention_mask": lambda b, c: b.ones((b.batch, b.sequence + c.block_size)),
     },
     # RoCBert reads the shape and the sound of each character beside its id.
     "roc_bert": {
-        "input_shape_ids": lambda b: b.integers(b.inputs["input_ids"].shape, 1, b.config.shape_vocab_size),
-        "input_pronunciation_ids": lambda b: b.integers(
-            b.inputs["input_ids"].shape, 1, b.config.pronunciation_vocab_size
-        ),
+        "input_shape_ids": lambda b, c: b.integers(b.inputs["input_ids"].shape, 1, c.shape_vocab_size),
+        "input_pronunciation_ids": lambda b, c: b.integers(b.inputs["input_ids"].shape, 1, c.pronunciation_vocab_size),
+    },
+    # JEV decides questions at marked tokens of one prompt.
+    "jev": {
+        "input_ids": lambda b, c: b.tokens((1, b.sequence)),
+        "attention_mask": None,
+        "marks": lambda b, c: b.full((1, 2), b.sequence),
+        "num_options": lambda b, c: b.full((1, 2), 2),
+        "question_type_ids": lambda b, c: b.full((1, 2), 0),
+    },
+    # Its double heads read several texts a sample, without a mask: its tokenizer's texts of one length need none.
+    "openai-gpt": {
+        "attention_mask": lambda b, c: None if b.inputs["input_ids"].dim() > 2 else b.inputs["attention_mask"]
+    },
+    # Without a retriever: the documents that one would have found, as texts with the question, and their scores.
+    "rag": {
+        "context_input_ids": lambda b, c: b.tokens((b.batch * c.n_docs, b.sequence), c.generator.vocab_size),
+        "context_attention_mask": lambda b, c: b.ones((b.batch * c.n_docs, b.sequence)),
+        "doc_scores": lambda b, c: b.floats((b.batch, c.n_docs)),
+        "reduce_loss": lambda b, c: b.train or None,
     },
 }
-
-
-@quirks.completes("granitemoehybrid")
-def granitemoehybrid(config: Any) -> None:
-    """Its default has no layer with attention, which its own code cannot run: a checkpoint has some."""
-    if "full_attention" not in config.layer_types:
-        attention = range(5, config.num_hidden_layers, 10)
-        config.layer_types = [
-            "full_attention" if number in attention else kind for number, kind in enumerate(config.layer_types)
-        ]
-
-
-@quirks.completes("t5gemma")
-def t5gemma(config: Any) -> None:
-    """Its encoder alone asks for a configuration that says so."""
-    if "T5GemmaEncoderModel" in (config.architectures or ()):
-        config.is_encoder_decoder = False
 
 
 @quirks.completes("cohere_compass_text")
@@ -137,97 +146,60 @@ def hunyuan_vl_text(config: Any) -> None:
 
 
 @quirks.changes_inputs("gemma4_assistant", "gemma4_unified_assistant")
-def gemma4_assistant(builder: InputBuilder) -> None:
+def gemma4_assistant(b: InputBuilder, c: Any) -> None:
     """A drafting model: it reads embeddings and states of the model it assists, and attends to that model's cache.
 
     One token to draft from, and the keys and values of each kind of attention for the text before it.
     """
-    if not builder.wants("shared_kv_states"):
+    if not b.wants("shared_kv_states"):
         return
-    del builder.inputs["input_ids"]
-    width = 2 * builder.config.backbone_hidden_size
-    builder.inputs["inputs_embeds"] = builder.floats((builder.batch, 1, width))
-    builder.inputs["position_ids"] = builder.full((builder.batch, 1), builder.sequence)
-    builder.inputs["shared_kv_states"] = {
-        attention.layer_type: tuple(builder.floats(_cached(builder, attention)) for _ in ("key", "value"))
-        for attention in (layer.self_attn for layer in builder.model.model.layers)
-    }
-
-
-def _cached(builder: InputBuilder, attention: Any) -> tuple[int, ...]:
-    heads = attention.config.num_attention_heads // attention.num_key_value_groups
-    return (builder.batch, heads, builder.sequence, attention.head_dim)
-
-
-@quirks.changes_inputs("jev")
-def jev(builder: InputBuilder) -> None:
-    """JEV decides questions at marked tokens of one prompt."""
-    questions, options = (1, 2), 2
-    builder.inputs = {
-        "input_ids": builder.tokens((1, builder.sequence)),
-        "marks": builder.full(questions, builder.sequence),
-        "num_options": builder.full(questions, options),
-        "question_type_ids": builder.full(questions, 0),
-    }
+    del b.inputs["input_ids"]
+    b.inputs["inputs_embeds"] = b.floats((b.batch, 1, 2 * c.backbone_hidden_size))
+    b.inputs["position_ids"] = b.full((b.batch, 1), b.sequence)
+    b.inputs["shared_kv_states"] = kept = {}
+    for attention in (layer.self_attn for layer in b.model.model.layers):
+        heads = attention.config.num_attention_heads // attention.num_key_value_groups
+        shape = (b.batch, heads, b.sequence, attention.head_dim)
+        kept[attention.layer_type] = (b.floats(shape), b.floats(shape))
 
 
 @quirks.changes_inputs("longformer")
-def longformer(builder: InputBuilder) -> None:
+def longformer(b: InputBuilder, c: Any) -> None:
     """It attends globally to a question, which it finds by the separators after it."""
     length = 5
-    if builder.name.endswith("ForQuestionAnswering"):
+    if b.name.endswith("ForQuestionAnswering"):
         for position in (length, length + 1, -1):
-            builder.inputs["input_ids"][:, position] = builder.config.sep_token_id
+            b.inputs["input_ids"][:, position] = c.sep_token_id
 
 
 @quirks.changes_inputs("luke")
-def luke(builder: InputBuilder) -> None:
+def luke(b: InputBuilder, c: Any) -> None:
     """LUKE reads entities beside the words: each has an id, and the positions of the words that mention it."""
     mentioned = 3
-    entities = 2 if builder.name.endswith("PairClassification") else 1
+    entities = 2 if b.name.endswith("PairClassification") else 1
     # Several choices are several texts a sample.
-    shape = (*builder.inputs["input_ids"].shape[:-1], entities)
-    builder.inputs["entity_ids"] = builder.integers(shape, 1, builder.config.entity_vocab_size)
-    builder.inputs["entity_attention_mask"] = builder.ones(shape)
-    builder.inputs["entity_position_ids"] = builder.integers((*shape, mentioned), 1, builder.sequence)
+    shape = (*b.inputs["input_ids"].shape[:-1], entities)
+    b.inputs["entity_ids"] = b.integers(shape, 1, c.entity_vocab_size)
+    b.inputs["entity_attention_mask"] = b.ones(shape)
+    b.inputs["entity_position_ids"] = b.integers((*shape, mentioned), 1, b.sequence)
     for name in ("entity_start_positions", "entity_end_positions"):
-        if name in builder.takes:
-            builder.inputs[name] = builder.integers(shape, 1, builder.sequence)
-
-
-@quirks.changes_inputs("openai-gpt")
-def openai_gpt(builder: InputBuilder) -> None:
-    """Its double heads read several texts a sample, without a mask: its tokenizer's texts of one length need none."""
-    if builder.inputs["input_ids"].dim() > 2:
-        del builder.inputs["attention_mask"]
-
-
-@quirks.changes_inputs("rag")
-def rag(builder: InputBuilder) -> None:
-    """Without a retriever: the documents that one would have found, as texts with the question, and their scores."""
-    documents = builder.config.n_docs
-    texts = (builder.batch * documents, builder.sequence)
-    vocabulary = builder.config.generator.vocab_size
-    builder.inputs["context_input_ids"] = builder.tokens(texts, vocabulary=vocabulary)
-    builder.inputs["context_attention_mask"] = builder.ones(texts)
-    builder.inputs["doc_scores"] = builder.floats((builder.batch, documents))
-    if builder.train:
-        builder.inputs["reduce_loss"] = True
+        if name in b.takes:
+            b.inputs[name] = b.integers(shape, 1, b.sequence)
 
 
 @quirks.changes_inputs("reformer")
-def reformer(builder: InputBuilder) -> None:
+def reformer(b: InputBuilder, c: Any) -> None:
     """It trains on texts as long as its axial positions multiply to."""
-    if not (builder.train and builder.config.axial_pos_embds):
+    if not (b.train and c.axial_pos_embds):
         return
-    length = math.prod(builder.config.axial_pos_shape)
-    builder.inputs["input_ids"] = builder.tokens((builder.batch, length))
-    builder.inputs["attention_mask"] = builder.ones((builder.batch, length))
-    if "labels" in builder.inputs and builder.inputs["labels"].dim() == 2:
-        builder.inputs["labels"] = builder.inputs["input_ids"].clone()
+    length = math.prod(c.axial_pos_shape)
+    b.inputs["input_ids"] = b.tokens((b.batch, length))
+    b.inputs["attention_mask"] = b.ones((b.batch, length))
+    if "labels" in b.inputs and b.inputs["labels"].dim() == 2:
+        b.inputs["labels"] = b.inputs["input_ids"].clone()
 
 
 @quirks.changes_inputs("splinter")
-def splinter(builder: InputBuilder) -> None:
+def splinter(b: InputBuilder, c: Any) -> None:
     """Splinter answers at a question token in the text."""
-    builder.inputs["input_ids"][..., 1] = builder.config.question_token_id
+    b.inputs["input_ids"][..., 1] = c.question_token_id
