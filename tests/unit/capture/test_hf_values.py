@@ -44,6 +44,16 @@ def made(model: Any = None, **request: Any) -> InputBuilder:
     return InputBuilder(model, ModelRequest("planted", **request))
 
 
+def test_forward_tells_what_it_takes_and_what_it_needs() -> None:
+    of = made()
+    assert set(of.takes) == {"input_ids", "attention_mask", "mm_token_type_ids"}
+    assert [name for name in of.takes if of.needs(name)] == ["input_ids"]
+    assert of.needs("input_ids")
+    of.inputs["input_ids"] = None
+    assert not of.needs("input_ids")
+    assert not of.wants("input_ids")
+
+
 def test_tokens_stay_in_the_vocabulary_and_off_special_ids() -> None:
     drawn = made().tokens((50, 50))
     assert set(drawn.unique().tolist()) == set(range(1, 30))

@@ -121,12 +121,9 @@ def _random(model_class: Any, config: Any, request: ModelRequest) -> Any:
 def _options(request: ModelRequest) -> dict[str, Any]:
     import torch
 
-    options: dict[str, Any] = {}
-    if request.dtype is not None:
-        options["dtype"] = getattr(torch, request.dtype)
-    if request.attn_implementation is not None:
-        options["attn_implementation"] = request.attn_implementation
-    return options
+    dtype = None if request.dtype is None else getattr(torch, request.dtype)
+    options = {"dtype": dtype, "attn_implementation": request.attn_implementation}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextlib.contextmanager

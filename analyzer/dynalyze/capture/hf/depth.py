@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from dynalyze.capture.hf.parts import change_fields
+
 LAYERS = 2
 
 _COUNT = re.compile(
@@ -21,10 +23,9 @@ _NO_COUNT = re.compile(
 _STAGES = re.compile(r"^(depths|stage_num_blocks|blocks_per_stage|stage_numb_of_layers|block_sizes|num_block_repeats)$")
 # The numbers of the layers that are of one kind.
 _MEMBERS = re.compile(
-    r"^(\w*cross_attention_layers|moe_layers|mlp_only_layers|\w*layer_ids|attn_layer_indices|global_attn_indexes"
+    r"^(?!target_)(\w*cross_attention_layers|moe_layers|mlp_only_layers|\w*layer_ids|attn_layer_indices|global_attn_indexes"
     r"|fullatt_block_indexes|window_block_ind\w+|global_attention_blocks|kv_source_layers|rope_scaling_layers)$"
 )
-_NO_MEMBERS = re.compile(r"^target_")
 # The numbers of the layers whose states somebody reads.
 _TAPS = re.compile(
     r"^(?!num_)\w*(feature_layers?|out_indices|layers_indices|state_indices|visual_indexes|extract_layers"
@@ -44,10 +45,7 @@ def cut(part: Any) -> None:
     before = layers_of(part)
     kept = _kept(part, before) if before else []
     own = overrides(part)
-    for name, value in list(vars(part).items()):
-        cut_value = _cut_field(part, name, value, before, kept)
-        if cut_value is not value:
-            setattr(part, name, cut_value)
+    change_fields(part, lambda name, value: _cut_field(part, name, value, before, kept))
     if own:
         part.per_layer_config = {new: own[old] for new, old in enumerate(kept) if old in own}
     if before > len(kept):
@@ -68,7 +66,7 @@ def _cut_field(part: Any, name: str, value: Any, before: int, kept: list[int]) -
     kind = type(value)
     if before > after and len(value) == before and not name.startswith("_"):
         value = kind(value[number] for number in kept)
-    if before > after and _MEMBERS.match(name) and not _NO_MEMBERS.match(name):
+    if before > after and _MEMBERS.match(name):
         value = kind(new for new, old in enumerate(kept) if old in value)
     if not all(isinstance(each, int) for each in value):
         return value
@@ -86,14 +84,11 @@ def overrides(part: Any) -> dict[int, dict[str, Any]]:
 
 
 def layers_of(part: Any) -> int:
-    """The number of layers of the main stack, 0 where there is none: stages have layers of their own."""
+    """Those of the main stack, 0 where there is none: stages have layers of their own."""
     if isinstance(vars(part).get("depths"), (list, tuple)):
         return 0
-    for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers", "layers"):
-        value = vars(part).get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return 0
+    names = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers", "layers")
+    return next((vars(part)[name] for name in names if type(vars(part).get(name)) is int), 0)
 
 
 def _kept(part: Any, layers: int) -> list[int]:
@@ -118,23 +113,20 @@ def _kept(part: Any, layers: int) -> list[int]:
 
 
 def _kind_lists(part: Any, layers: int) -> list[list[str]]:
-    lists = [
-        [str(each) for each in value]
-        for value in vars(part).values()
-        if isinstance(value, (list, tuple)) and len(value) == layers and all(isinstance(x, (str, bool)) for x in value)
-    ]
-    members = [
-        [str(number in value) for number in range(layers)]
-        for name, value in vars(part).items()
-        if _MEMBERS.match(name) and not _NO_MEMBERS.match(name) and isinstance(value, (list, tuple))
-    ]
-    return [*lists, *members, [str(overrides(part).get(number)) for number in range(layers)]]
+    kinds = [[str(overrides(part).get(number)) for number in range(layers)]]
+    for name, value in vars(part).items():
+        if isinstance(value, (list, tuple)):
+            if len(value) == layers and all(isinstance(each, (str, bool)) for each in value):
+                kinds.append([str(each) for each in value])
+            if _MEMBERS.match(name):
+                kinds.append([str(number in value) for number in range(layers)])
+    return kinds
 
 
 def _tapped(part: Any) -> int:
     """How many layers hand out their states: a decoder wants as many different ones."""
-    lists = [vars(part).get(name) for name in ("backbone_out_indices", "out_indices", "intermediate_layers_indices")]
-    lists.append(vars(part).get("_out_indices"))
+    names = ("backbone_out_indices", "out_indices", "intermediate_layers_indices", "_out_indices")
+    lists = [vars(part).get(name) for name in names]
     if not any(vars(part).get(name) for name in ("num_hidden_layers", "depth")) or vars(part).get("depths"):
         return 0
     return max((len(each) for each in lists if isinstance(each, (list, tuple))), default=0)

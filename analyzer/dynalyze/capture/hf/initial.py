@@ -25,8 +25,7 @@ def fast_values(seed: int) -> Iterator[None]:
     """
     import torch
 
-    normal = _Block(lambda generator: torch.randn(_BLOCK, generator=generator, device="cpu"), seed)
-    uniform = _Block(lambda generator: torch.rand(_BLOCK, generator=generator, device="cpu"), seed + 1)
+    normal, uniform = _Block(torch.randn, seed), _Block(torch.rand, seed + 1)
     real_normal, real_uniform = torch.Tensor.normal_, torch.Tensor.uniform_
 
     def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
@@ -34,19 +33,15 @@ def fast_values(seed: int) -> Iterator[None]:
             return real_normal(tensor, mean, std, generator=generator)
         return normal.fill(tensor, std, mean)
 
-    def uniform_(tensor: Any, *bounds: float, generator: Any = None, **named: float) -> Any:
-        low, high = _bounds(*bounds, **named)
+    def uniform_(tensor: Any, low: float = 0.0, high: float = 1.0, *, generator: Any = None, **named: float) -> Any:
+        # `from` and `to`, as torch calls them, cannot be names of parameters.
+        low, high = named.get("from", low), named.get("to", high)
         if not _can_fill(tensor) or high < low:
             return real_uniform(tensor, low, high, generator=generator)
         return uniform.fill(tensor, high - low, low)
 
     with _replaced(torch.Tensor, "normal_", normal_), _replaced(torch.Tensor, "uniform_", uniform_):
         yield
-
-
-def _bounds(low: float = 0.0, high: float = 1.0, **named: float) -> tuple[float, float]:
-    """`from` and `to`, the names that torch gives them, are no names of parameters in Python."""
-    return named.get("from", low), named.get("to", high)
 
 
 def _can_fill(tensor: Any) -> bool:
@@ -57,10 +52,10 @@ def _can_fill(tensor: Any) -> bool:
 class _Block:
     """Random numbers drawn once, and where the next tensor starts reading them."""
 
-    def __init__(self, draw: Callable[[Any], Any], seed: int) -> None:
+    def __init__(self, draw: Callable[..., Any], seed: int) -> None:
         import torch
 
-        drawn = draw(torch.Generator().manual_seed(seed))
+        drawn = draw(_BLOCK, generator=torch.Generator().manual_seed(seed), device="cpu")
         self._twice = torch.cat([drawn, drawn])
         self._offset = 0
 

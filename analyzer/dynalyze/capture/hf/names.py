@@ -36,7 +36,11 @@ def resolve(name: str) -> tuple[Literal["class", "folder", "hub"], str]:
         return "class", name
     if name in _AUTO or re.match(r"AutoModel(For\w+)?$", name):
         raise Misuse(f"hf:{name} picks an architecture by a configuration; name the class itself, such as LlamaModel")
-    base = base_model(name) or base_model(_family_of_config(name) or "")
+    base = base_model(name)
+    if name.endswith("Config"):
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+        base = next((base_model(kind) for kind, config in CONFIG_MAPPING_NAMES.items() if config == name), base)
     if base is not None:
         return "class", base
     folder = Path(name).expanduser()
@@ -58,10 +62,9 @@ def listed(pattern: str) -> list[str]:
     `all` is every bare model and every one that generates. A class whose module needs a package that is not installed
     is listed like all others.
     """
-    names = sorted(_models())
     if pattern == "all":
-        return [name for name in names if _ALL.search(name)]
-    return [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+        return [name for name in _models() if _ALL.search(name)]
+    return [name for name in _models() if fnmatch.fnmatchcase(name, pattern)]
 
 
 def family(name: str) -> str:
@@ -76,9 +79,9 @@ def base_model(model_type: str) -> str | None:
 
 
 @functools.cache
-def _models() -> frozenset[str]:
-    """The public model classes that can stand for themselves."""
-    return frozenset(filter(_is_model, _modules()))
+def _models() -> list[str]:
+    """The public model classes that can stand for themselves, sorted."""
+    return sorted(filter(_is_model, _modules()))
 
 
 def _is_model(name: str) -> bool:
@@ -130,15 +133,6 @@ def _base_models() -> dict[str, str]:
         return {}
     from transformers.models.auto import modeling_auto
 
-    mapping = getattr(modeling_auto, "MODEL_MAPPING_NAMES", {})
-    firsts = {kind: names if isinstance(names, str) else names[0] for kind, names in mapping.items()}
+    mapping = getattr(modeling_auto, "MODEL_MAPPING_NAMES", {}).items()
+    firsts = {kind: names if isinstance(names, str) else names[0] for kind, names in mapping}
     return {kind: name for kind, name in firsts.items() if _is_model(name)}
-
-
-def _family_of_config(name: str) -> str | None:
-    """The model_type of a config class's name."""
-    if not name.endswith("Config"):
-        return None
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
-    return next((kind for kind, config in CONFIG_MAPPING_NAMES.items() if config == name), None)

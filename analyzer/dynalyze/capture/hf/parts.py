@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynalyze.capture.hf import quirks
@@ -71,11 +71,14 @@ def parts_of(config: Any) -> Iterator[Any]:
 
 def first(config: Any, *names: str, default: Any = None) -> Any:
     """The first of these fields of a configuration that is there and not None."""
-    for name in names:
-        value = getattr(config, name, None)
-        if value is not None:
-            return value
-    return default
+    told = (getattr(config, name, None) for name in names)
+    return next((value for value in told if value is not None), default)
+
+
+def first_number(configs: Iterable[Any], *names: str) -> int | None:
+    """The first whole number that one of the configurations has as the first of these fields."""
+    told = (first(config, *names) for config in configs)
+    return next((number for number in told if isinstance(number, int)), None)
 
 
 def sub_configs(config: Any) -> Iterator[Any]:
@@ -88,12 +91,8 @@ def sub_configs(config: Any) -> Iterator[Any]:
 
 def special_ids(config: Any) -> frozenset[int]:
     """Every token id that the configuration gives a meaning: padding, begin and end, placeholders."""
-    found: set[int] = set()
-    for part in sub_configs(config):
-        for name, value in vars(part).items():
-            if name.endswith(_ID_ENDINGS):
-                found.update(numbers_in(value))
-    return frozenset(found)
+    fields = (field for part in sub_configs(config) for field in vars(part).items())
+    return frozenset(number for name, value in fields if name.endswith(_ID_ENDINGS) for number in numbers_in(value))
 
 
 def numbers_in(value: Any) -> list[int]:
@@ -112,6 +111,14 @@ def map_numbers(change: Callable[[int], int], value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map_numbers(change, each) for each in value)
     return change(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def change_fields(part: Any, change: Callable[[str, Any], Any]) -> None:
+    """Set each field to what `change(name, value)` gives, where that is something else."""
+    for name, value in list(vars(part).items()):
+        changed = change(name, value)
+        if changed is not value and changed != value:
+            setattr(part, name, changed)
 
 
 def add_parts(config: Any) -> None:

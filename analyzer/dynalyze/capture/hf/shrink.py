@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from dynalyze.capture.hf import depth, quirks, width
-from dynalyze.capture.hf.parts import agree, map_numbers, numbers_in, parts_of
+from dynalyze.capture.hf.parts import agree, change_fields, map_numbers, numbers_in, parts_of
 
 _EXPERTS = 8
 _EXPERT_COUNT = re.compile(r"^(?!.*(shared|per_tok|sink|top_k|bias|dense))\w*experts$|^zero_expert_num$")
@@ -23,11 +23,10 @@ _LONGEST = 8192
 # Images with a longer edge are made smaller.
 _LARGE = 256
 _FACTOR = 4
-# Sizes in pixels, and sizes in patches that follow from them.
-_PIXELS = ("image_size",)
-_PATCHES = ("image_embedding_size", "backbone_feature_sizes")
-# Sizes of whole images that are cut into tiles of the image size.
-_GRIDS = "image_grid_pinpoints"
+# A size in pixels, and sizes in patches that follow from it.
+_PIXELS = ("image_size", "image_embedding_size", "backbone_feature_sizes")
+# The latter, and sizes of whole images that are cut into tiles of the image size, stand beside another's image too.
+_BESIDE = ("backbone_feature_sizes", "image_grid_pinpoints")
 # Counts that a small image or video cannot fill, with what is left of them.
 _COUNTS = {"num_queries": 50, "num_frames": 8, "frames_per_clip": 8}
 
@@ -75,9 +74,8 @@ def _cut_positions(part: Any) -> None:
     """Tables of positions that are learned; rotary ones are computed as needed."""
     if vars(part).get("rope_parameters") is not None:
         return
-    for name, value in list(vars(part).items()):
-        if _POSITIONS.match(name):
-            setattr(part, name, map_numbers(partial(min, _LONGEST), value))
+    cut = partial(map_numbers, partial(min, _LONGEST))
+    change_fields(part, lambda name, value: cut(value) if _POSITIONS.match(name) else value)
 
 
 def cut_pictures(parts: list[Any]) -> None:
@@ -91,13 +89,10 @@ def cut_pictures(parts: list[Any]) -> None:
     large = [part for part in parts if max(numbers_in(vars(part).get("image_size")), default=0) > _LARGE]
     if not large or not all(_divides(part) for part in large):
         return
-    for part in large:
-        for name in (*_PIXELS, *_PATCHES):
+    # The large ones first: to set the size of a whole can set fields of its parts.
+    for part in sorted(parts, key=lambda part: part not in large):
+        for name in _PIXELS if part in large else _BESIDE:
             if vars(part).get(name) is not None:
-                setattr(part, name, map_numbers(lambda size: size // _FACTOR, vars(part)[name]))
-    for part in parts:
-        for name in ("backbone_feature_sizes", _GRIDS):
-            if part not in large and vars(part).get(name):
                 setattr(part, name, map_numbers(lambda size: size // _FACTOR, vars(part)[name]))
 
 
@@ -108,34 +103,22 @@ def _divides(part: Any) -> bool:
 
 def _cut_vocabularies(parts: list[Any]) -> None:
     """Make the vocabularies of all parts small, and move their token ids into them, in place."""
-    places = _Places(parts)
+    ids = [value for part in parts for name, value in vars(part).items() if _IDS.search(name)]
+    taken = {number for number in numbers_in(ids) if 0 <= number < _VOCABULARY}
+    free = (place for place in range(_VOCABULARY - 1, -1, -1) if place not in taken)
+    places: dict[int, int] = {}
+
+    def moved(number: int) -> int:
+        if number >= _VOCABULARY and number not in places:
+            places[number] = next(free)
+        return places.get(number, number)
+
+    def cut(name: str, value: Any) -> Any:
+        if isinstance(value, int) and value > _VOCABULARY and _SIZES.search(name) and not _NO_SIZES.search(name):
+            return _VOCABULARY
+        if _IDS.search(name) and not _NO_IDS.search(name) and not isinstance(value, dict):
+            return map_numbers(moved, value)
+        return value
+
     for part in parts:
-        for name, value in list(vars(part).items()):
-            is_size = isinstance(value, int) and _SIZES.search(name) and not _NO_SIZES.search(name)
-            if is_size and value > _VOCABULARY:
-                setattr(part, name, _VOCABULARY)
-            elif _IDS.search(name) and not _NO_IDS.search(name) and not isinstance(value, dict):
-                moved = map_numbers(places.moved, value)
-                if moved != value:
-                    setattr(part, name, moved)
-
-
-class _Places:
-    """Where ids beyond the small vocabulary go: counted down from its end, one id always to the same place."""
-
-    def __init__(self, parts: list[Any]) -> None:
-        values = [value for part in parts for name, value in vars(part).items() if _IDS.search(name)]
-        flat = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
-        self._taken = {each for each in flat if isinstance(each, int) and 0 <= each < _VOCABULARY}
-        self._places: dict[int, int] = {}
-        self._next = _VOCABULARY - 1
-
-    def moved(self, value: int) -> int:
-        if value < _VOCABULARY:
-            return value
-        if value not in self._places:
-            while self._next in self._taken:
-                self._next -= 1
-            self._places[value] = self._next
-            self._next -= 1
-        return self._places[value]
+        change_fields(part, cut)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from dynalyze.capture.hf.depth import overrides
-from dynalyze.capture.hf.parts import map_numbers, numbers_in
+from dynalyze.capture.hf.parts import change_fields, map_numbers, numbers_in
 
 # No stack that is narrower than this is made narrower.
 _NARROW = 256
@@ -106,10 +106,7 @@ def _query_heads(part: Any) -> list[int]:
 
 def _narrow_part(part: Any, factor: Fraction, sizes: dict[int, int]) -> None:
     query = max(_query_heads(part), default=0)
-    for name, value in list(vars(part).items()):
-        narrowed = _narrowed(name, value, factor, sizes, query)
-        if narrowed is not value:
-            setattr(part, name, narrowed)
+    change_fields(part, lambda name, value: _narrowed(name, value, factor, sizes, query))
     for override in overrides(part).values():
         for name, value in override.items():
             override[name] = _narrowed(name, value, factor, sizes, query)
@@ -147,7 +144,6 @@ def _widest(part: Any) -> int:
 
 
 def _mains(part: Any) -> list[int]:
-    """The widths of its stack."""
     return [] if _is_pyramid(part) else [value for name in _MAIN for value in _flat(vars(part).get(name))]
 
 

@@ -16,9 +16,7 @@ from dynalyze.capture.inputs import Inputs
 
 
 def make_inputs(model: Any, request: ModelRequest) -> Inputs:
-    """The keyword inputs of one call as a user would send them, the same for the same seed. Raises CannotBuild with
-    stage "inputs" where the architecture's own rules for its inputs could not be met.
-    """
+    """One call's as a user would send them, the same for the same seed. Raises CannotBuild with stage "inputs"."""
     try:
         builder = InputBuilder(model, request)
         for contributor in (vision, multimodal, audio, series, text, labels):

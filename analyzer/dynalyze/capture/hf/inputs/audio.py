@@ -39,11 +39,8 @@ def add(builder: InputBuilder) -> None:
 
 def audio_part(config: Any) -> Any:
     """The sub-configuration for sound, the whole one where it is about nothing else."""
-    for name in _PARTS:
-        part = getattr(config, name, None)
-        if hasattr(part, "to_dict"):
-            return part
-    return config
+    found = (getattr(config, name, None) for name in _PARTS)
+    return next((part for part in found if hasattr(part, "to_dict")), config)
 
 
 def hop_length(part: Any) -> int:
@@ -63,9 +60,7 @@ def _add_waveform(builder: InputBuilder) -> None:
     rate = parts.first(part, "sampling_rate", "sample_rate", default=_DEFAULT_RATE)
     asked = builder.request.sequence
     length = max(int(rate) // 2 // hop, 1) * hop if asked is None else int(asked * hop) + hop
-    channels = _channels(builder)
-    shape = (builder.batch, length) if channels is None else (builder.batch, channels, length)
-    builder.inputs["input_values"] = builder.floats(shape, scale=0.1)
+    builder.inputs["input_values"] = builder.floats((builder.batch, *_channels(builder), length), scale=0.1)
     if builder.wants("padding_mask"):
         builder.inputs["padding_mask"] = builder.ones((builder.batch, length))
     # The extractors return no mask for models whose convolutions normalise over the whole sound.
@@ -74,22 +69,19 @@ def _add_waveform(builder: InputBuilder) -> None:
         builder.inputs["attention_mask"] = builder.ones((builder.batch, length))
 
 
-def _channels(builder: InputBuilder) -> int | None:
-    """The channels of a codec's waveform; None for models of speech, whose extractors return one row a sample."""
+def _channels(builder: InputBuilder) -> tuple[int, ...]:
+    """The channels of a codec's waveform; none for models of speech, whose extractors return one row a sample."""
     for part in parts.sub_configs(builder.config):
-        channels = parts.first(part, "audio_channels", "channels")
-        if channels is not None:
-            return int(channels)
-        if hasattr(part, "codebook_size"):
-            return 1
-    return None
+        default = 1 if hasattr(part, "codebook_size") else None
+        if (channels := parts.first(part, "audio_channels", "channels", default=default)) is not None:
+            return (int(channels),)
+    return ()
 
 
 def _add_features(builder: InputBuilder) -> None:
     part = audio_part(builder.config)
     # Mel bins or what stands for them, where the configuration tells.
-    sizes = (parts.first(config, *_FEATURE_SIZES) for config in parts.sub_configs(part))
-    size = next((each for each in sizes if isinstance(each, int)), None)
+    size = parts.first_number(parts.sub_configs(part), *_FEATURE_SIZES)
     if size is None:
         return
     convolution = _first_convolution(builder.model, size)
@@ -114,10 +106,8 @@ def _add_features(builder: InputBuilder) -> None:
 
 def _first_convolution(model: Any, size: int) -> Any:
     """The convolution over time that takes the features as its channels, as Whisper's encoder begins."""
-    for name, module in model.named_modules():
-        if name.endswith("conv1") and isinstance(module, torch.nn.Conv1d) and module.in_channels == size:
-            return module
-    return None
+    named = (module for name, module in model.named_modules() if name.endswith("conv1"))
+    return next((each for each in named if isinstance(each, torch.nn.Conv1d) and each.in_channels == size), None)
 
 
 def _add_placeholders(builder: InputBuilder) -> None:
@@ -136,5 +126,4 @@ def _reported_length(builder: InputBuilder) -> int | None:
     if mask is None or tell is None:
         return None
     lengths = tell(mask.sum(-1))
-    final = lengths[-1] if isinstance(lengths, tuple) else lengths
-    return int(final[0])
+    return int((lengths[-1] if isinstance(lengths, tuple) else lengths)[0])

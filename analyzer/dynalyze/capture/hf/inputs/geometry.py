@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynalyze.capture.hf.parts import first
+from dynalyze.capture.hf.parts import first, first_number
 
 # Where a configuration of several parts keeps the one that sees.
 _VISION_PARTS = (
@@ -19,17 +19,13 @@ _ANY_FRAMES = 4
 
 def pair(value: Any) -> tuple[int, int] | None:
     """A height and a width from the ways in which configurations write them."""
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool) or value is None or value == {}:
         return None
-    if isinstance(value, int):
-        return value, value
     if isinstance(value, dict):
-        if "height" in value and "width" in value:
-            return int(value["height"]), int(value["width"])
-        edges = list(value.values())
-        return (int(edges[0]), int(edges[0])) if edges else None
-    sizes = [int(each) for each in value]
-    return (sizes[-2], sizes[-1]) if len(sizes) >= 2 else (sizes[0], sizes[0])
+        edges = ("height", "width") if {"height", "width"} <= value.keys() else list(value)[:1]
+        value = [value[edge] for edge in edges]
+    sizes = [int(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return (sizes[-2:] * 2)[0], sizes[-1]
 
 
 def image_size(config: Any, full_size: bool = False) -> tuple[int, int]:
@@ -43,11 +39,8 @@ def image_size(config: Any, full_size: bool = False) -> tuple[int, int]:
 
 
 def channels(config: Any) -> int:
-    for part in reversed(parts_that_see(config)):
-        told = first(part, "num_channels", "in_channels", "in_chans", "num_image_channels")
-        if isinstance(told, int):
-            return told
-    return 3
+    names = ("num_channels", "in_channels", "in_chans", "num_image_channels")
+    return first_number(reversed(parts_that_see(config)), *names) or 3
 
 
 def patch_size(config: Any) -> int:
@@ -69,11 +62,8 @@ def _edge(config: Any, otherwise: int, *names: str) -> int:
 
 def frames(config: Any) -> int | None:
     """How many frames a video has; None where the configuration says nothing of videos."""
-    for part in parts_that_see(config):
-        told = first(part, "num_frames", "frames_per_clip", "num_video_frames", "frames_per_video")
-        if isinstance(told, int):
-            return told
-    return None
+    names = ("num_frames", "frames_per_clip", "num_video_frames", "frames_per_video")
+    return first_number(parts_that_see(config), *names)
 
 
 def frames_or_few(config: Any) -> int:

@@ -45,8 +45,11 @@ class InputBuilder:
     def __post_init__(self) -> None:
         self.config: Any = self.model.config
         self.batch: int = self.request.batch or DEFAULT_BATCH
+        # Tokens of text, before any placeholders.
+        self.sequence: int = self.request.sequence or DEFAULT_SEQUENCE
         self.train = bool(self.request.train)
-        self.takes, self.requires = forward_parameters(self.model)
+        self.name = type(self.model).__name__
+        self.takes = parameters_of(self.model.forward)
         weights = list(self.model.parameters())
         floating = (weight.dtype for weight in weights if weight.is_floating_point())
         self.dtype: torch.dtype = next(floating, torch.get_default_dtype())
@@ -62,22 +65,12 @@ class InputBuilder:
         except (AttributeError, ValueError):
             return self.config
 
-    @property
-    def sequence(self) -> int:
-        """Tokens of text, before any placeholders."""
-        return self.request.sequence or DEFAULT_SEQUENCE
-
-    @property
-    def name(self) -> str:
-        return type(self.model).__name__
-
     def wants(self, name: str) -> bool:
-        """Whether forward takes `name` and nobody has made it yet."""
         return name in self.takes and name not in self.inputs
 
     def needs(self, name: str) -> bool:
-        """Whether forward cannot be called without `name`, and nobody has made it yet."""
-        return name in self.requires and name not in self.inputs
+        """`wants` it, and cannot be called without."""
+        return self.takes.get(name, False) and name not in self.inputs
 
     def tokens(self, shape: Sequence[int], vocabulary: int | None = None) -> torch.Tensor:
         """Token ids inside the vocabulary, none of which has a special meaning where others are left."""
@@ -97,7 +90,6 @@ class InputBuilder:
         return min(known, default=_CHARACTERS)
 
     def integers(self, shape: Sequence[int], low: int, high: int) -> torch.Tensor:
-        """Whole numbers from `low` to `high` - 1."""
         return torch.randint(low, high, tuple(shape), generator=self.generator).to(self.device)
 
     def floats(self, shape: Sequence[int], scale: float = 1.0) -> torch.Tensor:
@@ -113,12 +105,8 @@ class InputBuilder:
         return self.full(shape, 1, dtype)
 
 
-def forward_parameters(model: Any) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that forward takes, and those among them without a default."""
-    parameters = [
-        parameter
-        for parameter in inspect.signature(model.forward).parameters.values()
-        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    ]
-    required = (parameter.name for parameter in parameters if parameter.default is parameter.empty)
-    return frozenset(parameter.name for parameter in parameters), frozenset(required)
+def parameters_of(method: Any) -> dict[str, bool]:
+    """The names that a method takes, and of each whether it is required."""
+    parameters = inspect.signature(method).parameters.values()
+    named = (each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL))
+    return {each.name: each.default is each.empty for each in named}

@@ -29,17 +29,14 @@ def add(builder: InputBuilder) -> None:
     """`labels` for the usual heads, the positions of answers, and the wish for a contrastive loss."""
     if not builder.train:
         return
-    if builder.wants("labels"):
-        label = _labels(builder)
-        if label is not None:
-            builder.inputs["labels"] = label
-    for name in _OF_PAIRS:
-        if builder.wants(name):
-            builder.inputs[name] = builder.integers((builder.batch,), 0, 2)
+    if builder.wants("labels") and (label := _labels(builder)) is not None:
+        builder.inputs["labels"] = label
+    ends = dict.fromkeys(_OF_PAIRS, 2)
     if all(builder.wants(name) for name in _OF_ANSWERS) and "input_ids" in builder.inputs:
-        length = builder.inputs["input_ids"].shape[-1]
-        for name in _OF_ANSWERS:
-            builder.inputs[name] = builder.integers((builder.batch,), 0, length)
+        ends |= dict.fromkeys(_OF_ANSWERS, builder.inputs["input_ids"].shape[-1])
+    for name, end in ends.items():
+        if builder.wants(name):
+            builder.inputs[name] = builder.integers((builder.batch,), 0, end)
     if builder.wants("return_loss"):
         builder.inputs["return_loss"] = True
 

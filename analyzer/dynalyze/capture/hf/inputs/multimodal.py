@@ -7,7 +7,7 @@ import torch
 from dynalyze.capture.hf.inputs import geometry
 from dynalyze.capture.hf.inputs.features import features_per_sample
 from dynalyze.capture.hf.inputs.input_builder import InputBuilder, Kind, Placeholder
-from dynalyze.capture.hf.parts import first
+from dynalyze.capture.hf.parts import first, first_number
 
 _PIXELS: dict[Kind, str] = {"image": "pixel_values", "video": "pixel_values_videos"}
 # Tokens that processors write around an image or a video, by the names that configurations give them.
@@ -26,19 +26,13 @@ def add(builder: InputBuilder) -> None:
         return
     told = {placeholder.kind for placeholder in builder.placeholders}
     for kind, pixels in _PIXELS.items():
-        token = placeholder_token(builder, kind) if pixels in builder.inputs and kind not in told else None
-        if token is not None and (count := features_per_sample(builder, kind)):
+        # The token that stands for one feature; the model needs none where it names none.
+        token = first_number(geometry.parts_that_see(builder.config), f"{kind}_token_id", f"{kind}_token_index")
+        if token is None or pixels not in builder.inputs or kind in told:
+            continue
+        if count := features_per_sample(builder, kind):
             begin, end = first(builder.config, *_BEGIN), first(builder.config, *_END)
             builder.placeholders.append(Placeholder(token, count, kind, begin, end))
-
-
-def placeholder_token(builder: InputBuilder, kind: Kind) -> int | None:
-    """The token that stands for one feature of an image or a video; None where the model needs none."""
-    for part in geometry.parts_that_see(builder.config):
-        token = first(part, f"{kind}_token_id", f"{kind}_token_index")
-        if isinstance(token, int):
-            return token
-    return None
 
 
 def _boxes(builder: InputBuilder) -> torch.Tensor:

@@ -37,26 +37,25 @@ def add_packed(builder: InputBuilder) -> None:
     """The patches of each image in a padded row, with a mask of the real ones and the grid's height and width."""
     side = grid_side(builder)
     builder.inputs["pixel_values"] = builder.floats((builder.batch, side * side, patch_values(builder)))
-    builder.inputs["spatial_shapes"] = torch.tensor([[side, side]] * builder.batch, device=builder.device)
+    builder.inputs["spatial_shapes"] = builder.full((builder.batch, 2), side)
     if "pixel_attention_mask" in builder.takes:
         builder.inputs["pixel_attention_mask"] = builder.ones((builder.batch, side * side))
 
 
-def add_positioned(builder: InputBuilder, pixels: str, positions: str, images: int) -> None:
+def add_positioned(builder: InputBuilder, positions: str) -> None:
     """The patches of each image in a row, with the column and line of each patch."""
     side = grid_side(builder)
     places = torch.cartesian_prod(torch.arange(side), torch.arange(side)).flip(-1)
-    builder.inputs[pixels] = builder.floats((images, side * side, patch_values(builder)))
-    builder.inputs[positions] = places.expand(images, -1, -1).contiguous().to(builder.device)
+    builder.inputs["pixel_values"] = builder.floats((builder.batch, side * side, patch_values(builder)))
+    builder.inputs[positions] = places.expand(builder.batch, -1, -1).contiguous().to(builder.device)
 
 
 def add_flattened(builder: InputBuilder) -> None:
     """The patches of each image in a row, the line and column of each as its first two values."""
     side = grid_side(builder)
-    places = torch.cartesian_prod(torch.arange(side), torch.arange(side)) + 1
     values = builder.floats((builder.batch, side * side, patch_values(builder)))
-    placed = places.expand(builder.batch, -1, -1).to(values)
-    builder.inputs["flattened_patches"] = torch.cat([placed, values], dim=-1)
+    places = torch.cartesian_prod(torch.arange(side), torch.arange(side)) + 1
+    builder.inputs["flattened_patches"] = torch.cat([places.expand(builder.batch, -1, -1).to(values), values], dim=-1)
 
 
 def patch_values(builder: InputBuilder) -> int:
@@ -66,7 +65,7 @@ def patch_values(builder: InputBuilder) -> int:
         return geometry.channels(builder.config) * geometry.patch_size(builder.config) ** 2
     if hasattr(projection, "in_features"):
         return int(projection.in_features)
-    return math.prod(_patch_image(projection))
+    return math.prod((projection.in_channels, *projection.kernel_size))
 
 
 def patch_projection(model: Any) -> Any:
@@ -95,7 +94,7 @@ def _accepted(builder: InputBuilder, pixels: str, patches: int) -> torch.Tensor:
     shapes: list[tuple[int, ...]] = [(patches, patch_values(builder))]
     projection = patch_projection(builder.model)
     if hasattr(projection, "kernel_size"):
-        image = _patch_image(projection)
+        image = (projection.in_channels, *projection.kernel_size)
         shapes += [(patches, *image), (1, patches, *image)]
     values = builder.floats(shapes[0])
     for shape in shapes:
@@ -114,10 +113,6 @@ def _reads(builder: InputBuilder, pixels: str, inputs: dict[str, Any]) -> bool:
         except Exception:
             return False
     return True
-
-
-def _patch_image(convolution: Any) -> tuple[int, ...]:
-    return int(convolution.in_channels), *(int(edge) for edge in convolution.kernel_size)
 
 
 def images(builder: InputBuilder, *extra: int) -> torch.Tensor:
@@ -139,9 +134,8 @@ def add_sized(builder: InputBuilder) -> None:
     height, width = geometry.image_size(builder.config, builder.request.full_size)
     grids = getattr(builder.config, "image_grid_pinpoints", None)
     if not grids:
-        edge = grid_side(builder) * geometry.patch_size(builder.config)
-        builder.inputs["pixel_values"] = builder.floats((builder.batch, geometry.channels(builder.config), edge, edge))
-        size = (edge, edge)
+        size = (grid_side(builder) * geometry.patch_size(builder.config),) * 2
+        builder.inputs["pixel_values"] = builder.floats((builder.batch, geometry.channels(builder.config), *size))
     else:
         size = min(((int(tall), int(wide)) for tall, wide in grids), key=lambda grid: grid[0] * grid[1])
         tiles = -(-size[0] // height) * -(-size[1] // width)
@@ -161,13 +155,12 @@ def add_by_aspect(builder: InputBuilder) -> None:
     builder.inputs["aspect_ratio_mask"] = builder.ones((builder.batch, 1, tiles))
 
 
-def add_strip(builder: InputBuilder, pixels: str, sizes: str, images_of_a_sample: int = 1) -> None:
-    """All patches of all images side by side in one strip, with the height and width of each image in"""
+def add_strip(builder: InputBuilder) -> None:
+    """All patches of all images side by side in one strip, with the height and width of each image in patches."""
     side, edge = grid_side(builder), geometry.patch_size(builder.config)
-    count = builder.batch * images_of_a_sample
-    shape = (1, geometry.channels(builder.config), edge, count * side * side * edge)
-    builder.inputs[pixels] = builder.floats(shape)
-    builder.inputs[sizes] = torch.tensor([[side, side]] * count, dtype=torch.int32, device=builder.device)
+    shape = (1, geometry.channels(builder.config), edge, builder.batch * side * side * edge)
+    builder.inputs["pixel_values"] = builder.floats(shape)
+    builder.inputs["target_sizes"] = builder.full((builder.batch, 2), side, dtype=torch.int32)
 
 
 def add_local_views(builder: InputBuilder) -> None:

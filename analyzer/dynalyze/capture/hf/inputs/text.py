@@ -99,16 +99,11 @@ def _add_embeddings(builder: InputBuilder) -> None:
     if builder.needs("latents"):
         builder.inputs["latents"] = builder.floats((builder.batch, width, builder.sequence))
     if builder.wants("query_embeds"):
-        _add_queries(builder, width)
-
-
-def _add_queries(builder: InputBuilder, width: int) -> None:
-    queries = parts.first(builder.config, "num_query_tokens", default=_QUERIES)
-    builder.inputs["query_embeds"] = builder.floats((builder.batch, queries, width))
-    if builder.wants("encoder_hidden_states"):
-        attended = parts.first(builder.config, "encoder_hidden_size", default=width)
-        builder.inputs["encoder_hidden_states"] = builder.floats((builder.batch, builder.sequence, attended))
-    ids = builder.inputs.get("input_ids")
-    if ids is not None and "attention_mask" in builder.inputs:
-        # The queries stand before the text.
-        builder.inputs["attention_mask"] = builder.ones((builder.batch, queries + ids.shape[-1]))
+        queries = parts.first(builder.config, "num_query_tokens", default=_QUERIES)
+        builder.inputs["query_embeds"] = builder.floats((builder.batch, queries, width))
+        if builder.wants("encoder_hidden_states"):
+            attended = parts.first(builder.config, "encoder_hidden_size", default=width)
+            builder.inputs["encoder_hidden_states"] = builder.floats((builder.batch, builder.sequence, attended))
+        if builder.inputs.keys() >= {"input_ids", "attention_mask"}:  # The queries stand before the text.
+            length = queries + builder.inputs["input_ids"].shape[-1]
+            builder.inputs["attention_mask"] = builder.ones((builder.batch, length))

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from dynalyze.capture.hf import quirks
 from dynalyze.capture.hf.inputs import geometry, pixels
-from dynalyze.capture.hf.inputs.features import extractor, required_parameters
-from dynalyze.capture.hf.inputs.input_builder import InputBuilder, forward_parameters
+from dynalyze.capture.hf.inputs.features import extractor
+from dynalyze.capture.hf.inputs.input_builder import InputBuilder, parameters_of
 from dynalyze.capture.hf.parts import first
+
+# What forward takes beside pixels tells how it reads them; the first that it takes decides.
+_FORMS: dict[str, Callable[[InputBuilder], None]] = {
+    "image_grid_thw": lambda b: pixels.add_grid(b, "pixel_values", "image_grid_thw"),
+    "grid_thw": lambda b: pixels.add_grid(b, "pixel_values", "grid_thw"),
+    "spatial_shapes": pixels.add_packed,
+    "image_position_ids": lambda b: pixels.add_positioned(b, "image_position_ids"),
+    "pixel_position_ids": lambda b: pixels.add_positioned(b, "pixel_position_ids"),
+    "target_sizes": pixels.add_strip,
+    "aspect_ratio_ids": pixels.add_by_aspect,
+    "pixel_attention_mask": pixels.add_several,
+}
 
 
 def add(builder: InputBuilder) -> None:
@@ -49,28 +63,16 @@ def clips(builder: InputBuilder) -> torch.Tensor:
 
 
 def _add_pixels(builder: InputBuilder) -> None:
-    takes = builder.takes
-    grid = next((name for name in ("image_grid_thw", "grid_thw") if name in takes), None)
-    positions = next((name for name in ("image_position_ids", "pixel_position_ids") if name in takes), None)
-    if grid is not None:
-        pixels.add_grid(builder, "pixel_values", grid)
-    elif "spatial_shapes" in takes:
-        pixels.add_packed(builder)
-    elif positions is not None:
-        pixels.add_positioned(builder, "pixel_values", positions, builder.batch)
-    elif "target_sizes" in takes:
-        pixels.add_strip(builder, "pixel_values", "target_sizes")
-    elif "aspect_ratio_ids" in takes:
-        pixels.add_by_aspect(builder)
-    elif "pixel_attention_mask" in takes:
-        pixels.add_several(builder)
+    form = next((form for name, form in _FORMS.items() if name in builder.takes), None)
+    if form is not None:
+        form(builder)
     elif _reads_sizes(builder):
         pixels.add_sized(builder)
     elif _reads_videos(builder):
         builder.inputs["pixel_values"] = clips(builder)
     else:
         builder.inputs["pixel_values"] = pixels.images(builder)
-        if "pixel_values_local" in takes:
+        if "pixel_values_local" in builder.takes:
             pixels.add_local_views(builder)
 
 
@@ -88,8 +90,8 @@ def _reads_sizes(builder: InputBuilder) -> bool:
     extract = extractor(builder.model, "image")
     return (
         bool(getattr(builder.config, "image_grid_pinpoints", None))
-        or "image_sizes" in forward_parameters(pixels.encoder(builder.model))[0]
-        or (extract is not None and "image_sizes" in required_parameters(extract))
+        or "image_sizes" in parameters_of(pixels.encoder(builder.model).forward)
+        or (extract is not None and parameters_of(extract).get("image_sizes", False))
     )
 
 

@@ -242,8 +242,10 @@ INPUTS: quirks.Table = {
     },
     # It hears its user and itself: a waveform of each, and a token of text for every frame of them.
     "moshi": {
-        "user_input_values": lambda b, c: _moshi_sound(b, c.audio_encoder_config),
-        "moshi_input_values": lambda b, c: _moshi_sound(b, c.audio_encoder_config),
+        "user_input_values": lambda b, c: b.floats(
+            (b.batch, c.audio_encoder_config.audio_channels, b.sequence * _frame(c.audio_encoder_config)), 0.1
+        ),
+        "moshi_input_values": lambda b, c: b.floats(b.inputs["user_input_values"].shape, 0.1),
         "text_labels": lambda b, c: b.inputs["input_ids"].clone() if b.train else None,
     },
     # The encoder alone calls its spectrogram `hidden_states`.
@@ -316,10 +318,6 @@ INPUTS: quirks.Table = {
 def _clap_images(b: InputBuilder, c: Any) -> torch.Tensor:
     frames = min(1001, c.spec_size * (c.spec_size // c.num_mel_bins))
     return b.floats((b.batch, 4 if c.enable_fusion else 1, frames, c.num_mel_bins))
-
-
-def _moshi_sound(b: InputBuilder, codec: Any) -> torch.Tensor:
-    return b.floats((b.batch, codec.audio_channels, b.sequence * _frame(codec)), 0.1)
 
 
 @quirks.changes_inputs("musicgen")
