@@ -39,7 +39,7 @@ def test_every_model_type_with_a_quirk_is_one_of_transformers() -> None:
 
 
 def test_a_model_type_has_one_quirk_of_a_kind() -> None:
-    kind: quirks.Kind = quirks.Kind("shrinks")
+    kind = quirks.Kind("shrinks")
     kind("bert", "albert")(lambda config: None)
     with pytest.raises(ValueError, match="albert has two quirks of the kind 'shrinks'"):
         kind("albert")(lambda config: None)
@@ -50,16 +50,12 @@ def test_a_quirk_is_for_the_type_that_it_names_and_a_configuration_without_one_g
         model_type = ""
         layers = 4
 
-    def cut(config: Any) -> None:
-        config.layers = 1
-
-    kind: quirks.Kind = quirks.Kind("shrinks")
-    kind("openai-gpt", "NamelessConfig")(cut)
-    given = [SimpleNamespace(model_type=name, layers=4) for name in ("openai-gpt", "gpt2")]
-    for config in (*given, nameless := NamelessConfig()):
+    kind = quirks.Kind("shrinks")
+    kind("openai-gpt", "NamelessConfig")(lambda config: setattr(config, "layers", 1))
+    configs = [*(SimpleNamespace(model_type=name, layers=4) for name in ("openai-gpt", "gpt2")), NamelessConfig()]
+    for config in configs:
         kind.apply(config)
-    assert [config.layers for config in given] == [1, 4]
-    assert nameless.layers == 1
+    assert [config.layers for config in configs] == [1, 4, 1]
 
 
 def test_open_fields_are_filled_and_told_ones_stay() -> None:
@@ -78,15 +74,12 @@ def test_two_configurations_never_share_a_list_of_a_table() -> None:
 
 
 def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
-    config = SimpleNamespace(
-        model_type="janus",
-        vision_config=SimpleNamespace(projection_dim=2048),
-        text_config=SimpleNamespace(hidden_size=64),
-    )
+    vision, text = SimpleNamespace(projection_dim=2048), SimpleNamespace(hidden_size=64)
+    config = SimpleNamespace(model_type="janus", vision_config=vision, text_config=text)
     for kind in (quirks.completes, quirks.shrinks):
-        config.text_config.hidden_size += 64
+        text.hidden_size += 64
         kind.apply(config)
-        assert config.vision_config.projection_dim == config.text_config.hidden_size
+        assert vision.projection_dim == text.hidden_size
 
 
 def test_a_field_to_follow_that_is_not_there_is_an_error() -> None:

@@ -95,8 +95,10 @@ SMALL: quirks.Table = {
             -1 - place % c.vision_config.num_hidden_layers for place in range(len(c.vision_feature_layers))
         ]
     },
+    # A small codebook, with a map of as many codes.
     "chameleon": {"vq_config.num_embeddings": 256, "vocabulary_map": _number_codes},
     "emu3": {"vq_config.codebook_size": 256, "vocabulary_map": _number_codes},
+    # Layers that the small text part has; the Q-Former is as wide as what it reads.
     "granite4_vision": {
         "deepstack_layer_map": lambda c: [
             (-1, min(layer, c.text_config.num_hidden_layers - 1)) for _, layer in c.deepstack_layer_map[:1]
