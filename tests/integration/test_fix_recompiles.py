@@ -25,12 +25,13 @@ for n in (5, 6, 7):
     scaled(torch.ones(n, 8), torch.ones(n, 8))
 print("done{more}")
 """
+QUICK = ("--no-bench", "--quiet-target", "--sandbox", "off")
 HOW_MANY = "', torch._dynamo.utils.counters['stats']['unique_graphs'], '"
 
 
 def fixed(code: str, folder: Path) -> dict[str, Any]:
     (folder / "serve.py").write_text(code, encoding="utf-8")
-    ended = dynalyze("fix", "serve.py", "--no-bench", "--quiet-target", "--json", "fix.json", cwd=folder, bench=True)
+    ended = dynalyze("fix", "serve.py", *QUICK, "--json", "fix.json", cwd=folder, bench=True)
     assert ended.status == 0, ended.stderr
     return dict(json.loads((folder / "fix.json").read_text()))
 

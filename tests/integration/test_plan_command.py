@@ -125,7 +125,7 @@ def test_a_saved_benchmark_is_planned_without_running_anything(measured: Path) -
     ("arguments", "told"),
     [
         (("bench.json", "--calls", "5", "--seconds", "5"), "exclude each other"),
-        (("bench.json", "--dim", "n=0:0"), "--shapes"),
+        (("bench.json", "--dim", "n=0:0"), "--histogram"),
         (("bench.json", "--shapes", "missing.csv"), "missing.csv"),
         (("empty.json",), "no measurements"),
         (("net.py:make", "--configs", "fast"), "fast"),

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 
 from dynalyze.cli.options import check_fail_on
-from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.prices import PricesView
 from dynalyze.render.words.report import order_words
 from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
 from dynalyze.report.costs import costliest_first
@@ -330,18 +328,6 @@ def test_a_limit_without_milliseconds_is_refused(level: str) -> None:
 def test_a_level_that_nothing_can_reach_is_refused(level: str) -> None:
     with pytest.raises(UsageError, match="graph-break"):
         check_fail_on(level)
-
-
-def test_the_page_adds_compiling_and_calls_up_where_both_are_known() -> None:
-    report = priced_report()
-    assert report.measurements[0].prices is not None
-    dear = report.measurements[0].prices.breaks[0]
-    for each in report.graph_breaks:
-        each.compile_seconds = 0.9 if each.id == dear.break_id else None
-    tables = {table.caption: table.rows for table in PricesView(report, Index(report, Anchors()), Anchors()).tables}
-    ((name, *costs),) = tables["What graph breaks take with compiling"]
-    assert name.startswith(f"{dear.break_id}, ")
-    assert costs == ["0.90 s", "1.40 ms", "2.3 s"]
 
 
 def test_a_measured_price_is_told_and_ranks_before_a_lower_one() -> None:
