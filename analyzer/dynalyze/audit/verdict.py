@@ -144,7 +144,7 @@ def findings(case: Case, name: str, levels: tuple[str, ...]) -> PolicyCheck:
     reason = f"{count_of(excused, 'finding')} waived or known" if excused else ""
     status: CheckStatus = "failed" if counting else "waived" if excused else "passed"
     evidence = [identity for finding in counting for identity in finding.evidence]
-    return case.check(name, status, limit, findings_words(counting) or "none", reason, evidence)
+    return case.check(name, status, limit, findings_words(counting) or limit, reason, evidence)
 
 
 def failing(found: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:

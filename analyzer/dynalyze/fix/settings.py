@@ -39,7 +39,7 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
 
 
 def title_of(settings: dict[str, object]) -> str:
-    return "Set " + ", ".join(f"{name} = {value}" for name, value in settings.items())
+    return "Set " + ", ".join(f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in settings.items())
 
 
 def as_python(settings: dict[str, object]) -> str:

@@ -298,5 +298,6 @@ def _can_change(broken: GraphBreak) -> bool:
     return is_file(file) and not Places().is_torch(file) and 0 in (broken.processes or [broken.process])
 
 
-HOW_TO_GO_ON = "tries changes for the graph breaks and verifies each"
+WHERE_SETTINGS_GO = "Put it after `import torch`, before the first compiled call."
+HOW_TO_GO_ON = "tries changes on copies and verifies each; --write applies them"
 """What the command of `fix_command` does."""

@@ -77,6 +77,8 @@ def source(verdict: PolicyVerdict) -> str:
     if verdict.baseline:
         told += f", against the baseline {Path(verdict.baseline).name}: {count_of(verdict.known, 'known finding')}"
         told += f", {len(verdict.new):,} new"
+    elif not verdict.passed:
+        told += ". Let known findings pass by --baseline FILE --update-baseline, or an `ignore` in pyproject.toml"
     return f"{told}."
 
 
