@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -152,17 +153,18 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     return _policy(table, path, f"{path}, {title(_TABLE)}")
 
 
-def targets_of_project() -> list[str]:
-    """What `targets` of the nearest project names, each as it stands behind `dynalyze audit`. Raises UsageError where
-    there are none.
-    """
+def targets_of_project() -> list[list[str]]:
+    """The words behind `dynalyze audit` of each of the nearest project's `targets`; raises UsageError without any."""
     found = nearest_table(_TABLE, Path.cwd())
     if found is None or _TARGETS not in found[0]:
         raise UsageError(f'say what to audit: TARGET, or targets = ["model.py"] in [{title(_TABLE)}] of {PROJECT_FILE}')
     targets = found[0][_TARGETS]
     if not (isinstance(targets, list) and targets and all(isinstance(each, str) and each.strip() for each in targets)):
         raise UsageError(f'{found[1]}, {title(_TABLE)}: targets is a list of texts, e.g. targets = ["model.py"]')
-    return targets
+    try:
+        return [shlex.split(each) for each in targets]
+    except ValueError as error:
+        raise UsageError(f"{found[1]}, {title(_TABLE)}: targets = {targets}: {error}") from error
 
 
 def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
@@ -185,10 +187,8 @@ def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup:
 def _policy(table: Mapping[str, Any], file: Path, where: str) -> Policy:
     check_keys(table, (*_READERS, "ignore", _TARGETS), where)
     given: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in ((key, value) for key, value in table.items() if key != _TARGETS):
         name = dashed(key)
-        if name == _TARGETS:
-            continue
         if name in given:
             raise UsageError(f"{where}: {name} is given twice")
         given[name] = value if name == "ignore" else _READERS[name](value, f"{where}: {name}")

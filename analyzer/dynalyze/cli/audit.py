@@ -101,7 +101,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
 
 
 def _each_of_project(context: click.Context) -> int:
-    """Audit each target of the project with the options given; the exit status is that of the worst."""
+    """Audit each target of the project; all are read before the first runs. The exit status is that of the worst."""
     from dynalyze.audit.policy import targets_of_project
     from dynalyze.cli.outputs import WORST_FIRST
 
@@ -110,10 +110,13 @@ def _each_of_project(context: click.Context) -> int:
     if len(targets) > 1 and given:
         raise UsageError(f"{given[0]} is for one TARGET, and the project names {len(targets)}")
     _, *words = same_call(context, "audit", but=())
+    each_own = [audit.make_context("audit", [*words, *target], parent=context.parent) for target in targets]
+    if any(own.params["target"] is None and own.params["module"] is None for own in each_own):
+        raise UsageError("targets in pyproject.toml: each begins with a TARGET, or has -m MODULE")
     statuses = []
-    for target in targets:
-        say(f"audit {target}")
-        with audit.make_context("audit", [*words, *shlex.split(target)], parent=context.parent) as own:
+    for target, own in zip(targets, each_own, strict=True):
+        say(f"audit {shlex.join(target)}")
+        with own:
             statuses.append(int(audit.invoke(own)))
         if statuses[-1] > max(WORST_FIRST):  # A signal ends all.
             break

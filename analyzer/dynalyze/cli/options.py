@@ -163,7 +163,6 @@ report_options = _all(
 
 
 def as_word(name: str) -> str:
-    """The name of an option as it stands on a command line, without its dashes."""
     return name.replace("_", "-")
 
 

@@ -58,9 +58,10 @@ def test_a_project_names_its_targets(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     table = "[tool.dynalyze.audit]\n"
     written(tmp_path, f'{table}targets = ["model.py:Net --train", "serve.py"]\nmax-graph-breaks = 2', "pyproject.toml")
-    assert targets_of_project() == ["model.py:Net --train", "serve.py"]
+    assert targets_of_project() == [["model.py:Net", "--train"], ["serve.py"]]
     assert read_policy(None).max_graph_breaks == 2
-    for text in (table, f"{table}targets = []", f'{table}targets = "model.py"', f"{table}targets = [3]", ""):
+    for text in (table, f"{table}targets = []", f'{table}targets = "model.py"', f"{table}targets = [3]", "",
+                 f"""{table}targets = ["model.py 'x"]"""):  # fmt: skip
         written(tmp_path, text, "pyproject.toml")
         with pytest.raises(UsageError, match="targets = "):
             targets_of_project()

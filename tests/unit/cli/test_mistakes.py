@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 
@@ -64,3 +66,12 @@ def test_options_of_the_program_stand_after_the_dashes(command: str, capsys: pyt
 )
 def test_a_command_that_does_not_exist(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert meant in said(capsys, typed, "--html", "x")
+
+
+@pytest.mark.parametrize("targets", ['["--train"]', '["model.py", "--train"]', '["model.py \'x"]', '["a.py --nope"]'])
+def test_a_slip_in_the_targets_of_a_project_is_told_before_anything_runs(
+    targets: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.dynalyze.audit]\ntargets = {targets}\n")
+    assert "a fault of dynalyze" not in said(capsys, "audit")
