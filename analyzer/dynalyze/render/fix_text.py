@@ -80,8 +80,8 @@ def _unfixed(summary: Summary, report: Report, fixed: Fixed) -> None:
         )
         if each.place is not None:
             summary.place(each.place)
-        if each.reason:
-            summary.indented(each.reason, "dim")
+        for said in words.why_it_stays(report, each):
+            summary.indented(said, "dim")
     if left:
         summary.line()
 

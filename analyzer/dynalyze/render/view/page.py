@@ -113,7 +113,12 @@ class Page:
             Section(True, "verdict", "Verdict"),
             Section(self.plan, "plan", "What to compile"),
             Section(self.verified, "verified", "Changes", len(self.report.fixes)),
-            Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.shown.total),
+            Section(
+                self.listened or self.findings.shown.items,
+                "fixes",
+                "Fix these first",
+                self.findings.shown.total - len(self.findings.ended),
+            ),
             Section(self.prices, "prices", "What a call costs"),
             Section(self.step_memory, "step-memory", "What a training step keeps"),
             *(compiled if self.listened else []),

@@ -156,7 +156,8 @@ class Card:
 
 
 class FindingsView:
-    """The findings as cards: the first ten, and `more`. `open`: they are so few that all stand open.
+    """The findings as cards: the first ten, `more`, and those that a verified change has `ended`. `open`: they are so
+    few that all stand open.
 
     `fix` is the command that tries changes for all of them; "" where there is none. `order` says what they go by.
     `breaks` are the graph breaks that are in no card.
@@ -170,8 +171,13 @@ class FindingsView:
             inside.setdefault(homes.get(found.id, 0), []).append(found)
         ranked = list(enumerate(report.findings, 1))
         self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, inside.get(each[0], []), report))
-        self.first, self.more = self.shown.items[:MAX_BRIEF], self.shown.items[MAX_BRIEF:]
-        self.open = len(self.shown.items) <= MAX_OPEN
+        gone = words_fixes.ended(report)
+        facts = {each.id for each in (*report.graph_breaks, *report.recompiles)}
+        about = [(card, facts.intersection(card.fact.evidence)) for card in self.shown.items]
+        self.ended = [card for card, those in about if those and those <= gone]
+        self.left = [card for card in self.shown.items if card not in self.ended]
+        self.first, self.more = self.left[:MAX_BRIEF], self.left[MAX_BRIEF:]
+        self.open = len(self.left) <= MAX_OPEN
         self.breaks = Listed(inside.get(0, []), len(inside.get(0, [])) + shown.omitted)
         self.fix = words_fixes.fix_command(report)
         self.order = order_words(report)

@@ -57,7 +57,10 @@ class FixesView:
         self.shown = first(rows, _MOST_FIXES)
         suggested = words.suggested_breaks(report)
         left = [each for each in fixed.unfixed if each.break_id not in suggested]
-        self.unfixed = first([(each, links.place(each.place) if each.place else None) for each in left], _MOST_FIXES)
+        rows_left = [
+            (each, links.place(each.place) if each.place else None, words.why_it_stays(report, each)) for each in left
+        ]
+        self.unfixed = first(rows_left, _MOST_FIXES)
 
     def __bool__(self) -> bool:
         return self._shown

@@ -9,7 +9,7 @@ from dynalyze.facts.stacks import Places, is_file
 from dynalyze.render.words.bench import no_difference, ratio_words
 from dynalyze.render.words.report import command_line
 from dynalyze.report import GraphBreak, Report
-from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, WholeProgram
+from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed, WholeProgram
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.visible import visible
 
@@ -103,6 +103,11 @@ def ended_breaks(report: Report) -> list[str]:
     return list(dict.fromkeys(name for each in report.fixes if each.status == "verified" for name in each.breaks))
 
 
+def ended(report: Report) -> set[str]:
+    """The ids of all that verified fixes end, breaks and recompiles."""
+    return {name for each in report.fixes if each.status == "verified" for name in each.ends}
+
+
 def suggested_breaks(report: Report) -> list[str]:
     """The ids of the breaks that suggested fixes alone would end."""
     named = dict.fromkeys(name for each in report.fixes if each.status == "suggested" for name in each.breaks)
@@ -181,6 +186,19 @@ def _effect(text: str) -> str:
 def reason(fix: Fix) -> str:
     """Why a change is not verified, in a sentence; "" where that is not known, or it is."""
     return f"{_REASONS[fix.status]}: {fix.reason.rstrip('.')}." if fix.reason and fix.status in _REASONS else ""
+
+
+def why_it_stays(report: Report, left: Unfixed) -> list[str]:
+    """What was tried for a graph break and why it does not hold, a sentence each; else why nothing was tried.
+    Changes that fail for the same reason share a sentence.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for fix in report.fixes:
+        if fix.status == "rejected" and left.break_id in fix.breaks and fix.reason:
+            by_reason.setdefault(fix.reason, []).append(fix.id)
+    titles = {each.id: each.title for each in report.fixes}
+    said = [f"Tried {listed(ids)} ({titles[ids[0]]}): {why.rstrip('.')}." for why, ids in by_reason.items()]
+    return said or [left.reason] * bool(left.reason)
 
 
 def before_and_after(fixed: Fixed) -> tuple[str, list[tuple[str, int, int]]]:
