@@ -122,6 +122,42 @@ def f(h):
 def f(h):
     assert (~torch.isnan(h)).all(), "nan"
     return h.relu()
+=== number-decides: (torch.arange(1.0, 4.0),)
+def f(h):
+    peak = float(h.max())
+    if peak > 2.0:
+        out = h / peak
+    else:
+        out = h * peak
+    return out
+---
+def f(h):
+    peak = h.max()
+    out = torch.where(peak > 2.0, h / peak, h * peak)
+    return out
+=== number-decides: (torch.arange(1.0, 4.0),)
+def f(h):
+    if h.max().item() > 2.0:
+        h = h + 1
+    return h
+---
+def f(h):
+    h = torch.where(h.max() > 2.0, h + 1, h)
+    return h
+=== number-for-python: (torch.arange(1.0, 4.0),)
+seen = []
+
+def f(h):
+    peak = float(h.max())
+    seen.append(peak)
+    return h + 1
+---
+seen = []
+
+def f(h):
+    peak = h.max().detach()
+    seen.append(peak)
+    return h + 1
 === tensor-item: (torch.arange(1.0, 4.0),)
 def f(h):
     peak = h.max().item() * 2
@@ -410,6 +446,17 @@ def f(h, n):
     for i in range(int(n)):
         out.append(h * i)
     return out[-1]
+=== number-decides: (torch.ones(2),)
+def f(h):
+    peak = h.max().item()
+    if peak > 2.0:
+        h = h / peak
+    print("peak", peak)
+    return h
+=== tensor-item: (torch.ones(2),)
+def f(h):
+    count = h.sum().item()
+    return h[: int(count)]
 === tensor-item: (torch.ones(2),)
 def f(h):
     return h, h.sum().item()
@@ -419,6 +466,11 @@ def f(h): return torch.zeros(int(h.sum()))
 def f(h, n): return h[: n.item()] * 2
 === data-dependent-size: (torch.tensor(3),)
 def f(n): return torch.arange(n.item()).float()
+=== number-for-python: (torch.ones(2), torch.tensor(1))
+layers = [torch.relu, torch.tanh]
+
+def f(h, i):
+    return layers[i](h)
 === tensor-index-of-list: (torch.ones(2), torch.tensor(1))
 layers = [torch.relu, torch.tanh]
 

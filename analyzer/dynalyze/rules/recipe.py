@@ -18,7 +18,7 @@ import msgspec
 
 from dynalyze.facts.sources import condition_span
 from dynalyze.report import GraphBreak
-from dynalyze.rules.statement_shapes import SHAPES, Statement, chance, read_statement
+from dynalyze.rules.statement_shapes import SHAPES, Statement, chance, needing_a_number, read_statement
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
@@ -194,8 +194,19 @@ def recipe_of(found: GraphBreak) -> Recipe | None:
     return find(BrokenStatement(found.gb_type, found.explanation, found.context, place, code))
 
 
+_REORDERED = "reorderable_logging_functions"
+_SCALARS = "capture_scalar_outputs"
+
+
 def config_of(recipe: Recipe, found: GraphBreak) -> str:
-    """The setting of a recipe; where it takes the method that its example calls, that which the program calls."""
+    """The setting of a recipe, "" where it is known to end nothing here: a number that the code below asks for breaks
+    there, and a float that is printed is symbolic once it has changed. Where the setting takes the method that its
+    example calls, that which the program calls.
+    """
+    if _REORDERED in recipe.config and ("'float'" in found.explanation or "SymNodeVariable" in found.context):
+        return ""
+    if _SCALARS in recipe.config and needing_a_number(read_statement(found.block, found.expression)):
+        return ""
     theirs = _CALLED.search(recipe.config)
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):
         call = ast.parse(found.expression, mode="eval").body
@@ -240,10 +251,11 @@ def reasons_without_recipe() -> dict[str, str]:
 
 
 def fill(action: str, expression: str | None, code: Statement | None = None) -> str:
-    """Put the user's own source expression into an action, on one line and cut to a readable length; and what `chance`
-    makes of a decision by a random number.
+    """Put the user's own source expression into an action, on one line and cut to a readable length; what `chance`
+    makes of a decision by a random number; and the code `{below}` that needs a number.
     """
-    for name, words in chance(code or Statement()).items():
+    written = code or Statement()
+    for name, words in {**chance(written), "below": needing_a_number(written)}.items():
         action = action.replace(f"{{{name}}}", words)
     line = " ".join((expression or "").split())
     asked = condition_span(line)  # Of a line whose columns are not known.

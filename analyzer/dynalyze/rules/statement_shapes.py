@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from dynalyze.text.amounts import listed
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -280,7 +282,59 @@ def indexes(written: Statement) -> bool:
 
 
 def computes(written: Statement) -> bool:
-    """A read value that is the whole of what a variable gets, or takes part in arithmetic."""
+    """A read value that is the whole of what a variable gets, or takes part in arithmetic; and nothing below asks for
+    it as a number.
+    """
+    return _reads(written) and not _asked_for(written)
+
+
+def number_decides(written: Statement) -> bool:
+    """`n = x.item()`, and all that asks for `n` as a number is an `if n > 1:` that computes variables anew; or that
+    `if` on `x.item()` itself.
+    """
+    if isinstance(written.statement, ast.If):
+        return _decides(written.statement, written.following)
+    asked = _asked_for(written)
+    blocks = [(each, written.following[at + 1 :]) for at, each in enumerate(written.following) if each in asked]
+    return _reads(written) and bool(asked) and all(_decides(each, rest) for each, rest in blocks)
+
+
+def needing_a_number(written: Statement) -> str:
+    """The code below that needs the number, for texts: "`if n > 1` and `print(n)` below need the number. ", else ""."""
+    asked = [f"`{ast.unparse(each).splitlines()[0].rstrip(':')}`" for each in _asked_for(written)]
+    if not asked:
+        return ""
+    return f"{listed(asked[:3])} below {'needs' if len(asked) == 1 else 'need'} the number. "
+
+
+def _decides(found: ast.stmt, following: list[ast.stmt]) -> bool:
+    way = Statement(found, following)
+    return updates(way) or chooses(way)
+
+
+_WANT_NUMBERS = ("range", "print", "str", "int", "float", "bool", "format", "append", "add_scalar", "log")
+
+
+def _asked_for(written: Statement) -> list[ast.stmt]:
+    """The statements below in which the variable steers Python, makes text or leaves: there a tensor breaks again, or
+    is something else.
+    """
+    name = written.target.id if isinstance(written.target, ast.Name) else ""
+
+    def uses(part: ast.AST | None) -> bool:
+        return part is not None and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(part))
+
+    def asks(part: ast.AST) -> bool:
+        if isinstance(part, ast.If | ast.While | ast.IfExp | ast.Assert):
+            return uses(part.test)
+        if isinstance(part, ast.Slice | ast.FormattedValue):
+            return uses(part)
+        return isinstance(part, ast.Call) and called(part) in _WANT_NUMBERS and any(map(uses, part.args))
+
+    return [each for each in written.following if any(map(asks, ast.walk(each)))]
+
+
+def _reads(written: Statement) -> bool:
     above = written.around[1:]
     if not above or not isinstance(written.statement, ast.Assign | ast.AugAssign | ast.Return):
         return False
@@ -388,8 +442,8 @@ def _is_tensor(value: ast.expr) -> bool:
 
 _FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
     only_raises, updates, chooses, skips, skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
-    updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, asks_for_equality, sums_rows,
-    gathers_and_adds, fills,
+    updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, number_decides,
+    asks_for_equality, sums_rows, gathers_and_adds, fills,
 )  # fmt: skip
 SHAPES: dict[str, Callable[[Statement], bool]] = {
     **{each.__name__: each for each in _FUNCTIONS},
@@ -404,6 +458,8 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "counts_elements": lambda written: _calls_method(written.around[1:3], "numel"),
     # `scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with.
     "computes_through_numpy": lambda written: written.calls_any("numpy") and computes(written),
+    # `x.item()`, `int(n)`; torch reads a number for `layers[index]` too, which is another matter.
+    "reads_a_number": lambda written: written.calls_any("item", "int", "float", "bool"),
     "asserts": lambda written: isinstance(written.statement, ast.Assert),
     # `x.data_ptr()`.
     "asks_for_address": lambda written: written.calls_any("data_ptr"),

@@ -172,7 +172,7 @@ class FindingsView:
         ranked = list(enumerate(report.findings, 1))
         self.shown = first(ranked, MAX_FINDINGS).map(lambda each: Card(*each, links, inside.get(each[0], []), report))
         gone = words_fixes.ended(report)
-        facts = {each.id for each in (*report.graph_breaks, *report.recompiles)}
+        facts = {each.id for each in report.graph_breaks} | {each.id for each in report.recompiles}
         about = [(card, facts.intersection(card.fact.evidence)) for card in self.shown.items]
         self.ended = [card for card, those in about if those and those <= gone]
         self.left = [card for card in self.shown.items if card not in self.ended]

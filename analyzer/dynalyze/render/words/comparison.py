@@ -59,7 +59,7 @@ def drawn(text: str) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """What changed, in one sentence: breaks, recompiles, compile time."""
+    """What changed, in one sentence: breaks, recompiles, compile time, the speedup of the first row of both."""
     recompiles, seconds = comparison.recompiles, comparison.compile_seconds
     before, after = STATUS_WORDS[comparison.before.status].lower(), STATUS_WORDS[comparison.after.status].lower()
     ended = "" if before == after else f"The first run ended as {before}, the second as {after}: "
@@ -69,6 +69,7 @@ def verdict(comparison: Comparison) -> str:
     parts = [_breaks(comparison.breaks), again]
     if seconds.before is not None and seconds.after is not None:
         parts.append(f"compile time {seconds_words(seconds.before, seconds.after)}")
+    parts += [said for each in comparison.measurements if (said := _speedups(each))][:1]
     return f"{ended}{'; '.join(parts)}."
 
 
@@ -185,7 +186,11 @@ def measurement_words(item: LatencyChange) -> str:
     if item.ratio is None or item.before is None or item.after is None:
         return f"not comparable: {item.note}"
     text = f"{item.before:.3g} ms {ARROW} {item.after:.3g} ms, ratio {item.ratio:.2f}"
+    return f"{text}; {_speedups(item)}" if _speedups(item) else text
+
+
+def _speedups(item: LatencyChange) -> str:
     if item.speedup_before is None or item.speedup_after is None:
-        return text
-    text += f"; speedup vs eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
-    return f"{text}: the intervals {'overlap, no difference shown' if item.overlap else 'do not overlap'}"
+        return ""
+    text = f"speedup vs eager {item.speedup_before.value:.2f}x {ARROW} {item.speedup_after.value:.2f}x"
+    return f"{text} (intervals {'overlap: no difference shown' if item.overlap else 'do not overlap'})"

@@ -136,8 +136,8 @@ def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
         action=fill(recipe.action, asked or found.expression or found.location.code, code) + _hidden(found),
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
-        config=config_of(recipe, found),
-        config_note=recipe.config_note,
+        config=(config := config_of(recipe, found)),
+        config_note=recipe.config_note if config else "",
         link=recipe.link,
         recipe=recipe.id,
     )

@@ -264,12 +264,12 @@ def is_left_over(series: Series, source: Expression) -> bool:
 def left_over(series: Series, source: Expression) -> Advice:
     """What a graph break leaves behind: it ends with the break."""
     place, at = series.lead.result_of, series.lead.location
-    made = f"`{source.shown}`" if "___" not in source.shown else "it"
+    made = f"`{source.shown}`" if "___" not in source.shown else "It"
     where = f"at {named_place(place)}" if place is not None else f"before {named_place(at)}"
     kept = " Kept in a tensor, the value may change." if series.lead.cause == "value" else ""
     return Advice(
-        f"End the graph break {where}, see its own finding: {made} is what the break leaves behind, and the code after "
-        f"it is compiled for that{' value' if series.lead.cause == 'value' else ''}.{kept}",
+        f"End the graph break {where}; this recompile ends with it. {made} is what the break leaves behind, "
+        f"and the code after it is compiled for that{' value' if series.lead.cause == 'value' else ''}.{kept}",
         _CONSTANT if series.lead.cause == "value" else "What follows a graph break takes its results for arguments.",
     )
 
