@@ -87,9 +87,10 @@ def measured_metrics(report: Report) -> list[Metric]:
         return []
     cost, even, speed = words.compile_cost(best), best.break_even, best.speedup
     unit = "calls" if best.calls == 1 else f"passes of {best.calls:,} calls"
+    median = "median" if best.calls == 1 else f"median of {best.calls:,} calls together"
     known = [
-        ("eager, median", milliseconds(best.eager_latency_ms.p50)),
-        (f"{clipped(best.configuration, 60)}, median", milliseconds(best.latency_ms.p50)),
+        (f"eager, {median}", milliseconds(best.eager_latency_ms.p50)),
+        (f"{clipped(best.configuration, 60)}, {median}", milliseconds(best.latency_ms.p50)),
         ("speedup", words.times(speed.ratio.value) if speed and speed.verdict != "no difference shown" else ""),
         ("to compile, cold", cost.words if cost else ""),
         (f"{unit} until it pays", f"{math.ceil(even.passes):,}" if even and even.passes is not None else ""),

@@ -112,13 +112,13 @@ def by_workload(measurements: Iterable[Measurement]) -> dict[WorkloadKey, list[M
 
 
 def conditions(items: Iterable[Measurement]) -> str:
-    """Under what all of a workload was measured: "cpu, float32, 2 threads, 16 calls in a pass"."""
+    """Under what all of a workload was measured: "cpu, float32, 2 threads, a pass is 16 calls"."""
     first = next((item for item in items if item.status == "valid"), None)
     if first is None:
         return ""
     known = [first.device, first.dtype]
     known += [count_of(first.threads, "thread")] if first.threads else []
-    known += [f"{first.calls:,} calls in a pass"] if first.calls != 1 else []
+    known += [f"a pass is {first.calls:,} calls"] if first.calls != 1 else []
     return ", ".join(part for part in known if part)
 
 
