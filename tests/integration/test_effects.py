@@ -166,7 +166,7 @@ COMMANDS = {
     "explain": [],
     "fix": ["--no-bench"],
     "bench": ["--seconds", "1", "--pairs", "5"],
-    "audit": ["--bench-seconds", "1"],
+    "audit": ["--bench-seconds", "60"],
     "plan": ["--bench-seconds", "10"],
     "cache": [],
     "verify": ["--no-bench"],

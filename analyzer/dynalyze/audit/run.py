@@ -106,7 +106,7 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
     """Speed, memory and answers; then the place that wrong answers come from, or a wrong operation that they hide."""
     report, target = seen.report, request.observation.target
     until = time.monotonic() + left
-    plan = add_bench(seen, target, replace(request.plan, total=left))
+    plan = add_bench(seen, target, replace(request.plan, total=min(left, request.plan.total or left)))
     verdicts = {test.verdict for test in report.accuracy} - {"not comparable"}
     if plan is not None and verdicts and report.outcome.status == "complete":
         share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS

@@ -62,7 +62,7 @@ _OF_ONE = ("json_file", "html_file", "outs", "artifacts", "baseline", *FORMATS)
 )
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
 @vary_inputs_option
-@seconds_option("--bench-seconds", "Timed seconds of the measurement of speed; its processes need more.", 10.0)
+@seconds_option("--bench-seconds", "The most that measuring speed, memory and answers may take in all.", 300.0)
 @click.pass_context
 def audit(context: click.Context, /, **options: Any) -> int:
     """Decide whether TARGET may ship: run it under torch.compile, measure speed, memory and answers, and judge all of

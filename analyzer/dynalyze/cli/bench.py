@@ -59,6 +59,7 @@ _AS_THEY_ARE = (
 )
 @count_option("--new-tokens", "Tokens that it generates.", 16, None)
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
+@seconds_option("--bench-seconds", "The most that all of it may take; what is not done by then is left out.")
 @seconds_option("--seconds", "Timed seconds of each configuration.", 10.0)
 @count_option(
     "--pairs", "The most pairs of processes of each configuration; below 3 no difference can be shown.", DEFAULT_PAIRS
@@ -133,6 +134,7 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         dims=dims,
         adds_written=options["configs"] is None,
         rerun=options["rerun"],
+        total=options["bench_seconds"],
         as_called=options["phases"] is None and options["train"] is None,
         pairs=options["pairs"],
         quiet=options["quiet_target"],

@@ -32,6 +32,7 @@ _OUTPUTS = ("json_file", "html_file", "fail_on", "brief", "verbose")
 _ENOUGH = "Ctrl-C ends the program now and reports what was seen; --stop-after 30 does so by itself"
 _TIMED_SHARE = 1 / 15
 """Of the budget: what is timed, in all pairs together. The rest goes into getting processes ready."""
+_MOST_TIMED = 10.0
 
 _LARGEST_COPY = 1 << 30
 """Bytes of tensors that are written for other processes, unasked; a larger model is timed where it is."""
@@ -90,7 +91,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
         if not options["no_bench"]:
             seconds = options["bench_seconds"]
             plan = replace(
-                short_bench(options, target), total=seconds, seconds=seconds * _TIMED_SHARE,
+                short_bench(options, target), seconds=seconds * _TIMED_SHARE,
                 more_time=shlex.join(["dynalyze", *same_call(context, "bench")]),
             )  # fmt: skip
             pool = bench.enter_context(started_beside(target, plan))
@@ -145,7 +146,8 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         source={},
         configurations=(Configuration("default", **{name: options[name] for name in names_of(CompileArguments)}),),
         works=explained,
-        seconds=options["bench_seconds"],
+        total=options["bench_seconds"],
+        seconds=min(options["bench_seconds"] * _TIMED_SHARE, _MOST_TIMED),
         pairs=SHORT_PAIRS,
         quiet=options["quiet_target"],
         memory=False,

@@ -32,7 +32,7 @@ class _WithArguments(Sectioned):
 @click.option("--configs", metavar="LIST", help="Configurations that each target is run in, separated by commas.")
 @click.option("--matrix", is_flag=True, help="The configurations default,fullgraph,dynamic=on,dynamic=mark,train.")
 @click.option("--bench", is_flag=True, help="Measure each item's speed against eager too; one item at a time then.")
-@seconds_option("--bench-seconds", "Timed seconds of each item.", 5.0)
+@seconds_option("--bench-seconds", "The most that measuring an item may take.", 60.0)
 @count_option("--workers", "Items at once. [default: as many as cores]")
 @click.option("--memory", metavar="SIZE", help="The most that one item may hold, e.g. 4G. [default: its share]")
 @seconds_option("--timeout", "End an item, and all it started, after this long.", 300.0)

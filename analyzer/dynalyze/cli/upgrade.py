@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")
-@seconds_option("--bench-seconds", "Timed seconds of all pairs of processes together.", 5.0, "--seconds")
+@seconds_option("--bench-seconds", "The most that measuring both may take.", 120.0, "--seconds")
 @count_option("--pairs", "The most pairs of processes; below 3 no difference can be shown.", DEFAULT_PAIRS)
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the page of `dynalyze diff` for the two runs.")
@@ -108,7 +108,7 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
 def _plan(options: dict[str, Any], target: Any) -> Any:
     from dynalyze.cli.explain import short_bench
 
-    plan = short_bench({**options, "bench_seconds": options["bench_seconds"]}, target)
+    plan = short_bench(options, target)
     return replace(plan, pairs=options["pairs"], prices=False)
 
 

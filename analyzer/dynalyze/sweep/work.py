@@ -57,7 +57,7 @@ class RunSettings:
     redact: bool = False
     show_values: bool = False
     bench: bool = False
-    bench_seconds: float = 5.0
+    bench_seconds: float = 60.0
     spawn: bool = False
     inductor: bool = False
 
@@ -163,7 +163,9 @@ def _plan(item: Item, settings: RunSettings) -> Plan:
         works=works(None, None, None, train=options.train),
         **settings_of(options, Placement),
         pairs=SHORT_PAIRS,
-        seconds=settings.bench_seconds,
+        total=settings.bench_seconds,
+        seconds=settings.bench_seconds / 12,
+        more_time=f"dynalyze bench {item.spec.spec}",
         timeout=settings.timeout,
         python=settings.python,
         quiet=True,
