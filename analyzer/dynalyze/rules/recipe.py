@@ -196,16 +196,21 @@ def recipe_of(found: GraphBreak) -> Recipe | None:
 
 _REORDERED = "reorderable_logging_functions"
 _SCALARS = "capture_scalar_outputs"
+_SIZES = "capture_dynamic_output_shape_ops"
 
 
 def config_of(recipe: Recipe, found: GraphBreak) -> str:
     """The setting of a recipe, "" where it is known to end nothing here: a number that the code below asks for breaks
-    there, and a float that is printed is symbolic once it has changed. Where the setting takes the method that its
+    there; a float that is printed is symbolic once it has changed; and a size that was captured, read into Python on
+    the same line, raises an error as soon as reading is captured too. Where the setting takes the method that its
     example calls, that which the program calls.
     """
     if _REORDERED in recipe.config and ("'float'" in found.explanation or "SymNodeVariable" in found.context):
         return ""
-    if _SCALARS in recipe.config and needing_a_number(read_statement(found.block, found.expression)):
+    code = read_statement(found.block, found.expression)
+    if _SCALARS in recipe.config and needing_a_number(code):
+        return ""
+    if _SIZES in recipe.config and any(getattr(each, "attr", "") in ("item", "tolist") for each in code.around):
         return ""
     theirs = _CALLED.search(recipe.config)
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):

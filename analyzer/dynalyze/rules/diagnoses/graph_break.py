@@ -67,6 +67,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
     if (decorated := _decorated(found, report)) is not None:
         return _without_check(*decorated)
     advice = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
+    advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
     inner = found.stack[-1] if found.stack else found.location
     package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
     if not package:
@@ -160,6 +161,12 @@ def _from_torch(found: GraphBreak) -> Advice:
     return Advice(
         action=(action or "PyTorch gives no hint for this one.") + _hidden(found), why=found.explanation, link=found.url
     )
+
+
+def _beside(found: GraphBreak, report: Report) -> str:
+    """The other breaks of the same line: ending one of them alone gains little."""
+    others = [each.id for each in report.graph_breaks if each is not found and each.location.at == found.location.at]
+    return f" This line breaks again at {listed(others[:_MOST_NAMED])}: end all of them together." if others else ""
 
 
 def _hidden(found: GraphBreak) -> str:
