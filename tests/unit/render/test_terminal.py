@@ -268,6 +268,15 @@ def test_fixes_with_how_they_were_checked_and_what_stays() -> None:
     assert not re.search(r"\bprov(e|ed|ing)\b|\bproof\b", shown, re.IGNORECASE)
 
 
+def test_a_break_that_stays_has_what_was_tried_for_it_and_why_that_failed() -> None:
+    report = fixed_report()
+    tried = replace(report.fixes[0], id="f9", breaks=["b3"], status="rejected", reason="it prints less")
+    again = replace(tried, id="f10")
+    report.fixes += [tried, again]
+    shown = " ".join(plain(report).split())
+    assert "b3 stays: " in shown and f"Tried f9 and f10 ({tried.title}): it prints less." in shown
+
+
 def test_a_rejected_change_is_on_the_page_with_the_reason_alone() -> None:
     report = fixed_report()
     report.fixes[0] = replace(

@@ -24,6 +24,7 @@ from dynalyze.rules.recipe import (
     find_by_id,
     read_recipe,
     reasons_without_recipe,
+    recipe_of,
     recipes,
     setting_of,
 )
@@ -401,3 +402,18 @@ def test_a_setting_names_the_method_that_the_program_calls(recipe: str, expressi
     place = Location("/model.py", 3, function="forward")
     found, known = GraphBreak("b1", None, "t", "split", place, [], expression=expression), find_by_id(recipe)
     assert known is not None and config_of(known, found) == setting
+
+
+def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
+    def config(gb_type: str, block: str, expression: str, context: str = "", explanation: str = "") -> str:
+        found = broken(block, gb_type, [], context)
+        found.expression, found.explanation = expression, explanation
+        recipe = recipe_of(found)
+        return config_of(recipe, found) if recipe is not None else "no recipe"
+
+    item, count, bins = "n = x.item()", "c = torch.bincount(x)", "aten.bincount.default"
+    assert "capture_scalar_outputs" in config(ITEM, f"{item}\nreturn x * n", "x.item()")
+    assert config(ITEM, f"{item}\nif n > 1:\n    print(n)", "x.item()") == "", "the `if` breaks then"
+    assert "capture_dynamic" in config(SHAPE, count, "torch.bincount(x)", bins)
+    assert config(SHAPE, f"{count}.tolist()", "torch.bincount(x)", bins) == "", "with both captured torch raises"
+    assert config(BUILTIN, "print(n)", "print(n)", "builtin print", "argument types ['float']") == ""
