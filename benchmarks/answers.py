@@ -279,8 +279,8 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         asked = _Asked(MeasuringSession(request, Path(folder)))
         try:
-            asked.ask("load")
-            answer = asked.ask("accuracy")
+            asked.ask_by_name("load")
+            answer = asked.ask_by_name("accuracy")
         except asked.Failed as error:
             return {"verdict": "not asked", "reason": str(error)}
         found = {"verdict": answer["verdict"], "reason": answer.get("reason", "")}

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from bench_process import of_object
 
-from dynalyze.bench.prices import priced
-from dynalyze.bench.schedule import Arm
+from dynalyze.bench.schedule import Arm, recorded
 from dynalyze.bench.workers import WorkerPool
+from dynalyze.break_cost.records import GuardGroup
+from dynalyze.break_cost.run import EXTRA
 from dynalyze.launch.streams import Streams
 from limits import WALL_SECONDS
 
@@ -29,10 +30,11 @@ class Guarded(torch.nn.Module):
 def test_the_guards_on_a_list_of_configs_are_told_with_what_would_have_fewer(tmp_path: Path) -> None:
     (tmp_path / "guarded.py").write_text(MODEL)
     arm = Arm(of_object(tmp_path / "guarded.py", "Guarded", ["torch.ones(2, 2)"]), None)
-    with WorkerPool(Streams("target", quiet=True), WALL_SECONDS) as pool:  # Other work can make prices untrue.
-        measured = (priced(pool, arm, 0.2, None, None).prices for _ in range(10))
-        advised = next(
-            found for prices in measured if (found := [g for each in prices.guards for g in each.groups if g.advice])
-        )
+    advised: list[GuardGroup] = []
+    with WorkerPool(Streams("target", quiet=True), WALL_SECONDS) as pool:
+        while not advised:  # Other work can make prices untrue.
+            with recorded(pool, arm, None) as process:
+                prices = EXTRA.measure(process, 0.2, [])
+            advised = [group for each in prices.guards for group in each.groups if group.advice]
     # The narrowest group with nearly all of the price: on a busy machine the one around it may be told instead.
     assert {(each.source, each.holds) for each in advised} & {("self.configs", "values"), ("self", "values")}

@@ -10,11 +10,12 @@ import pytest
 from bench_process import of_object
 
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.settings import SettingTrial
 from dynalyze.bench.workers import WorkerPool
+from dynalyze.break_cost.records import BreakPrice, SettingPrice
+from dynalyze.break_cost.settings import SettingTrial
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Location
-from dynalyze.report.measurements import BreakPrice, Interval, Pair, SettingPrice
+from dynalyze.report.measurements import Interval, Pair
 from limits import WALL_SECONDS
 
 SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"

@@ -7,17 +7,14 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from dynalyze.break_cost.records import BreakPrice, CallPart, GuardGroup, GuardPrice, Prices, SettingPrice
 from dynalyze.report import Location
 from dynalyze.report.measurements import (
     Accuracy,
     AccuracyVerdict,
     BreakEven,
-    BreakPrice,
     BrokenContract,
-    CallPart,
     Counts,
-    GuardGroup,
-    GuardPrice,
     Interval,
     KeptLine,
     KeptTensor,
@@ -25,8 +22,6 @@ from dynalyze.report.measurements import (
     Measurement,
     Memory,
     Pair,
-    Prices,
-    SettingPrice,
     Speedup,
     SpeedVerdict,
     StartUp,

@@ -262,8 +262,8 @@ class Trials:
         request.extra["check"] = [vars(self._configuration)]
         try:
             with self._pool.worker(request, self._pool.empty_caches()) as worker:
-                load = worker.ask("load")
-                attention = worker.ask("attention", names=list(names), dtypes=list(dtypes))
+                load = worker.ask_by_name("load")
+                attention = worker.ask_by_name("attention", names=list(names), dtypes=list(dtypes))
         except WorkerFailed as error:
             if error.kind == "misuse":
                 raise UsageError(error.message) from error
@@ -351,8 +351,8 @@ class Trials:
         request = self._request(target, observation.options.dtype, EAGER)
         try:
             with self._pool.worker(request, self._pool.empty_caches()) as worker:
-                worker.ask("load")
-                worker.ask("warm", seconds=0.0, most=1)
+                worker.ask_by_name("load")
+                worker.ask_by_name("warm", seconds=0.0, most=1)
             works = True
         except WorkerFailed:
             works = False

@@ -25,7 +25,7 @@ from dynalyze.render.words.report import line_words, totals
 from dynalyze.report import Finding, Location, Report, Severity, Status
 from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
 from dynalyze.report.measurements import AccuracyVerdict, Measurement
-from dynalyze.rules.report_queries import dearest_break
+from dynalyze.rules.report_queries import costliest_break
 from dynalyze.rules.rule import judge, reaches
 from dynalyze.text import amounts
 from dynalyze.text.amounts import count_of, duration, milliseconds
@@ -264,13 +264,14 @@ def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
 def break_price(case: Case, name: str, most: float) -> PolicyCheck:
     """What the dearest graph break takes of a call, by the low end of its interval: so much at least."""
     limit = f"no graph break takes more than {milliseconds(most)} of a call"
-    dearest, reason = dearest_break(case.measured)
+    costliest, reason = costliest_break(case.measured)
     if reason:
         return case.unknown(name, limit, reason)
-    if dearest is None:
+    if costliest is None:
         return case.check(name, "passed", limit, "no graph break takes any of it")
-    words = f"{milliseconds(dearest.ms.value)}: {line_words(dearest.place)}"
-    return case.check(name, "failed" if dearest.ms.low > most else "passed", limit, words)
+    place, ms = costliest
+    words = f"{milliseconds(ms.value)}: {line_words(place)}"
+    return case.check(name, "failed" if ms.low > most else "passed", limit, words)
 
 
 CHECKS: dict[str, Callable[[Case, str, Any], PolicyCheck | None]] = {

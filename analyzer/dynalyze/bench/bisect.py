@@ -328,8 +328,8 @@ class Search:
         try:
             if self._worker is None:
                 self._worker = self._processes.enter_context(self._pool.worker(self._request, self._caches))
-                self._worker.ask("load")
-            return self._worker.ask("bisect", step=step, **details)
+                self._worker.ask_by_name("load")
+            return self._worker.ask_by_name("bisect", step=step, **details)
         except WorkerFailed as error:
             if error.kind in ("died", "timed_out"):
                 self._worker = None

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import dynalyze
 from dynalyze.bench.configurations import program_config
+from dynalyze.bench.extras import extras
 from dynalyze.bench.in_turns import measurements as in_turns_here
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
-from dynalyze.bench.prices import name_breaks
 from dynalyze.bench.records import ConfigRun, measurement
 from dynalyze.bench.run import Benchmarks, pool_for, run_bench
 from dynalyze.bench.workers import WorkerPool
@@ -108,7 +108,7 @@ def add_bench(
     found = run_bench(ready, first=None if before is None else partial(before, note), pool=pool)
     report.measurements, report.accuracy = found.measurements, found.accuracy
     report.answers_unchecked, report.operators = found.unchecked, found.operators
-    name_breaks(report)
+    _settle(report)
     report.capture.notes += [*source.notes, *new_notes(found.notes, report)]
     if found.status == "interrupted":
         report.outcome.status, report.outcome.message = "interrupted", "Interrupted while its speed was measured."
@@ -153,7 +153,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     plan = replace(
         _as_called(plan, seen), source=source.fields, label=_label(target), total=left,
         cold_seconds=None if cached else sum(each.seconds.get("total", 0.0) for each in report.compilations),
-        prices_first=plan.prices and bool(report.graph_breaks),  # One process, and the answer to what to do first.
+        recorded_first=plan.recorded and bool(report.graph_breaks),  # One process, and the answer to what to do first.
     )  # fmt: skip
     if source.written is not None and not source.cannot_write:  # What the user wrote is what they want to know about.
         plan = replace(plan, configurations=(source.written,))
@@ -214,10 +214,15 @@ def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks
 
 def _add(report: Report, found: Benchmarks) -> None:
     report.measurements, report.accuracy = found.measurements, found.accuracy
-    name_breaks(report)
+    _settle(report)
     report.environment = {**report.environment, **found.environment}
     report.outcome.status, report.outcome.message = found.status, found.message
     report.capture.notes += found.notes
+
+
+def _settle(report: Report) -> None:
+    for each in extras():
+        each.settle(report)
 
 
 def _source(target: TargetSpec, seen: Observed) -> WorkerSource:

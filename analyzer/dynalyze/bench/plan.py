@@ -36,9 +36,10 @@ class Plan(CommonSettings):
     `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
     program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
     has each process run the program again. `vary_inputs` are seconds for the answers to variants of the inputs.
-    `prices` asks where the time of a compiled call goes, before speed is measured with `prices_first` and a
-    budget; `operators` has custom operators checked. With `sandboxed`
-    every process stands in a sandbox, in which calls do what they like.
+    `recorded` has each configuration run in a process too whose compiles are recorded, where features measure (what
+    graph breaks cost) and what a training step keeps; with `recorded_first` and a budget, before speed.
+    `operators` has custom operators checked. With `sandboxed` every process stands in a sandbox, in which calls do what
+    they like.
     """
 
     source: dict[str, Any]
@@ -59,8 +60,8 @@ class Plan(CommonSettings):
     accuracy: bool = True
     vary_inputs: float | None = None
     memory: bool = True
-    prices: bool = False
-    prices_first: bool = False
+    recorded: bool = False
+    recorded_first: bool = False
     operators: bool = False
     answers_first: bool = False
     more_time: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-Kind = Literal["first calls", "cold start", "memory", "accuracy", "inputs", "prices", "setting", "pair", "operators"]
+Kind = Literal["first calls", "cold start", "memory", "accuracy", "inputs", "recorded", "extra", "pair", "operators"]
 
 
 class Progress:

@@ -13,13 +13,13 @@ from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Configuration, Work
 from dynalyze.report.audit import OperatorCheck
+from dynalyze.report.intervals import MeasuredPart
 from dynalyze.report.measurements import (
     Accuracy,
     Counts,
     Measurement,
     Memory,
     Pair,
-    Prices,
     StartUp,
     StepMemory,
     Validity,
@@ -33,7 +33,7 @@ class ConfigRun:
     `problem` says why it has no times, `failure` is the kind of it. `first` is None until it was run; `cold` is the
     same where that process began with empty caches. `checks` are the
     answers after each pair, `timed` is true when no pair is to come. `eager_samples` are those of every eager process
-    of the workload.
+    of the workload. `parts` are what features measured, by the field; `recorded` is whether they were asked.
     """
 
     configuration: Configuration
@@ -49,7 +49,8 @@ class ConfigRun:
     memory: dict[str, Any] | None = None
     accuracy: dict[str, Any] | None = None
     compared: bool = False
-    prices: Prices | None = None
+    parts: dict[str, MeasuredPart] = field(default_factory=dict)
+    recorded: bool = False
     step_memory: StepMemory | None = None
     operators: dict[str, Any] | None = None
     checks: list[dict[str, Any]] = field(default_factory=list)
@@ -137,9 +138,10 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
         threads=load.get("threads"),
         counts=counts,
         notes=list(row.notes),
-        prices=row.prices,
         step_memory=row.step_memory,
     )
+    for name, part in row.parts.items():
+        setattr(record, name, part)
     if status != "failed" and (counts is None or counts.compiled_frames or not row.configuration.compile):
         record.startup = _startup(row, eager)
         record.memory = _memory(row, eager)

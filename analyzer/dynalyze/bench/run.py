@@ -12,32 +12,27 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from dynalyze.bench import prices, records, schedule
+from dynalyze.bench import records, schedule
+from dynalyze.bench.extras import RowBench, extras
 from dynalyze.bench.pair_counts import MIN_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
 from dynalyze.bench.schedule import Arm
-from dynalyze.bench.settings import SettingTrial, to_try
 from dynalyze.bench.stats import enough
+from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.audit import OperatorCheck
-from dynalyze.report.measurements import Accuracy, Measurement, Prices
-from dynalyze.text.amounts import listed, percent
+from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
-_MOST_PRICING = 2.0
-"""Seconds of timed passes for the prices of one configuration."""
-
-_SETTING_PAIRS = 3
-"""Pairs of processes, with a setting and without, where there is no budget; else one."""
-
-_SETTING_COST = 3.0
-"""Times what pricing took: a setting is not tried with less time left."""
+_MOST_EXTRA = 2.0
+"""Seconds of timed passes for what features measure of one configuration."""
 
 _ANSWERS_SHARE = 0.4
 """Of a budget: how long answers may take to compare."""
@@ -46,9 +41,6 @@ _OPERATORS_SECONDS = 60.0
 """For checking the custom operators of a workload: no new one is begun after it."""
 
 _PATIENCE = {"operators": 3 * _OPERATORS_SECONDS}
-
-_BUSY = 0.1
-"""Of the time of pricing, without a core to run on: more is told."""
 
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
@@ -142,7 +134,7 @@ class WorkBench:
         self._progress = progress
         self._random = generator
         self._caches: dict[str, Path | None] = {}
-        self._pricing = self._longest_pair = 0.0
+        self._recorded_seconds = self._longest_pair = 0.0
         self.eager = ConfigRun(plan.eager, work)
         self.rows = self._rows(plan.device or "cpu")
 
@@ -164,8 +156,8 @@ class WorkBench:
     def _measure(self) -> None:
         """Every row, once eager is known to run."""
         for row in self.rows:
-            if self._plan.prices_first and self._budget is not None:  # Else the first calls are from empty caches.
-                self._prices(row)
+            if self._plan.recorded_first and self._budget is not None:  # Else the first calls are from empty caches.
+                self._record(row)
             if row.first is None and not self._pairs_with_control:  # Else they are those of the first pair.
                 self._first_calls(row)
         if not self._plan.answers_first:
@@ -176,7 +168,7 @@ class WorkBench:
         if self._plan.answers_first:
             self._pairs()
         for row in self.rows:
-            self._settings(row)
+            self._measure_more(row)
 
     def stop(self, reason: str) -> None:
         """Say of every row what it lacks because the benchmark ended early."""
@@ -192,11 +184,11 @@ class WorkBench:
                 row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
 
     def measured(self) -> list[ConfigRun]:
-        """The rows to report. Where a budget did not last for a verdict on speed, those of which prices are known."""
+        """The rows to report. Where a budget did not last for a verdict on speed, those that a feature measured."""
         rows = [self.eager, *self.rows]
         if self._budget is None or self._has_speed:
             return rows
-        return [row for row in rows if _is_priced(row) or row.pairs]
+        return [row for row in rows if row.pairs or any(not part.problem for part in row.parts.values())]
 
     @property
     def _has_speed(self) -> bool:
@@ -210,10 +202,10 @@ class WorkBench:
             return ""
         rows = [row for row in self.rows if row.usable]
         missing = ["answers"] if self._plan.accuracy and any(row.accuracy is None for row in rows) else []
-        unpriced = self._plan.prices_first and any(row.prices is None for row in rows)  # Else nothing broke.
+        late = self._plan.recorded_first and any(not row.recorded for row in rows)  # Else nothing broke.
         if not self._has_speed:
             missing = ["speed"]
-        what = listed([*missing, *(["what graph breaks take of a call"] if unpriced else [])])
+        what = listed([*missing, *(each.what for each in extras() if late)])
         more = f"`{self._plan.more_time}`"
         if what:
             return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: {more}"
@@ -238,15 +230,21 @@ class WorkBench:
                 "first calls": sum(row.first is None for row in rows),
                 "pair": sum(plan.pairs - len(row.pairs) for row in rows if not row.timed and row.usable),
                 "memory": sum(plan.memory and row.memory is None for row in rows),
-                "setting": sum(self._settings_ahead(row) for row in rows),
-                "prices": sum(plan.prices and row.prices is None for row in rows if row.configuration.compile),
+                "extra": sum(
+                    each.ahead(row.parts[each.field], self._budget)
+                    for row in rows
+                    for each in extras()
+                    if each.field in row.parts
+                ),
+                "recorded": sum(self._records(row) for row in rows),
                 "accuracy": sum(plan.accuracy and row.accuracy is None for row in rows if row.configuration.compile),
             }
         )
 
-    def _settings_ahead(self, row: ConfigRun) -> int:
-        known = len(to_try(row.prices)) if row.prices is not None else 0
-        return min(known, 1 - len(row.prices.settings)) if row.prices is not None and self._budget else known
+    def _records(self, row: ConfigRun) -> bool:
+        """Whether something is to be asked of a process of the row whose compiles are recorded."""
+        wanted = self._plan.recorded and (extras() or self._work.phase == "train")
+        return bool(wanted and row.configuration.compile and not row.recorded)
 
     def _rows(self, device: str) -> list[ConfigRun]:
         # The run that is explained was the first to compile it; without a budget a process of its own is.
@@ -259,7 +257,7 @@ class WorkBench:
             with self._progress.doing("first calls", self._named(row, "first calls")):
                 row.first = schedule.first_calls(
                     self._pool, self._arm(row), memory=self._plan.memory and compiles, new=compiles and not budget,
-                    budget=budget, step_memory=self._plan.prices and not compiles and self._work.phase == "train",
+                    budget=budget, step_memory=self._plan.recorded and not compiles and self._work.phase == "train",
                 )  # fmt: skip
             row.cold = None if budget and compiles else row.first
         except WorkerFailed as error:
@@ -349,8 +347,8 @@ class WorkBench:
             row.memory = self._extra(row, "memory", {})
             row.warm = row.warm or (row.memory or {}).get("warm")
         self._answers(row)
-        if self._plan.prices and row.configuration.compile and row.prices is None:
-            self._prices(row)
+        if self._records(row):
+            self._record(row)
 
     def _answers(self, row: ConfigRun) -> None:
         if self._plan.accuracy and row.configuration.compile and not row.compared:
@@ -378,37 +376,35 @@ class WorkBench:
         answer = self._extra(row, "accuracy", {})
         row.accuracy = answer if answer and answer.get("contracts") else None
 
-    def _prices(self, row: ConfigRun) -> None:
-        seconds = min(_MOST_PRICING, self._plan.seconds / 2) / (2 if self._budget else 1)
-        began = time.monotonic()
+    def _record(self, row: ConfigRun) -> None:
+        """What is asked of a process whose compiles are recorded: by features, then what a training step keeps."""
+        seconds = min(_MOST_EXTRA, self._plan.seconds / 2) / (2 if self._budget else 1)
+        began, eager, row.recorded = time.monotonic(), self.eager.first, True
         try:
-            with self._progress.doing("prices", self._named(row, "prices")):
-                eager = self.eager.first.step_memory if self.eager.first is not None else None
-                found = prices.priced(self._pool, self._arm(row), seconds, self._budget, eager)
-            row.prices, row.step_memory, row.first = found.prices, found.step_memory, row.first or found.first
+            with (
+                self._progress.doing("recorded", self._named(row, "where the time of a call goes")),
+                schedule.recorded(self._pool, self._arm(row), self._budget) as process,
+            ):
+                row.parts.update({each.field: each.measure(process, seconds, row.notes) for each in extras()})
+                if eager is not None and eager.step_memory is not None:
+                    steps = schedule.step_memory_of(process.worker)
+                    row.step_memory = memory_of(eager.step_memory, steps, process.run)
+            row.first = row.first or process.first
         except WorkerFailed as error:
-            row.prices = Prices(problem=error.message)
-        self._pricing = time.monotonic() - began
-        if row.prices is not None and (waited := row.prices.waited or 0.0) > _BUSY:
-            row.notes.append(
-                f"other programs kept the machine busy: {percent(waited)} of the measured time was spent "
-                "waiting for a CPU, so these costs are too high"
-            )
+            row.parts.update({each.field: each.failed(error.message) for each in extras()})
+        self._recorded_seconds = time.monotonic() - began
 
-    def _settings(self, row: ConfigRun) -> None:
-        """What calls take with the settings that may remove graph breaks; of a budget, with the one for the dearest."""
-        if row.prices is None or not row.usable:
+    def _measure_more(self, row: ConfigRun) -> None:
+        """What features measure once speed is."""
+        if not (row.parts and row.usable):
             return
-        few = self._budget is not None
-        trial = SettingTrial(
-            self._pool, self._arm(row), self.eager.pairs, pairs=1 if few else _SETTING_PAIRS,
-            seconds=min(_MOST_PRICING, self._plan.seconds / 2), budget=self._budget, generator=self._random,
+        bench = RowBench(
+            self._pool, self._arm(row), self.eager.pairs, row.load.get("calls") or 1,
+            min(_MOST_EXTRA, self._plan.seconds / 2), self._recorded_seconds, self._budget, self._random,
+            lambda what: self._progress.doing("extra", self._named(row, what)),
         )  # fmt: skip
-        for setting, breaks in to_try(row.prices)[: 1 if few else None]:
-            if few and self._pool.seconds_left < _SETTING_COST * self._pricing:
-                return
-            with self._progress.doing("setting", self._named(row, "a setting that may remove graph breaks")):
-                row.prices.settings.append(trial.of(setting, breaks, row.load.get("calls") or 1))
+        for each in extras():
+            each.measure_more(row.parts[each.field], bench)
 
     def _extra(
         self, row: ConfigRun, kind: Literal["memory", "accuracy", "operators"], without: dict[str, Any], **details: Any
@@ -445,10 +441,6 @@ class WorkBench:
     def _named(self, row: ConfigRun, what: str) -> str:
         sizes = [f"{name} {size}" for name, size in self._work.sizes.items()]
         return " ".join([row.name, *([self._work.phase] if len(self._plan.works) > 1 else []), *sizes]) + f": {what}"
-
-
-def _is_priced(row: ConfigRun) -> bool:
-    return row.prices is not None and not row.prices.problem
 
 
 MakeWorkBench = Callable[[Plan, Work, WorkerPool, Progress, random.Random], WorkBench]

@@ -22,6 +22,8 @@ from typing import Any
 
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.protocol import VARIANTS, WorkerRequest
+from dynalyze.events.log import RunLog
+from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import Pair
 
 BLOCK_SECONDS = 0.05
@@ -75,18 +77,38 @@ def first_calls(
     seconds of calls the process is ended.
     """
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
-        load = worker.ask("load")
+        load = worker.ask_by_name("load")
         worker.end_after(patience)
-        warm = worker.ask("warm", **limits(_COLD_WARMING, budget))
-        check = worker.ask("check")
-        peaks = worker.ask("memory") if memory else None
+        warm = worker.ask_by_name("warm", **limits(_COLD_WARMING, budget))
+        check = worker.ask_by_name("check")
+        peaks = worker.ask_by_name("memory") if memory else None
         return FirstCalls(load, warm, check, peaks, step_memory_of(worker) if step_memory else None)
+
+
+@dataclass(frozen=True)
+class RecordedProcess:
+    """A process that has compiled what it runs while that was recorded: `run`, by the torch of this folder."""
+
+    worker: Worker
+    first: FirstCalls
+    run: RunLog
+    torch_folder: str
+
+
+@contextmanager
+def recorded(pool: WorkerPool, arm: Arm, budget: float | None) -> Iterator[RecordedProcess]:
+    """A warm process whose compiles are recorded, to be asked more. Raises WorkerFailed where it fails."""
+    with pool.worker(arm.request, arm.caches) as worker:
+        load = worker.ask_by_name("load")
+        warmed = worker.ask_by_name("record", **limits(PAIR_WARMING, budget))
+        first = FirstCalls(load, warmed, worker.ask_by_name("check"))
+        yield RecordedProcess(worker, first, read_run(worker.folder), warmed["torch_folder"])
 
 
 def step_memory_of(worker: Worker) -> dict[str, Any]:
     """The answer to the command `step_memory`, or the `problem`: nothing else that was measured depends on it."""
     try:
-        return worker.ask("step_memory")
+        return worker.ask_by_name("step_memory")
     except WorkerFailed as error:
         return {"problem": error.message}
 
@@ -94,8 +116,8 @@ def step_memory_of(worker: Worker) -> dict[str, Any]:
 def second_start(pool: WorkerPool, arm: Arm) -> dict[str, Any]:
     """The first calls of a process that has imported nothing before, with the caches that the first one left."""
     with pool.worker(arm.request, arm.caches, new=True, python=arm.python) as worker:
-        worker.ask("load")
-        return worker.ask("warm", **PAIR_WARMING)
+        worker.ask_by_name("load")
+        return worker.ask_by_name("warm", **PAIR_WARMING)
 
 
 def extra(pool: WorkerPool, arm: Arm, command: str, *, patience: float = math.inf, **details: Any) -> dict[str, Any]:
@@ -106,9 +128,9 @@ def extra(pool: WorkerPool, arm: Arm, command: str, *, patience: float = math.in
     new = command == "memory"
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         worker.end_after(patience)
-        worker.ask("load")
-        warm = worker.ask("warm", **PAIR_WARMING) if new else None
-        return {**worker.ask(command, **details), "warm": warm}
+        worker.ask_by_name("load")
+        warm = worker.ask_by_name("warm", **PAIR_WARMING) if new else None
+        return {**worker.ask_by_name(command, **details), "warm": warm}
 
 
 def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any]]:
@@ -118,14 +140,14 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
     waiting, end = list(VARIANTS), time.monotonic() + seconds
     while waiting:
         with pool.worker(arm.request, arm.caches) as worker:
-            worker.ask("load")
+            worker.ask_by_name("load")
             while waiting:
                 name = waiting.pop(0)
                 if time.monotonic() > end:
                     yield {"name": name, "verdict": "not tried", "reason": f"{seconds:g} s were over"}
                     continue
                 try:
-                    answer = worker.ask("accuracy", variant=name)
+                    answer = worker.ask_by_name("accuracy", variant=name)
                 except WorkerFailed as error:
                     yield {"name": name, "verdict": "not comparable", "reason": error.message}
                     break  # It may have died of it.
@@ -146,7 +168,7 @@ def take_turns(
     with loaded([eager, other], pool, generator) as workers:
         warmed = _warmed(workers, budget)
         samples, thinned = timed_turns(workers, warmed, seconds, generator)
-        return Pair(*samples), workers[1].ask("check"), None if workers[1].forked else warmed[1], thinned
+        return Pair(*samples), workers[1].ask_by_name("check"), None if workers[1].forked else warmed[1], thinned
 
 
 def take_turns_with_control(
@@ -161,7 +183,7 @@ def take_turns_with_control(
     with loaded([eager, eager, other], pool, generator) as workers:
         warmed = _warmed(workers, budget)
         (one, again, compiled), thinned = timed_turns(workers, warmed, seconds, generator)
-        check = workers[2].ask("check")
+        check = workers[2].ask_by_name("check")
         equal = _answers_at_once(workers[2], budget) if answers else None
         first = FirstCalls(workers[2].load, warmed[2], check, accuracy=equal)
         return Pair(one, compiled), Pair(one, again), first, thinned
@@ -171,14 +193,14 @@ def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | N
     """The accuracy of the code that a process has compiled; None where the whole test has to be made."""
     worker.end_after(math.inf if budget is None else budget * _BUDGET_ANSWERS)
     try:
-        answer = worker.ask("accuracy", at_once=True)
+        answer = worker.ask_by_name("accuracy", at_once=True)
     except WorkerFailed:  # What was timed stands all the same.
         return None
     return answer if answer["verdict"] == "equal" else None
 
 
 def _warmed(workers: Sequence[Worker], budget: float | None) -> list[dict[str, Any]]:
-    return [worker.ask("warm", **limits(PAIR_WARMING, budget)) for worker in workers]
+    return [worker.ask_by_name("warm", **limits(PAIR_WARMING, budget)) for worker in workers]
 
 
 @contextmanager
@@ -216,7 +238,7 @@ def timed_turns(
     samples: list[list[float]] = [[] for _ in workers]
     thinned = False
     for turn in turns(blocks, generator, len(workers)):
-        found = workers[turn].ask("block", seconds=each / blocks)["samples_ms"]
+        found = workers[turn].ask_by_name("block", seconds=each / blocks)["samples_ms"]
         every = -(-len(found) // _MOST_SAMPLES) or 1
         samples[turn].extend(found[::every])
         thinned = thinned or every > 1

@@ -19,7 +19,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from dynalyze.capture.bench.protocol import BESIDE, SOCKET_FILE, Failure, WorkerRequest
+import msgspec
+
+from dynalyze.capture.bench.protocol import BESIDE, SOCKET_FILE, Answer, Command, Failure, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
@@ -245,10 +247,18 @@ class Worker:
         if time.monotonic() + seconds < self._end:
             self._end, self._limit = time.monotonic() + seconds, f"the {seconds:.0f} s that it was given"
 
-    def ask(self, do: str, **details: Any) -> dict[str, Any]:
-        """Send a command and wait for the answer. Raises WorkerFailed where it could not be done, or the process died
-        or ran out of time over it, and Stopped where the benchmark ends.
+    def ask(self, command: Command[Answer]) -> Answer:
+        """The answer to a command. Raises WorkerFailed where it could not be carried out, or the process died or ran
+        out of time over it, and Stopped where the benchmark ends.
         """
+        self.send(command.do, **asdict(command))  # type: ignore[call-overload]
+        try:
+            return msgspec.convert(self.receive(), command.answer)
+        except msgspec.ValidationError as error:
+            raise self._failed("internal", f"the measuring process gave an answer of another kind: {error}") from error
+
+    def ask_by_name(self, do: str, **details: Any) -> dict[str, Any]:
+        """As `ask`, for what is no `Command` yet."""
         self.send(do, **details)
         return self.receive()
 
@@ -311,7 +321,7 @@ class Worker:
 
     def _say_farewell(self) -> None:
         with contextlib.suppress(WorkerFailed, OSError, Stopped):  # What is done stays done where it was interrupted.
-            answer = self.ask("end", modules=self._learn is not None)
+            answer = self.ask_by_name("end", modules=self._learn is not None)
             if self._learn is not None:
                 self._learn(answer.get("modules") or [])
         self._wait_for_the_end()

@@ -141,7 +141,7 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         accuracy=not options["no_accuracy"],
         vary_inputs=options["vary_inputs"],
         memory=not options["no_memory"],
-        prices=options["prices"],
+        recorded=options["prices"],
         autocast=options["autocast"] or "",
         sandboxed=options["sandbox"] == "on",
         **{key: options[key] for key in _AS_THEY_ARE},

@@ -151,7 +151,7 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         pairs=SHORT_PAIRS,
         quiet=options["quiet_target"],
         memory=False,
-        prices=True,
+        recorded=True,
         as_called=options["train"] is None,
         sandboxed=options.get("sandbox") == "on",
         **{key: options[key] for key in same},

@@ -95,7 +95,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
         )
     check_outputs([("--patch", options["patch"])] if options["patch"] is not None else [], target.path)
     outputs = Outputs(options, f"{target.stem}.fix", target.path)
-    plan = replace(short_bench(options, target), total=None, prices=False)
+    plan = replace(short_bench(options, target), total=None, recorded=False)
     wanted = FixOptions(
         tuple(filter(None, ",".join(options["only"]).replace(" ", "").split(","))),
         0.0 if options["no_bench"] else options["bench_seconds"],

@@ -19,7 +19,7 @@ from dynalyze.launch.interrupts import first_signal, how_it_ended
 from dynalyze.render.words.report import line_words
 from dynalyze.report import Report
 from dynalyze.report.document import to_json
-from dynalyze.rules.report_queries import dearest_break
+from dynalyze.rules.report_queries import costliest_break
 from dynalyze.rules.rule import break_limit, reaches
 from dynalyze.text.amounts import milliseconds
 from dynalyze.text.errors import UsageError
@@ -127,13 +127,13 @@ class Outputs:
         limit = break_limit(level)
         if limit is None:
             return reaches(report.findings, level)
-        dearest, reason = dearest_break(report.measurements)
+        costliest, reason = costliest_break(report.measurements)
         if reason and report.capture.mode != "none" and not report.graph_breaks:
             return False
         if reason:
             say(f"--fail-on {level}: not known: {reason}")
-        elif dearest is not None and dearest.ms.low > limit:
-            say(f"--fail-on {level}: {milliseconds(dearest.ms.value)} per call: {line_words(dearest.place)}")
+        elif costliest is not None and costliest[1].low > limit:
+            say(f"--fail-on {level}: {milliseconds(costliest[1].value)} per call: {line_words(costliest[0])}")
             return True
         return bool(reason)
 

@@ -109,7 +109,7 @@ def _plan(options: dict[str, Any], target: Any) -> Any:
     from dynalyze.cli.explain import short_bench
 
     plan = short_bench(options, target)
-    return replace(plan, pairs=options["pairs"], prices=False)
+    return replace(plan, pairs=options["pairs"], recorded=False)
 
 
 def _publish(found: Upgrade, options: dict[str, Any]) -> None:

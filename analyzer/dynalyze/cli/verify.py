@@ -73,7 +73,7 @@ def verify(context: click.Context, /, before: str, after: str, **options: Any) -
     else:
         changing = nullcontext(changed_files(Path(target.path), path))
     outputs = Outputs(options, f"{target.stem}.verify", target.path)
-    plan = replace(short_bench(options, target), total=None, prices=False)
+    plan = replace(short_bench(options, target), total=None, recorded=False)
     seconds = 0.0 if options["no_bench"] else options["bench_seconds"]
     with Interrupts(), changing as change:
         found = run_verify(observation_of(context, target, bundle=True), plan, change, seconds, say)

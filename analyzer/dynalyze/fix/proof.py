@@ -157,14 +157,14 @@ class ChangeProcess:
         if self._worker is None:
             self._started()
         assert self._worker is not None
-        return self._worker.ask(do, **details)
+        return self._worker.ask_by_name(do, **details)
 
     def _started(self) -> dict[str, Any]:
         self._began = time.monotonic()
         self._worker = self._pool.worker(self._request, None)
         self._worker.__enter__()
-        self._worker.ask("load")
-        return self._worker.ask("baseline")
+        self._worker.ask_by_name("load")
+        return self._worker.ask_by_name("baseline")
 
     def _end(self, error: tuple[Any, ...]) -> None:
         if self._worker is not None:

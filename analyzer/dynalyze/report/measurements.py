@@ -6,26 +6,20 @@ None, never 0. A measurement that is not `valid` carries its reason and no laten
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from dynalyze import registry
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, Dtype, Message, Name, Quote, Settings, Word
+from dynalyze.report.held import Dtype, Message, Name, Quote, Settings, Word
+from dynalyze.report.intervals import Interval as Interval
 
 Validity = Literal["valid", "invalid", "failed"]
 """failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""
 
 SpeedVerdict = Literal["faster", "slower", "no difference shown"]
 AccuracyVerdict = Literal["equal", "benign", "rounding only", "suspicious", "not comparable"]
-
-
-class Interval(msgspec.Struct):
-    """A value with the ends of its 95% interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Latency(msgspec.Struct):
@@ -118,114 +112,6 @@ class Counts(msgspec.Struct):
     cudagraph_skips: int = 0
 
 
-PartKind = Literal["graph", "backward", "break", "resume", "guards", "entry", "outside"]
-"""What runs in a part of a call.
-
-graph, backward: a compiled graph. break: eager code from where a graph break ends a graph to the next one, or a
-function that the break left in eager. resume: getting into the compiled rest of a function that a break cut in two.
-guards: the checks before compiled code runs. entry: getting into the first graph. outside: what the program does
-around all that.
-"""
-
-
-class CallPart(msgspec.Struct):
-    """One part of a call. Parts of a call follow each other in the list as they do in time, and add up to it.
-
-    `break_id` is that of the graph break whose cost it is, "" where it is none's or one that the report does not have;
-    `place` is the line of the break, else the function that runs.
-    """
-
-    kind: PartKind
-    ms: float
-    place: Location | None = None
-    break_id: Word = ""
-    compile_id: Word = ""
-
-
-class BreakPrice(msgspec.Struct):
-    """What one graph break takes of a call: `gap_ms` in eager, `resume_ms` to get back into compiled code, guards
-    included.
-
-    `without_ms` is the call less that: what a call takes at best without the break, as long as its graphs take what
-    they take now. `setting` are the statements by which torch may remove it without a change of the code.
-    """
-
-    place: Location
-    gb_type: BreakType
-    ms: Interval
-    gap_ms: float
-    resume_ms: float
-    share: float
-    break_id: Word = ""
-    without_ms: float = 0.0
-    setting: Word = ""
-
-
-class SettingPrice(msgspec.Struct):
-    """What a call takes where the same program is compiled with a setting that removes graph breaks, timed in turns
-    with a process that has not got it.
-
-    `left` counts the graph breaks that there are with it; `stays` are those that it was tried for and that it does not
-    remove. `ms` is of a call with it, `plain_ms` of one without,
-    `saved_ms` the difference, from so many `pairs` of processes. `problem` says why there are none.
-    """
-
-    setting: Word
-    left: int | None = None
-    stays: list[Location] = []
-    ms: Interval | None = None
-    plain_ms: float | None = None
-    saved_ms: Interval | None = None
-    pairs: int = 0
-    problem: Message = ""
-
-
-class GuardGroup(msgspec.Struct):
-    """Guards on one source and on all that is reached by it; `share` of what all guards of the version take.
-
-    `holds` says what most of them look at: modules, tensors that are no parameters, or values of Python. `advice` is a
-    change of the source that fits, which nobody has tried on this program.
-    """
-
-    source: Quote
-    sources: int
-    share: float
-    us: float
-    holds: Literal["modules", "tensors", "values", ""] = ""
-    advice: Message = ""
-
-
-class GuardPrice(msgspec.Struct):
-    """The guards of one version of a function: `us` are microseconds in one call, `count` how many are checked."""
-
-    compile_id: Word
-    place: Location | None
-    us: float
-    count: int | None = None
-    groups: list[GuardGroup] = []
-
-
-class Prices(msgspec.Struct):
-    """Where the time of a compiled call goes, measured with the model warm in a process of its own.
-
-    Nothing here is estimated: where the parts do not add up to the call, `problem` says so and there are none.
-
-    `call_ms` is of calls without anything in between, `passes` how many were timed. `runs` are the compiled graphs that
-    run in a call, by compile id. `settings` were tried as the counterfactual. `waited` is the share of the time in
-    which the calls had no core to run on, for what else the machine did.
-    """
-
-    call_ms: Interval | None = None
-    passes: int = 0
-    parts: list[CallPart] = []
-    breaks: list[BreakPrice] = []
-    guards: list[GuardPrice] = []
-    runs: dict[Word, float] = {}
-    problem: Message = ""
-    settings: list[SettingPrice] = []
-    waited: float | None = None
-
-
 class KeptTensor(msgspec.Struct):
     """A tensor that is kept for backward, `bytes` of all that it keeps alive. `op` made it; `module` is the one that
     ran, in eager.
@@ -305,8 +191,14 @@ class Measurement(msgspec.Struct):
     counts: Counts | None = None
     notes: list[Message] = []
     shape: dict[Name, int] = {}
-    prices: Prices | None = None
     step_memory: StepMemory | None = None
+
+
+if not TYPE_CHECKING:  # With the parts of features, None where they measured nothing; their types import this module.
+    _FIELDS = [(name, f"registry.part({name!r}) | None", None) for own in registry.FEATURES.values() for name in own]
+    Measurement = msgspec.defstruct(
+        "Measurement", _FIELDS, bases=(Measurement,), module=__name__, namespace={"__doc__": Measurement.__doc__}
+    )
 
 
 class TensorAccuracy(msgspec.Struct):

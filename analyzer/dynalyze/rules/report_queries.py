@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
+from dynalyze import registry
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Graph, GraphBreak, Impact, Location, Recompile, Report, SkippedFrame, models
-from dynalyze.report.measurements import BreakPrice, Measurement
+from dynalyze.report.intervals import Interval
+from dynalyze.report.measurements import Measurement
 from dynalyze.rules.recompile_series import seconds
 from dynalyze.rules.rule import Ranked
 from dynalyze.text.amounts import duration
@@ -86,15 +88,12 @@ def users_line(found: GraphBreak) -> Location:
     return next((each for each in reversed(found.stack) if places.origin(each.file) == "user"), found.location)
 
 
-def dearest_break(measured: Iterable[Measurement]) -> tuple[BreakPrice | None, str]:
-    """The graph break that takes most of a call, by the low end of its interval: so much at least. None with the reason
-    where that is not known, and without one where breaks take nothing.
+def costliest_break(measured: Iterable[Measurement]) -> tuple[tuple[Location, Interval] | None, str]:
+    """Place and milliseconds of the graph break that takes most of a call, by the low end: so much at least. None with
+    the reason where that is not known, and without one where breaks take nothing.
     """
-    known = [each.prices for each in measured if each.prices is not None]
-    told = [prices for prices in known if prices.call_ms is not None and not prices.problem]
-    if not told:
-        return None, next((prices.problem for prices in known), "") or "no prices were measured"
-    return max((each for prices in told for each in prices.breaks), key=lambda each: each.ms.low, default=None), ""
+    unknown = None, "no prices were measured"
+    return next((each.costliest_break(measured) for each in registry.modules("rules")), unknown)
 
 
 def ids(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
+from dynalyze import registry
 from dynalyze.report import (
     LATER_CALLS,
     Advice,
@@ -120,7 +121,7 @@ def rules() -> tuple[Rule, ...]:
     from dynalyze.rules import diagnoses
 
     names = (module.name for module in pkgutil.iter_modules(diagnoses.__path__, f"{diagnoses.__name__}."))
-    found = (vars(module).values() for module in map(importlib.import_module, names))
+    found = (vars(module).values() for module in [*map(importlib.import_module, names), *registry.modules("rules")])
     return tuple(sorted((each for own in found for each in own if isinstance(each, Rule)), key=lambda rule: rule.id))
 
 
@@ -169,23 +170,15 @@ def judge(report: Report) -> list[Finding]:
 def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     """What graph breaks take of a call and of compiling together, where that was measured."""
     wanted = set(evidence)
-    prices = next((each.prices for each in report.measurements if each.prices and each.prices.breaks), None)
-    found = [each for each in prices.breaks if each.break_id in wanted] if prices else []
-    call_ms = prices.call_ms.value if prices and prices.call_ms else 0.0
+    told = (each.break_impact(report, wanted) for each in registry.modules("rules"))
+    cost = next((each for each in told if each is not None), Impact())
     spent = sum(each.compile_seconds or 0.0 for each in report.graph_breaks if each.id in wanted)
-    if not (found or spent):
+    if cost.ms_per_call is None and not spent:
         return None
-    ms = sum(each.ms.value for each in found) if found else None
-    later = seconds_later(spent or None, ms)
-    return Impact(
-        ms_per_call=ms,
-        share=min(1.0, sum(each.share for each in found)) if found else None,
-        compile_seconds=round(spent, 6) or None,
-        what="of compile time" if spent else "",
-        calls=None if later is None else LATER_CALLS,
-        without_ms=max(0.0, call_ms - ms) if ms is not None else None,
-        seconds=later,
-    )
+    cost.compile_seconds, cost.what = round(spent, 6) or None, "of compile time" if spent else ""
+    cost.seconds = seconds_later(spent or None, cost.ms_per_call)
+    cost.calls = None if cost.seconds is None else LATER_CALLS
+    return cost
 
 
 BREAK_LIMIT = "max-break-ms"

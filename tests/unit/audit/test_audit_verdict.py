@@ -11,11 +11,12 @@ from comparison_reports import again, at, broken, compiled
 from comparison_reports import report as plain_report
 from dynalyze.audit.policy import Policy, WaiverRule
 from dynalyze.audit.verdict import conclusion, judge_policy
+from dynalyze.break_cost.records import Prices
 from dynalyze.privacy import showable
 from dynalyze.render.words.policy import title
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
-from dynalyze.report.measurements import Accuracy, Memory, Prices
+from dynalyze.report.measurements import Accuracy, Memory
 from sample_audits import FAR_OFF, LONG_AGO, judged, measured_audit
 from sample_measurements import measured, speedup
 from sample_reports import empty_report, priced_report

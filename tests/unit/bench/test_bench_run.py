@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_bench_worker as fake
+import msgspec
 import pytest
 
 from dynalyze.bench import run as module
@@ -25,7 +26,7 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Benchmarks, run_in
 from dynalyze.bench.workers import OUT_OF_TIME, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import Work, WorkerRequest
+from dynalyze.capture.bench.protocol import Command, Work, WorkerRequest
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
 from dynalyze.report.measurements import Measurement
@@ -75,7 +76,10 @@ class AnsweringWorker(nullcontext["AnsweringWorker"]):
     def end_after(self, seconds: float) -> None:
         self._end = min(self._end, time.monotonic() + seconds)
 
-    def ask(self, do: str, **details: Any) -> dict[str, Any]:
+    def ask(self, command: Command[Any]) -> Any:
+        return msgspec.convert(self.ask_by_name(command.do), command.answer)
+
+    def ask_by_name(self, do: str, **details: Any) -> dict[str, Any]:
         self.send(do, **details)
         return self.receive()
 
@@ -432,7 +436,7 @@ def test_a_training_step_is_looked_at_when_all_else_of_its_process_is_done(
     tmp_path: Path, phase: Any, asked: bool
 ) -> None:
     acts = {"*": {"step_memory": {"steps": [STEP]}, "record": RECORDED, "prices": NO_PRICES}}
-    found = bench(tmp_path, acts=acts, works=(Work(phase),), prices=True, accuracy=False, memory=False)
+    found = bench(tmp_path, acts=acts, works=(Work(phase),), recorded=True, accuracy=False, memory=False)
     for name, before in (("eager", "check"), ("default", "prices")):
         made = [(number, order) for who, number, order in orders(tmp_path) if who == name]
         last = {number: [order for own, order in made if own == number][-1] for number, _ in made}
@@ -447,7 +451,7 @@ def test_a_training_step_is_looked_at_when_all_else_of_its_process_is_done(
 
 def test_a_training_step_that_cannot_be_looked_at_spoils_nothing_else(tmp_path: Path) -> None:
     acts = {"*": {"step_memory": "error out_of_memory it was too large", "record": RECORDED, "prices": NO_PRICES}}
-    found = bench(tmp_path, acts=acts, works=(Work("train"),), prices=True, accuracy=False, memory=False)
+    found = bench(tmp_path, acts=acts, works=(Work("train"),), recorded=True, accuracy=False, memory=False)
     measured = row(found, "default")
     assert measured.status == "valid" and measured.speedup is not None
     assert measured.step_memory is not None and "it was too large" in measured.step_memory.problem
@@ -486,10 +490,10 @@ def test_without_a_budget_first_calls_from_empty_caches_come_before_prices(
 ) -> None:
     called: list[bool] = []
 
-    def priced(*_: Any) -> Any:
+    def recorded(*_: Any) -> Any:
         called.append(any(name == "default" and order == "warm" for name, _, order in orders(tmp_path)))
         raise WorkerFailed("died", "it is not priced here")
 
-    monkeypatch.setattr(module.prices, "priced", priced)
-    bench(tmp_path, prices=True, prices_first=True, accuracy=False, memory=False, total=60.0, **settings)
+    monkeypatch.setattr(module.schedule, "recorded", recorded)
+    bench(tmp_path, recorded=True, recorded_first=True, accuracy=False, memory=False, total=60.0, **settings)
     assert called[0] is before

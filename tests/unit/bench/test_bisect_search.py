@@ -23,7 +23,7 @@ class _Pool:
         self._reason = reason
         self.planted: dict[str, int] = {}
 
-    def ask(self, name: str, step: str = "", **details: Any) -> dict[str, Any]:
+    def ask_by_name(self, name: str, step: str = "", **details: Any) -> dict[str, Any]:
         if step == "own_source":
             return {"places": self.asks}
         if step == "operations":

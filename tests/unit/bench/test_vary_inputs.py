@@ -18,7 +18,7 @@ class _Pool:
     def worker(self, *_: Any) -> AbstractContextManager[Any]:
         return nullcontext(self)
 
-    def ask(self, command: str, variant: str = "") -> dict[str, Any]:
+    def ask_by_name(self, command: str, variant: str = "") -> dict[str, Any]:
         self.loaded += command == "load"
         verdict = self._answers.get(variant.replace(" ", "_"), "equal")
         if verdict == "died":

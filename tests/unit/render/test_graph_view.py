@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from dynalyze.break_cost.records import CallPart, Prices
 from dynalyze.render.html import render
 from dynalyze.render.view import graphs as module
 from dynalyze.render.view.graphs import GraphsView
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.page import Page
 from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
-from dynalyze.report.measurements import CallPart, Measurement, Prices
+from dynalyze.report.measurements import Measurement
 from sample_reports import SOURCE, clean_report, compilation, empty_report
 
 

@@ -125,7 +125,7 @@ def imported_modules() -> list[str]:
 
     def is_needed(name: str, module: Any) -> bool:
         file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
-        return (isinstance(file, str) and is_installed(file)) or name.startswith("dynalyze.capture.")
+        return (isinstance(file, str) and is_installed(file)) or name.startswith("dynalyze.")
 
     known = [name for name, module in list(sys.modules.items()) if is_needed(name, module)]
     return [*known, _CPU] if runtime.knows_the_cpu() else known

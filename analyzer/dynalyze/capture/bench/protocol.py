@@ -2,8 +2,9 @@
 
 A worker is started as `PYTHON capture/start.py measure FOLDER`, with `request.json` in the folder (`WorkerRequest` as
 JSON). It connects to the Unix socket `bench.socket` in the same folder, as a client of multiprocessing.connection, and
-answers each message that it gets with one, both JSON. Its standard streams belong to the target. `do` of a command, and
-what the answer holds beside `ok`:
+answers each message that it gets with one, both JSON. Its standard streams belong to the target. A message has `do` and
+the fields of that `Command`, of a feature (`child` of dynalyze/registry.py) too; those that are no class yet are here,
+with what the answer holds beside `ok`:
 
     load      import torch, make the model and its calls. import_seconds, load_seconds, calls, items, tokens, batch,
               sequence, dtype, device, threads, name (of the model's class), notes,
@@ -26,8 +27,6 @@ what the answer holds beside `ok`:
               scripts. children: children, class, file, line. minimal: reduced, scripts
     record    {those of warm}: as `warm`, and what compiles meanwhile is recorded in the folder. torch_folder beside
               the fields of `warm`
-    prices    {timed}: after `record`, where the time of a call goes. The fields of capture/bench/prices.py
-              `StampedPasses`
     baseline  the code as it is, before changes are verified; capture/fixing/records.py `BaselineResult`
     values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
     change    {the fields of capture/fixing/records.py `CheckRequest`}: a change, held to the code as it is;
@@ -48,10 +47,13 @@ it died. Every command runs alone: the parent gives the next one, to whichever w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from dynalyze.capture.settings import CompileArguments, Generation, Phase, Placement
 from dynalyze.capture.shapes import Dim
+
+if TYPE_CHECKING:
+    from dynalyze.capture.bench.worker import MeasuringSession
 
 SOCKET_FILE = "bench.socket"
 IMPORT_SECONDS_VARIABLE = "DYNALYZE_IMPORT_SECONDS"
@@ -78,6 +80,30 @@ NOT_REPEATED: tuple[Failure, ...] = ("not_replayable", "effects")
 """Nothing is wrong with the model or with a configuration. Of `effects` the calls do something to the outside, and were
 refused it.
 """
+
+
+Answer = TypeVar("Answer")
+COMMANDS: dict[str, type[Command[Any]]] = {}
+"""Every command that is declared, by the `do` of its messages."""
+
+
+class Command(Generic[Answer]):
+    """A request to a worker, declared once for both sides: a dataclass, as its answer is.
+
+    The parent sends one and reads the answer; the worker makes it of its fields, and carries it out.
+    """
+
+    do: ClassVar[str]
+    answer: ClassVar[type]
+
+    def __init_subclass__(cls, do: str) -> None:
+        (base,) = cls.__orig_bases__  # type: ignore[attr-defined]
+        (cls.answer,), cls.do = get_args(base), do
+        COMMANDS[do] = cls
+
+    def carry_out(self, session: MeasuringSession) -> Answer:
+        """Runs in the worker alone. Whatever it raises becomes the answer."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

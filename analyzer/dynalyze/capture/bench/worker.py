@@ -17,11 +17,12 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
+from dynalyze import registry
 from dynalyze.capture import environment
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import load
-from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import COMMANDS, SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.containment import Containment
@@ -104,8 +105,8 @@ class MeasuringSession:
         self._compiles = Compiles()
         self._contained: Containment | None = None
         self._loaded: Workload | None = None
-        self._device = ""
-        self._steps: list[Any] = []
+        self.device = ""
+        self.steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
         self._changes: Any = None
@@ -113,7 +114,7 @@ class MeasuringSession:
         self._actions: dict[str, Callable[[Command], Answer]] = {
             "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
             "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
-            "bisect": self._bisect, "record": self._record, "prices": self._prices,
+            "bisect": self._bisect, "record": self._record,
             "step_memory": self._step_memory, "operators": self._operators,
             "baseline": self._baseline, "values": self._values, "change": self._check_change,
             "regions": self._regions,
@@ -121,11 +122,15 @@ class MeasuringSession:
 
     def handle(self, command: Command) -> Answer:
         """Carry out a command; whatever goes wrong becomes the answer, for this process has to live on."""
-        action = self._actions.get(command["do"])
+        registry.modules("child")  # Which declare commands.
         try:
-            if action is None:
+            if action := self._actions.get(command["do"]):
+                answer: Answer = {"ok": True, **action(command)}
+            elif kind := COMMANDS.get(command["do"]):
+                fields = {name: value for name, value in command.items() if name != "do"}
+                answer = {"ok": True, **asdict(kind(**fields).carry_out(self))}
+            else:
                 raise Failed("internal", f"unknown command {command['do']!r}")
-            answer: Answer = {"ok": True, **action(command)}
             refused = self._refused()
         except BaseException as error:
             answer = answer_of(error, "load" if command["do"] == "load" else self._blame())
@@ -163,7 +168,7 @@ class MeasuringSession:
             Swap([SourceChange(**each) for each in changes]).apply()
         if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
             self._watch_compiles()
-        self._device = facts["device"]
+        self.device = facts["device"]
         from dynalyze.capture.bench.configure import check
 
         # A configuration that torch does not know is refused before anything is measured.
@@ -184,7 +189,7 @@ class MeasuringSession:
 
         def one_pass() -> float:
             # Without a flush: its buffer would count as the model's memory.
-            return float(self._timer.passes(self._steps, 1, flush=False)[0])
+            return float(self._timer.passes(self.steps, 1, flush=False)[0])
 
         limits = command.get("seconds", _MOST_SECONDS), command.get("most", _MOST_PASSES)
         try:
@@ -205,30 +210,30 @@ class MeasuringSession:
         from dynalyze.capture.bench.timing import block, clocks, lead_in
 
         self._configure()
-        samples = block(self._timer, self._steps, command.get("passes"), command.get("seconds"), lead_in(self._recent))
+        samples = block(self._timer, self.steps, command.get("passes"), command.get("seconds"), lead_in(self._recent))
         return {"samples_ms": samples, "clocks": clocks()}
 
     def _check(self, _: Command) -> Answer:
         self._configure()
         while_timing = self._compiles.since_mark()
-        evidence = look(self._steps, self._compiles)
-        replays = evidence.replays if self._device == "cuda" else None
+        evidence = look(self.steps, self._compiles)
+        replays = evidence.replays if self.device == "cuda" else None
         timed = {"recompiles_while_timing": while_timing, "cudagraph_replays": replays}
         counts = {**self._compiles.counts(), **timed}
         return {
             "counts": counts,
             **timed,
             "steps_in_eager": evidence.steps_in_eager,
-            "invalid": reason_against(self._configuration, counts, evidence, self._device),
+            "invalid": reason_against(self._configuration, counts, evidence, self.device),
         }
 
     def _memory(self, _: Command) -> Answer:
         from dynalyze.capture.bench.memory import peaks
 
-        if not self._steps:
+        if not self.steps:
             self._configure()
-            _run_untimed(self._steps * _FIRST_PASSES)
-        return peaks(self._device, lambda: _run_untimed(self._steps * _MEMORY_PASSES))
+            _run_untimed(self.steps * _FIRST_PASSES)
+        return peaks(self.device, lambda: _run_untimed(self.steps * _MEMORY_PASSES))
 
     def _accuracy(self, command: Command) -> Answer:
         from dynalyze.capture.bench.accuracy import accuracy
@@ -244,7 +249,7 @@ class MeasuringSession:
             if refusal is None:
                 return {"verdict": ""}
         now = self._compiles.runs_a_graph if command.get("at_once") else None
-        return dict(accuracy(workload, self._target, self._configuration, self._device, **files, compiled_now=now))
+        return dict(accuracy(workload, self._target, self._configuration, self.device, **files, compiled_now=now))
 
     def _attention(self, command: Command) -> Answer:
         return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])
@@ -253,7 +258,7 @@ class MeasuringSession:
         from dynalyze.capture.bench.bisect import Bisector
 
         if self._bisector is None:
-            self._bisector = Bisector(self._workload(), self._configuration, self._device)
+            self._bisector = Bisector(self._workload(), self._configuration, self.device)
         return dict(self._bisector.take(command["step"], command))
 
     def _record(self, command: Command) -> Answer:
@@ -270,20 +275,12 @@ class MeasuringSession:
             recording.stop()
         return {**warmed, "torch_folder": environment.torch_facts(torch).folder}
 
-    def _prices(self, command: Command) -> Answer:
-        from dynalyze.capture.bench.prices import StampedPasses, prices
-
-        if self._device in ("", "cpu"):
-            return asdict(prices(self._steps, command["timed"]))
-        why = f"the parts of a call are timed on the CPU alone, and this one runs on {self._device}"
-        return asdict(StampedPasses([], [], [], {}, {}, len(self._steps), why))
-
     def _step_memory(self, _: Command) -> Answer:
         from dynalyze.capture.bench.step_memory import step_memory
 
         self._configure()
         compiled = self._configuration.compile
-        found = step_memory(self._steps, self._workload().model, self._device, compiled=compiled)
+        found = step_memory(self.steps, self._workload().model, self.device, compiled=compiled)
         return {"steps": [asdict(each) for each in found]}
 
     def _operators(self, command: Command) -> Answer:
@@ -294,7 +291,7 @@ class MeasuringSession:
     def _baseline(self, _: Command) -> Answer:
         from dynalyze.capture.fixing.prove import ChangeChecker
 
-        self._changes = ChangeChecker(self._workload(), self._configuration, self._device, self._run)
+        self._changes = ChangeChecker(self._workload(), self._configuration, self.device, self._run)
         return asdict(self._changes.baseline())
 
     def _values(self, command: Command) -> Answer:
@@ -313,12 +310,12 @@ class MeasuringSession:
 
     def _configure(self) -> None:
         """Make the steps of the configured target, once."""
-        if self._steps:
+        if self.steps:
             return
         from dynalyze.capture.bench.timing import timer_for
 
-        self._steps = self._new_steps()
-        self._timer = timer_for(self._device)
+        self.steps = self._new_steps()
+        self._timer = timer_for(self.device)
 
     def _new_steps(self) -> list[Step]:
         return self._workload().steps(self._target())
@@ -327,7 +324,7 @@ class MeasuringSession:
         """The configured stand-in for the model, made anew."""
         from dynalyze.capture.bench.configure import target_of
 
-        return target_of(self._workload(), self._configuration, self._device)
+        return target_of(self._workload(), self._configuration, self.device)
 
     def _workload(self) -> Workload:
         if self._loaded is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dynalyze.registry import modules
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Link, Listed, first, place
 from dynalyze.report import (
     Direction,
@@ -147,11 +148,7 @@ class GraphsView:
         )
         took = {item.key: item.whole_seconds for item in report.compilations}
         self.compiling = {each.id: took.get((each.process, each.epoch, each.compile_id)) for each in report.graphs}
-        parts = next((each.prices.parts for each in report.measurements if each.prices and each.prices.parts), [])
-        spent: dict[str, float] = {}
-        for part in parts:
-            if part.compile_id and part.kind in ("graph", "backward"):
-                spent[part.compile_id] = spent.get(part.compile_id, 0.0) + part.ms
+        spent = {name: ms for each in modules("view") for name, ms in each.graph_times(report).items()}
         self.per_call = {
             each.id: spent[each.compile_id] for each in report.graphs if each.process == 0 and each.compile_id in spent
         }

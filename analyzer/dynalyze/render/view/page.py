@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dynalyze.registry import modules
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.audit import AttentionMatrixView, PolicyView, WarmupView
 from dynalyze.render.view.compiles import (
@@ -19,7 +20,6 @@ from dynalyze.render.view.map import MapView
 from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
 from dynalyze.render.view.plan import PlanView
-from dynalyze.render.view.prices import PricesView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, metrics_view
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.step_memory import StepMemoryView
@@ -29,29 +29,35 @@ from dynalyze.render.words.report import only_measured
 from dynalyze.report import Report
 
 ANCHORS = (
-    "policy", "verdict", "plan", "verified", "fixes", "prices", "step-memory", "breaks", "recompiles", "forced-sizes",
+    "policy", "verdict", "plan", "verified", "fixes", "step-memory", "breaks", "recompiles", "forced-sizes",
     "skipped", "candidates", "map", "compilations", "timeline", "processes", "sources", "files", "graphs", "modules",
     "measurements", "accuracy", "warmup", "attention-matrix", "environment", "glossary",
     "content", "report-json", "filter", "theme", "help", "keys",
 )  # fmt: skip
-"""The anchors that the templates name themselves; no fact may take one."""
+"""The anchors that the templates of the spine name themselves; no fact may take one."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section and its entry in the contents; its template has the name of its anchor."""
+    """A section and its entry in the contents; its template has the name of its anchor, in this folder."""
 
     present: object
     anchor: str
     title: str
     count: int | None = None
+    folder: str = "partials"
+
+    @property
+    def template(self) -> str:
+        return f"{self.folder}/{self.anchor.replace('-', '_')}.html.jinja"
 
 
 class Page:
     """Everything that the page shows. `links` find what the templates name by its id or its place."""
 
     def __init__(self, report: Report) -> None:
-        anchors = Anchors(ANCHORS)
+        features = modules("view")
+        anchors = Anchors([*ANCHORS, *(name for each in features for name in each.ANCHORS)])
         self.report = report
         self.title = f"{report.target.spec} · dynalyze"
         self.links = links = Index(report, anchors)
@@ -72,7 +78,7 @@ class Page:
         self.skipped = skipped_view(report)
         self.candidates = CandidatesView(report, links, anchors)
         self.modules = ModulesView(report, links, anchors)
-        self.prices = PricesView(report, links, anchors)
+        self.of_features = [own for each in features for own in each.sections(report, links, anchors)]
         self.step_memory = StepMemoryView(report, links)
         self.verified = FixesView(report, links, anchors)
         self.measurements = MeasurementsView(report, anchors)
@@ -113,13 +119,8 @@ class Page:
             Section(True, "verdict", "Verdict"),
             Section(self.plan, "plan", "What to compile"),
             Section(self.verified, "verified", "Changes", len(self.report.fixes)),
-            Section(
-                self.listened or self.findings.shown.items,
-                "fixes",
-                "Fix these first",
-                self.findings.shown.total - len(self.findings.ended),
-            ),
-            Section(self.prices, "prices", "What a call costs"),
+            Section(self.listened or self.findings.shown.items, "fixes", "Fix these first", self.findings.count),
+            *self.of_features,
             Section(self.step_memory, "step-memory", "What a training step keeps"),
             *(compiled if self.listened else []),
             Section(self.measurements.groups, "measurements", "Measurements", self.measurements.total),

@@ -176,6 +176,7 @@ class FindingsView:
         about = [(card, facts.intersection(card.fact.evidence)) for card in self.shown.items]
         self.ended = [card for card, those in about if those and those <= gone]
         self.left = [card for card in self.shown.items if card not in self.ended]
+        self.count = self.shown.total - len(self.ended)
         self.first, self.more = self.left[:MAX_BRIEF], self.left[MAX_BRIEF:]
         self.open = len(self.left) <= MAX_OPEN
         self.breaks = Listed(inside.get(0, []), len(inside.get(0, [])) + shown.omitted)

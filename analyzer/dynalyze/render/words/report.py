@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from typing import NamedTuple
 
+from dynalyze import registry
 from dynalyze.render.words import bench as words_bench
 from dynalyze.render.words import plans
 from dynalyze.report import (
@@ -24,7 +25,6 @@ from dynalyze.report import (
     TargetModel,
 )
 from dynalyze.report.costs import calls_seen, cost_seconds
-from dynalyze.report.measurements import SettingPrice
 from dynalyze.text.amounts import count_of as count_of
 from dynalyze.text.amounts import duration as duration
 from dynalyze.text.amounts import listed, milliseconds, percent
@@ -138,38 +138,9 @@ def short_cost(cost: Impact | None) -> str:
     return duration(cost.compile_seconds or 0.0)
 
 
-STAYS = "the graph still breaks here with it"
-
-
 def tried_words(report: Report, finding: Finding) -> str:
-    """What became of a setting that was tried against the graph breaks of a finding; "" where none was."""
-    priced = [each.prices for each in report.measurements if each.prices is not None]
-    places = {
-        each.place: each.setting for found in priced for each in found.breaks if each.break_id in finding.evidence
-    }
-    tried = next((each for found in priced for each in found.settings if each.setting in places.values()), None)
-    if tried is None:
-        return ""
-    stay = {place.at for place in tried.stays}
-    removes = any(setting == tried.setting and place.at not in stay for place, setting in places.items())
-    return setting_words(tried) if removes else f"{setting_name(tried.setting)} was tried: {STAYS}"
-
-
-def setting_words(tried: SettingPrice) -> str:
-    """ "with capture_scalar_outputs = True a call takes 2.20 ms (2.10 to 2.30), 0.90 ms less": measured."""
-    name = setting_name(tried.setting)
-    if tried.ms is None or tried.saved_ms is None:
-        return f"{name} was tried: {tried.problem}"
-    low, value, high = tried.saved_ms.low, tried.saved_ms.value, tried.saved_ms.high
-    differs = low > 0 or high < 0
-    against = f"{milliseconds(abs(value))} {'less' if value > 0 else 'more'}" if differs else "no difference shown"
-    ends = f"{milliseconds(tried.ms.low)} to {milliseconds(tried.ms.high)}"
-    return f"measured with {name}: {milliseconds(tried.ms.value)} a call ({ends}), {against}"
-
-
-def setting_name(statements: str) -> str:
-    """Settings as a sentence names them: "capture_scalar_outputs = True"."""
-    return ", ".join(line.removeprefix("torch._dynamo.config.") for line in statements.splitlines())
+    """What a feature found by trying a setting against the facts of a finding; "" where none did."""
+    return next((said for each in registry.modules("words") if (said := each.tried_words(report, finding))), "")
 
 
 def phase_words(phase: str) -> str:

@@ -7,6 +7,8 @@ from typing import get_args
 import msgspec
 import pytest
 
+from dynalyze.break_cost.records import SettingPrice
+from dynalyze.break_cost.words import setting_words
 from dynalyze.render.words.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
@@ -17,7 +19,6 @@ from dynalyze.render.words.report import (
     count_of,
     duration,
     impact_words,
-    setting_words,
     short_path,
     totals,
     tried_words,
@@ -25,7 +26,7 @@ from dynalyze.render.words.report import (
     verdict,
 )
 from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Impact, Severity, Status
-from dynalyze.report.measurements import Interval, SettingPrice
+from dynalyze.report.measurements import Interval
 from sample_reports import (
     clean_report,
     compilation,

@@ -5,31 +5,19 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
-from dynalyze.bench.schedule import PAIR_WARMING, Arm, FirstCalls, limits, step_memory_of
-from dynalyze.bench.step_memory import memory_of
-from dynalyze.bench.workers import WorkerPool
+from dynalyze.break_cost.child import GuardTime, Segment, StampedPasses
+from dynalyze.break_cost.records import BreakPrice, CallPart, GuardGroup, GuardPrice, PartKind, Prices
 from dynalyze.capture.events import CompileStarted
 from dynalyze.events.log import RunLog
-from dynalyze.events.reading import read_run
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.guards import readable
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.report.measurements import (
-    BreakPrice,
-    CallPart,
-    GuardGroup,
-    GuardPrice,
-    Interval,
-    PartKind,
-    Prices,
-    StepMemory,
-)
+from dynalyze.report import GraphBreak, Location
+from dynalyze.report.intervals import Interval
 from dynalyze.rules.recipe import setting_of
 
 _LARGEST_GAP, _LARGEST_NOISE = 0.05, 0.1
@@ -37,7 +25,6 @@ _LARGEST_GAP, _LARGEST_NOISE = 0.05, 0.1
 that far, up to the second."""
 _FEWEST_PASSES = 6
 _Z = 1.96
-_KINDS: dict[str, PartKind] = {"gap": "break"}
 
 _NOTABLE_MS, _NOTABLE_SHARE = 0.02, 0.05
 """Something is said of guards where they take this much of a call, and this share: nobody changes code for less."""
@@ -59,36 +46,6 @@ class PartOwner:
     place: Location | None
     broken: GraphBreak | None = None
     compile_id: str = ""
-
-
-class Priced(NamedTuple):
-    """What came of it; `first` are the first calls of the process that it was measured in."""
-
-    prices: Prices
-    step_memory: StepMemory | None
-    first: FirstCalls
-
-
-def priced(pool: WorkerPool, arm: Arm, seconds: float, budget: float | None, eager: dict[str, Any] | None) -> Priced:
-    """Measure for about this many seconds in a process of its own, whose compiles are recorded. `eager` is its answer
-    to the command `step_memory`; without one that is not asked for here either.
-
-    Raises:
-        WorkerFailed: the process failed.
-    """
-    with pool.worker(arm.request, arm.caches) as worker:
-        load = worker.ask("load")
-        warming = limits(PAIR_WARMING, budget)
-        warmed = worker.ask("record", **warming)
-        first = FirstCalls(load, warmed, worker.ask("check"))
-        answer, folder = worker.ask("prices", timed=seconds), warmed["torch_folder"]
-        steps = None if eager is None else step_memory_of(worker)
-        run = read_run(worker.folder)
-        memory = memory_of(eager, steps, run) if eager is not None and steps is not None else None
-        found = Record(run, folder).prices(answer)
-        if guards_are_dear(found):
-            advise(found, Places(folder))
-        return Priced(found, memory, first)
 
 
 def guards_are_dear(prices: Prices) -> bool:
@@ -120,16 +77,14 @@ class Record:
         starts = [event for _, event in run.all() if isinstance(event, CompileStarted) and event.code is not None]
         self._tried = {(each.code.file, each.code.name, each.code.line): each.id for each in starts if each.code}
 
-    def prices(self, answer: dict[str, Any]) -> Prices:
-        """The prices of an answer to the command `prices`."""
-        calls = max(1, int(answer["calls"]))
-        plain, stamped = answer["plain_ms"], answer["stamped_ms"]
-        if answer["problem"] or len(stamped) < _FEWEST_PASSES:
-            return Prices(problem=answer["problem"] or "too few passes could be timed")
+    def prices(self, answer: StampedPasses) -> Prices:
+        calls = max(1, answer.calls)
+        plain, stamped = answer.plain_ms, answer.stamped_ms
+        if answer.problem or len(stamped) < _FEWEST_PASSES:
+            return Prices(problem=answer.problem or "too few passes could be timed")
         quiet = _quieter_half(stamped)
         expected = [plain[index] for index in _quieter_half(plain)]
-        found = Prices(call_ms=_interval([ms / calls for ms in expected]), passes=len(stamped))
-        found.waited = answer.get("waited")
+        found = Prices(call_ms=_interval([ms / calls for ms in expected]), passes=len(stamped), waited=answer.waited)
         total = statistics.fmean(stamped[index] for index in quiet)
         bound = min(max(_LARGEST_GAP, _drift(plain)), _LARGEST_NOISE) * statistics.fmean(expected)
         if abs(total - statistics.fmean(expected)) > bound:
@@ -140,43 +95,43 @@ class Record:
             return found
         taken: dict[str, list[tuple[PartOwner, list[float]]]] = defaultdict(list)
         unguarded: dict[str, float] = defaultdict(float)
-        for segment in answer["segments"]:
+        for segment in answer.segments:
             owner = self._owner(segment)
-            ms = [segment["ms"][index] / calls for index in quiet]
+            ms = [segment.ms[index] / calls for index in quiet]
             mean, guards = statistics.fmean(ms), 0.0
-            if bare := segment["unguarded_ms"]:
+            if bare := segment.unguarded_ms:
                 guards = max(0.0, mean - statistics.fmean(sorted(bare)[: len(quiet)]) / calls)
                 guards = min(guards, mean)
-                unguarded[segment["compile_id"]] += guards
+                unguarded[segment.compile_id] += guards
             if owner.broken is not None:
                 taken[owner.broken.id].append((owner, ms))
             if guards:
-                at = self._place(segment["compile_id"])
-                found.parts.append(CallPart("guards", guards, at, _id(owner), segment["compile_id"]))
+                at = self._place(segment.compile_id)
+                found.parts.append(CallPart("guards", guards, at, _id(owner), segment.compile_id))
             found.parts.append(CallPart(owner.kind, mean - guards, owner.place, _id(owner), owner.compile_id))
         found.parts = _joined(found.parts)
         call_ms = statistics.fmean(expected) / calls
         found.breaks = [self._break_price(parts, call_ms) for parts in taken.values()]
         found.breaks.sort(key=lambda each: -each.ms.value)
-        found.guards = [self._guards(name, each, unguarded[name]) for name, each in answer["guards"].items()]
+        found.guards = [self._guards(name, each, unguarded[name]) for name, each in answer.guards.items()]
         found.guards.sort(key=lambda each: -each.us)
-        found.runs = {name: count / calls for name, count in answer["hits"].items()}
+        found.runs = {name: count / calls for name, count in answer.hits.items()}
         return found
 
-    def _owner(self, segment: dict[str, Any]) -> PartOwner:
-        kind, compile_id = _KINDS.get(segment["kind"], segment["kind"]), segment["compile_id"]
+    def _owner(self, segment: Segment) -> PartOwner:
+        kind, compile_id = segment.kind, segment.compile_id
         if kind == "break":
             broken = self._broken(segment)
             return PartOwner(kind, broken.location, broken) if broken is not None else PartOwner("outside", None)
         if kind == "resume":
-            broken = self._ended_by.get(segment["opened_by"])
+            broken = self._ended_by.get(segment.opened_by)
             return PartOwner(kind, broken.location if broken else self._place(compile_id), broken, compile_id)
         return PartOwner(kind, self._place(compile_id), None, compile_id)
 
-    def _broken(self, segment: dict[str, Any]) -> GraphBreak | None:
+    def _broken(self, segment: Segment) -> GraphBreak | None:
         """The break that left a function in eager, or that ended the graph before."""
-        tried = self._tried.get(tuple(segment["function"] or ()), "")
-        return next((self._ended_by[name] for name in (tried, segment["compile_id"], segment["opened_by"])
+        tried = self._tried.get(segment.function, "") if segment.function else ""
+        return next((self._ended_by[name] for name in (tried, segment.compile_id, segment.opened_by)
                      if name in self._ended_by), None)  # fmt: skip
 
     def _place(self, compile_id: str) -> Location | None:
@@ -201,29 +156,14 @@ class Record:
             setting=setting_of(broken),
         )
 
-    def _guards(self, compile_id: str, found: dict[str, Any], ms: float) -> GuardPrice:
-        whole = found["us"] or 1.0
+    def _guards(self, compile_id: str, found: GuardTime, ms: float) -> GuardPrice:
+        whole = found.us or 1.0
         groups = [
-            GuardGroup(readable(each["source"]), each["sources"], min(1.0, each["us"] / whole),
-                       min(1.0, each["us"] / whole) * ms * 1e3, each.get("holds", ""))
-            for each in found["groups"]
+            GuardGroup(readable(each.source), each.sources, min(1.0, each.us / whole),
+                       min(1.0, each.us / whole) * ms * 1e3, each.holds)
+            for each in found.groups
         ]  # fmt: skip
-        return GuardPrice(compile_id, self._place(compile_id), ms * 1e3, found["count"], groups)
-
-
-def name_breaks(report: Report) -> None:
-    """Give the prices of a report the ids that its own record has for the same breaks; "" for one that it lacks."""
-    known = {_identity(each.location, each.gb_type): each.id for each in report.graph_breaks}
-    for prices in [each.prices for each in report.measurements if each.prices is not None]:
-        ids = {each.break_id: known.get(_identity(each.place, each.gb_type), "") for each in prices.breaks}
-        for each in prices.breaks:
-            each.break_id = ids[each.break_id]
-        for part in prices.parts:
-            part.break_id = ids.get(part.break_id, "")
-
-
-def _identity(place: Location, kind: str) -> tuple[str, int, int | None, str]:
-    return place.file, place.line, place.column, kind
+        return GuardPrice(compile_id, self._place(compile_id), ms * 1e3, found.count, groups)
 
 
 def _id(owner: PartOwner) -> str:

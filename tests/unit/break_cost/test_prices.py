@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.bench.prices import Record, advise, guards_are_dear, name_breaks
+from dynalyze.break_cost.attribution import Record, advise, guards_are_dear
+from dynalyze.break_cost.child import StampedPasses
+from dynalyze.break_cost.records import CallPart, GuardGroup, GuardPrice, Prices
+from dynalyze.break_cost.run import EXTRA
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Location
-from dynalyze.report.measurements import CallPart, GuardGroup, GuardPrice, Interval, Prices
+from dynalyze.report.measurements import Interval
 from records import MODEL, PRINT, TORCH, broke, end, frame, run_of, start
 from sample_measurements import measured, prices, speedup
 from sample_reports import rich_report
@@ -35,10 +39,10 @@ def segment(kind: str, ms: list[float], compile_id: str = "", **more: Any) -> di
     return {**known, "kind": kind, "compile_id": compile_id, "ms": ms, **more}
 
 
-def answer(*segments: dict[str, Any], plain: list[float] | None = None, **more: Any) -> dict[str, Any]:
+def answer(*segments: dict[str, Any], plain: list[float] | None = None, **more: Any) -> StampedPasses:
     stamped = [sum(each) for each in zip(*(part["ms"] for part in segments), strict=True)]
     known = {"plain_ms": plain or stamped, "calls": 1, "problem": "", "hits": {"0/0": 1}, "guards": {}}
-    return {"segments": list(segments), "stamped_ms": stamped, **known, **more}
+    return msgspec.convert({"segments": list(segments), "stamped_ms": stamped, **known, **more}, StampedPasses)
 
 
 def always(ms: float) -> list[float]:
@@ -48,7 +52,7 @@ def always(ms: float) -> list[float]:
 CALL = (
     segment("entry", always(0.3), "0/0", unguarded_ms=always(0.1)),
     segment("graph", always(1.0), "0/0"),
-    segment("gap", always(2.0), "0/0"),
+    segment("break", always(2.0), "0/0"),
     segment("resume", always(0.25), "1/0", opened_by="0/0"),
     segment("graph", always(0.5), "1/0"),
     segment("outside", always(0.05)),
@@ -73,13 +77,13 @@ def test_a_break_costs_its_gap_and_the_way_back() -> None:
 
 
 def test_what_a_function_in_eager_takes_belongs_to_the_break_that_left_it_there() -> None:
-    helper = segment("gap", always(1.5), function=[MODEL, "helper", 40], opened_by="0/0")
+    helper = segment("break", always(1.5), function=[MODEL, "helper", 40], opened_by="0/0")
     found = record().prices(answer(*CALL, helper))
     assert {each.place.line: pytest.approx(each.gap_ms) for each in found.breaks} == {14: 2.0, 41: 1.5}
 
 
 def test_eager_code_that_no_break_left_there_is_nobodys() -> None:
-    found = record().prices(answer(*CALL, segment("gap", always(1.0), "1/0")))
+    found = record().prices(answer(*CALL, segment("break", always(1.0), "1/0")))
     assert [part.kind for part in found.parts][-1] == "outside"
     assert sum(each.gap_ms for each in found.breaks) == pytest.approx(2.0)
 
@@ -100,7 +104,7 @@ def test_parts_that_do_not_add_up_to_the_call_are_not_told(plain: float) -> None
 
 
 def test_no_price_is_larger_than_the_call() -> None:
-    gap = segment("gap", always(10.3), "0/0")
+    gap = segment("break", always(10.3), "0/0")
     found = record().prices(answer(gap, plain=always(10.0)))
     assert (found.breaks[0].ms.value, found.breaks[0].share) == (pytest.approx(10.0), pytest.approx(1.0))
 
@@ -151,7 +155,7 @@ def test_a_break_has_the_id_of_the_report_that_it_stands_in() -> None:
     known, other = report.graph_breaks[1], Location("/elsewhere.py", 3)
     found = prices((known.location, known.gb_type, "b1"), (other, "Another type", "b2"))
     report.measurements = [measured("default", 3.1, speedup(1.5, 1.4, 1.6), prices=found)]
-    name_breaks(report)
+    EXTRA.settle(report)
     assert [each.break_id for each in found.breaks] == [known.id, ""]
     assert {part.break_id for part in found.parts} == {known.id, ""}
 
@@ -159,5 +163,5 @@ def test_a_break_has_the_id_of_the_report_that_it_stands_in() -> None:
 def test_without_a_break_a_call_takes_at_best_what_is_left_of_it() -> None:
     (found,) = record().prices(answer(*CALL)).breaks
     assert found.without_ms == pytest.approx(4.1 - 2.25)
-    (all_of_it,) = record().prices(answer(segment("gap", always(10.3), "0/0"), plain=always(10.0))).breaks
+    (all_of_it,) = record().prices(answer(segment("break", always(10.3), "0/0"), plain=always(10.0))).breaks
     assert all_of_it.without_ms == pytest.approx(0.0)

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dynalyze.bench import stats
-from dynalyze.bench.prices import Record
 from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, loaded, timed_turns
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
+from dynalyze.break_cost.attribution import Record
+from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
+from dynalyze.break_cost.words import STAYS
 from dynalyze.events.reading import read_run
-from dynalyze.render.words.report import STAYS
-from dynalyze.report.measurements import BreakPrice, Interval, Pair, Prices, SettingPrice
+from dynalyze.report.measurements import Interval, Pair
 
 _WIDEST = math.log(2)
 _RIGHT = ("equal", "benign", "rounding only")
@@ -71,7 +72,7 @@ class SettingTrial:
     def _timed(self, workers: list[Worker], found: SettingPrice, breaks: Sequence[BreakPrice]) -> list[Pair]:
         """The samples of a pair; none where `found` has a problem."""
         warming = limits(PAIR_WARMING, self.budget)
-        warmed = [worker.ask("record", **warming) for worker in workers]
+        warmed = [worker.ask_by_name("record", **warming) for worker in workers]
         other = workers[1]
         left = Record(read_run(other.folder), warmed[1]["torch_folder"]).breaks
         found.left = len(left)
@@ -80,9 +81,9 @@ class SettingTrial:
             found.problem = STAYS
             return []
         samples, _ = timed_turns(workers, warmed, self.seconds, self.generator)
-        found.problem = str(other.ask("check")["invalid"])
+        found.problem = str(other.ask_by_name("check")["invalid"])
         if not (found.problem or found.pairs):  # The answers of one process are those of all.
-            answers = other.ask("accuracy")
+            answers = other.ask_by_name("accuracy")
             if answers["verdict"] not in _RIGHT:
                 found.problem = f"its answers are {answers['verdict']}: {answers.get('reason') or 'no reason is known'}"
         found.pairs += 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Literal
 
+from dynalyze.break_cost.child import Group, GuardTime
 from dynalyze.capture.torch_private import compiled_code
 from dynalyze.capture.torch_private.compiled_code import CompiledVersion, GuardedSource
 
@@ -22,28 +22,6 @@ _WORTH, _LEAST_US = 0.02, 2.0  # Of what a group takes, as a share; of all guard
 _NEARLY_ALL = 0.7
 _OF_MODULES = ("._modules", "._parameters", "._buffers")
 _OF_TENSORS, _OF_VALUES = "TENSOR_MATCH", frozenset({"EQUALS_MATCH", "TYPE_MATCH", "ID_MATCH"})
-
-
-@dataclass
-class Group:
-    """Guards on one source, by torch's name for it, and on all that is reached by it: so many `sources`.
-
-    `holds` says what most of them look at: modules, tensors that are no parameters, or values of Python.
-    """
-
-    source: str
-    sources: int
-    us: float
-    holds: Literal["", "modules", "tensors", "values"] = ""
-
-
-@dataclass
-class GuardTime:
-    """Microseconds of one check of all guards; `count` of them, None where torch does not tell."""
-
-    us: float
-    count: int | None
-    groups: list[Group] = field(default_factory=list)
 
 
 def guard_price(version: CompiledVersion, scope: dict[str, Any]) -> GuardTime | None:

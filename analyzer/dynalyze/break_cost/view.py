@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+from dynalyze.break_cost.plot import price_plot
+from dynalyze.break_cost.records import BreakPrice, GuardPrice, Prices, SettingPrice, prices_of
+from dynalyze.break_cost.words import setting_name
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
-from dynalyze.render.view.plots.prices import price_plot
-from dynalyze.render.words.report import line_words, setting_name
+from dynalyze.render.view.page import Section
+from dynalyze.render.words.report import line_words
 from dynalyze.report import Report
-from dynalyze.report.measurements import BreakPrice, GuardPrice, Prices, SettingPrice
 from dynalyze.text.amounts import count_of, milliseconds, percent
 from dynalyze.text.visible import clipped
 
+ANCHORS = ("prices",)
 _MOST_ROWS = 50
 _MOST_GUARDS = 12
+
+
+def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
+    return [Section(PricesView(report, links, anchors), "prices", "What a call costs", folder="break_cost")]
+
+
+def graph_times(report: Report) -> dict[str, float]:
+    """Milliseconds of a call that each graph takes, its backward included, by compile id."""
+    spent: dict[str, float] = {}
+    for part in next((each.parts for each in prices_of(report.measurements) if each.parts), ()):
+        if part.compile_id and part.kind in ("graph", "backward"):
+            spent[part.compile_id] = spent.get(part.compile_id, 0.0) + part.ms
+    return spent
 
 
 class PricesView:
     """The first configuration whose calls were taken apart; falsy where there is none."""
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
-        measured = [each for each in report.measurements if each.prices is not None]
-        chosen = next((each for each in measured if each.prices and each.prices.parts), None)
-        self.problem = next((each.prices.problem for each in measured if each.prices and each.prices.problem), "")
+        measured = [(each, own) for each in report.measurements for own in prices_of([each])]
+        row, found = next(((row, own) for row, own in measured if own.parts), (None, Prices()))
+        self.problem = next((own.problem for _, own in measured if own.problem), "")
         self.plot, self.lead, self.tables, self.breaks = None, "", list[Table](), False
         self.advice = list[tuple[str, str]]()
-        if chosen is None or chosen.prices is None or chosen.prices.call_ms is None:
+        if row is None or found.call_ms is None:
             self.shown = bool(self.problem)
             return
-        found, self.shown, self.problem = chosen.prices, True, ""
-        self.lead = _lead(found, chosen.configuration)
-        self.plot = price_plot(anchors.claim("plot-call"), found, chosen.calls, links.facts)
+        self.shown, self.problem = True, ""
+        self.lead = _lead(found, row.configuration)
+        self.plot = price_plot(anchors.claim("plot-call"), found, row.calls, links.facts)
         self.breaks = bool(found.breaks)
         tables = (_breaks(found.breaks), _settings(found.settings), _guards(found.guards))
         self.tables = [each for each in tables if each.rows]

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from dynalyze.capture.bench.guard_prices import GuardTime, guard_price
+from dynalyze.break_cost.child import GuardTime, Kind, Segment, StampedPasses
+from dynalyze.break_cost.child.guards import guard_price
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.torch_private import compiled_code, dynamo
 from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, CompiledVersion
@@ -42,42 +43,8 @@ _MOST_SEGMENTS = 4000
 _WATCHED = 4
 _OF_BACKWARD = "backward "
 
-Kind = Literal["graph", "gap", "resume", "entry", "outside", "backward"]
 Mark = tuple[str, str]
 """What was stamped: ("graph", id), ("end", id), ("resume", name), ("back", name), of backward graphs too."""
-
-
-@dataclass
-class Segment:
-    """One interval of a pass between two stamps: what ran in it, and milliseconds in each timed pass.
-
-    `compile_id` is that of the graph, of the version whose graph is next (resume, entry), or of the one whose break
-    opened the gap. Where a function that was left in eager ran, `function` is its file, name and first line.
-    """
-
-    step: int
-    kind: Kind
-    compile_id: str = ""
-    function: tuple[str, str, int] | None = None
-    opened_by: str = ""
-    ms: list[float] = field(default_factory=list)
-    unguarded_ms: list[float] = field(default_factory=list)
-
-
-@dataclass
-class StampedPasses:
-    """What the parent makes prices of. `plain_ms` and `stamped_ms` are whole passes; `hits` how often each graph ran in
-    one, by compile id; `calls` how many calls a pass makes. `waited` is the share of the time without a core to run on.
-    """
-
-    segments: list[Segment]
-    plain_ms: list[float]
-    stamped_ms: list[float]
-    hits: dict[str, int]
-    guards: dict[str, GuardTime]
-    calls: int
-    problem: str = ""
-    waited: float | None = None
 
 
 @dataclass
@@ -191,7 +158,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
         layout = _layout(steps, stamps, by_code)
     segments = [segment for step in layout for _, segment in step.intervals]
     if len(segments) > _MOST_SEGMENTS:
-        return StampedPasses([], [], [], {}, {}, len(steps), f"a pass has {len(segments)} parts: too many to time")
+        return StampedPasses(len(steps), f"a pass has {len(segments)} parts: too many to time")
     passes = _Passes(steps, stamps, layout)
     before, began = _waited(), time.perf_counter()
     passes.take_turns(seconds)
@@ -208,7 +175,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     problem = ""
     if passes.odd > len(stamped):
         problem = f"{passes.odd} of {passes.odd + len(stamped)} passes took another way than the first"
-    return StampedPasses(segments, passes.plain, stamped, dict(hits), guards, len(steps), problem, waited)
+    return StampedPasses(len(steps), problem, segments, passes.plain, stamped, dict(hits), guards, waited)
 
 
 def _waited() -> float | None:
@@ -362,9 +329,9 @@ def _owner(active: list[_Active], inside: str) -> _Owner:
         return _Owner("outside")
     each = active[-1]
     if each.version is None:
-        return _Owner("gap", "", each.function, each.opened_by)
+        return _Owner("break", "", each.function, each.opened_by)
     if each.ended:
-        return _Owner("gap", each.version.compile_id)
+        return _Owner("break", each.version.compile_id)
     return _Owner("resume" if each.opened_by else "entry", each.version.compile_id, None, each.opened_by)
 
 
@@ -374,11 +341,13 @@ def _segment(step: int, interval: _Interval) -> Segment:
     Watching makes torch's own way to the compiled code seem long: eager code of a break beside it counts more.
     """
     (what, key), owners = interval.last, interval.owners
-    large = [owner for owner in owners if owner.kind == "gap" and owners[owner] >= _LARGE * owners.total()]
+    large = [owner for owner in owners if owner.kind == "break" and owners[owner] >= _LARGE * owners.total()]
     found = max(large or owners, key=lambda owner: owners[owner])
     key = key.removeprefix(_OF_BACKWARD)
     if what == "graph" and interval.first[0] == "resume":
-        return Segment(step, "resume", key, None, next((each.compile_id for each in owners if each.kind == "gap"), ""))
+        return Segment(
+            step, "resume", key, None, next((each.compile_id for each in owners if each.kind == "break"), "")
+        )
     if what == "graph" and found.kind in ("outside", "entry", "resume") and not found.opened_by:
         return Segment(step, "entry", key)
     return Segment(step, found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dynalyze.capture.bench.prices import Segment, Stamps, _Passes, _StepLayout
+from dynalyze.break_cost.child import Segment
+from dynalyze.break_cost.child.stamps import Stamps, _Passes, _StepLayout
 
 LAYOUT = [_StepLayout([(("begin", ""), Segment(0, "entry")), *[(("graph", "0/0"), Segment(0, "graph"))] * 10])]
 
