@@ -9,8 +9,8 @@ import traceback
 from pathlib import Path
 
 _IMPORTS = (
-    "asyncio, concurrent.futures, ctypes, gzip, io, logging, multiprocessing, os, pathlib, shelve, shutil, signal, "
-    "socket, sqlite3, subprocess, sys, tempfile, threading, urllib.request, zipfile"
+    "_thread, asyncio, concurrent.futures, ctypes, gzip, io, logging, multiprocessing, os, pathlib, py_compile, "
+    "shelve, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, threading, urllib.request, zipfile"
 )
 
 

@@ -414,20 +414,16 @@ WRONG: dict[str, dict[str, Change]] = {
         "an output is a copy": Change("pair", (("y * 2, x\n", "y * 2, x.clone()\n"),)),
         "other strides": Change("net", (("return y * 2", "return (y * 2).t().contiguous().t()"),)),
         "random numbers in another order": Change(
-            "random", (("a = torch.rand(4)\n        b = ", "b = torch.rand(4)\n        a = "),)
-        ),
+            "random", (("a = torch.rand(4)\n        b = ", "b = torch.rand(4)\n        a = "),)),
     },
     "gradients": {
         "cut off": Change("net", (("return y * 2", "return y + y.detach()"),)),
         "of one weight": Change(
-            "net", (("self.lin(x)", "torch.nn.functional.linear(x, self.lin.weight, self.lin.bias.detach())"),)
-        ),
+            "net", (("self.lin(x)", "torch.nn.functional.linear(x, self.lin.weight, self.lin.bias.detach())"),)),
         "of a tensor outside": Change("function", (("x * WEIGHT", "x * WEIGHT.detach()"),)),
         "of a tensor that nothing tells of": Change("hidden leaf", (("x * weight()", "x * weight().detach()"),)),
         "of zeros, which decay": Change("trained", (("z = self.unused(x) * 0.0", "z = 0.0"),)),
-        "in training alone": Change(
-            "no grad", (("return y * 2", "return (y.detach() if self.training else y) * 2"),)
-        ),
+        "in training alone": Change("no grad", (("return y * 2", "return (y.detach() if self.training else y) * 2"),)),
         "no longer kept": Change("kept graph", (("        y.retain_grad()\n", ""),)),
     },
     "dtype": {
@@ -450,14 +446,11 @@ WRONG: dict[str, dict[str, Change]] = {
         "later calls alone": Change("calls", (("% 8 == 7", "% 8 == 20"),)),
         "counted otherwise": Change("calls", (("self.calls += 1", "self.calls = 1"),)),
         "remembers nothing": Change(
-            "cache", (("self.cache = y.detach()\n        self", "y = y + 0.0\n        self"),)
-        ),
+            "cache", (("self.cache = y.detach()\n        self", "y = y + 0.0\n        self"),)),
         "remembers another thing": Change("cache", (("self.cache = y.detach()", "self.cache = (y * 1.5).detach()"),)),
         "history is short": Change("cache", (("self.history.append(x.shape[0])", "self.history = [x.shape[0]]"),)),
         "a copy of its state": Change("returned", (("y * 2, self.state", "y * 2, dict(self.state)"),)),
-        "first calls alone": Change(
-            "calls", (("y = y + 1", "y = y + (1 if self.calls < 10 else 2)"),)
-        ),
+        "first calls alone": Change("calls", (("y = y + 1", "y = y + (1 if self.calls < 10 else 2)"),)),
     },
     "other mode": {
         "dropout always": Change("dropout", (("0.5, self.training", "0.5, False"),)),
@@ -466,8 +459,7 @@ WRONG: dict[str, dict[str, Change]] = {
         "another branch": Change("mode", (("y = y * 3", "y = y * 4"),)),
         "the branch is gone": Change("mode", (("        if self.training:\n            y = y * 3\n", ""),)),
         "in training, at batch 1": Change(
-            "no grad", (("return y * 2", "return y * (3 if self.training and x.shape[0] == 1 else 2)"),)
-        ),
+            "no grad", (("return y * 2", "return y * (3 if self.training and x.shape[0] == 1 else 2)"),)),
     },
     "other shapes": {
         "at batch 1": Change("net", (("return y * 2", "return y * (2 if x.shape[0] > 1 else 3)"),)),
@@ -476,11 +468,9 @@ WRONG: dict[str, dict[str, Change]] = {
         "a longer length": Change("length", (("x.abs().sum(-1", "(x.abs() * (1 if x.shape[1] < 6 else 2)).sum(-1"),)),
         "the side that no call takes": Change("ternary", (("else y * 3", "else y * 4"),)),
         "a branch that no call takes is gone": Change(
-            "branch", (("        if x.dim() == 3:\n            y = y * 3\n", ""),)
-        ),
+            "branch", (("        if x.dim() == 3:\n            y = y * 3\n", ""),)),
         "a new branch that no call takes": Change(
-            "net", (("return y * 2", "if x.shape[0] > 1000:\n            y = y + 1\n        return y * 2"),)
-        ),
+            "net", (("return y * 2", "if x.shape[0] > 1000:\n            y = y + 1\n        return y * 2"),)),
         "broadcast": Change("net", (("return y * 2", "return y * torch.full((3, 1), 2.0)"),)),
     },
     "printed text": {
@@ -524,8 +514,7 @@ WRONG: dict[str, dict[str, Change]] = {
         "the environment": Change("environment", (("os.environ['LAST_ROWS'] = str(x.shape[0])\n        ", ""),)),
         "of another module": Change("module attribute", (("helper.LAST = x.shape[0]\n        ", ""),)),
         "a default dtype": Change(
-            "net", (("return y * 2", "torch.set_default_dtype(torch.float64)\n        return y * 2"),)
-        ),
+            "net", (("return y * 2", "torch.set_default_dtype(torch.float64)\n        return y * 2"),)),
     },
     "callers outside": {
         "a lambda": Change("lambda", (("t * 2", "t * 3"),)),
@@ -542,8 +531,7 @@ WRONG: dict[str, dict[str, Change]] = {
     },
     "settings": {
         "precision": Change(
-            "net", (("import torch\n", "import torch\n\nSET = torch.set_float32_matmul_precision('medium')\n"),)
-        ),
+            "net", (("import torch\n", "import torch\n\nSET = torch.set_float32_matmul_precision('medium')\n"),)),
         "the seed": Change("net", (("manual_seed(0)", "manual_seed(1)"),)),
     },
 }  # fmt: skip

@@ -15,7 +15,7 @@ from dynalyze.capture import landlock, side_effects
 from dynalyze.capture.side_effects import HINT, EffectsWatch, Refused, SideEffect
 from dynalyze.capture.torch_private import runtime
 
-_DENIED = ("Permission denied", "Operation not permitted", "Read-only file system")
+_DENIED = ("permission denied", "operation not permitted", "read-only file system", "unable to open database")
 
 
 class Containment:
@@ -47,7 +47,7 @@ class Containment:
             return f"{error}; {HINT}"
         if self.watch.first is not None:
             return f"{self.watch.first}; {HINT}"
-        if self._walled and error is not None and any(text in str(error) for text in _DENIED):
+        if self._walled and error is not None and any(text in str(error).lower() for text in _DENIED):
             return f"native code was kept from changing anything outside ({_line(error)}); {HINT}"
         return ""
 

@@ -27,7 +27,7 @@ from dynalyze.capture.installed import is_installed
 HINT = "`--allow-effects` repeats that"
 _CAPTURE = str(Path(__file__).resolve().parent)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_NOWHERE = re.compile(r"/dev/(null|zero|full|stdin|stdout|stderr|fd/[012])|/proc/(self|thread-self)/.*")
+_NOWHERE = re.compile(r"/dev/(null|zero|full|stdin|stdout|stderr|fd/[012])|/proc/(self|thread-self)/(\w+|fd/[012])")
 _COMPILERS = ("_dynamo", "_inductor", "_functorch", "_higher_order_ops", "fx", "utils/cpp_extension.py",
               "utils/file_baton.py", "utils/_triton.py")  # fmt: skip
 """Parts of torch that keep caches and start compilers, for themselves."""
@@ -42,7 +42,7 @@ _FACTS = tuple(os.path.join(os.sep, *parts) for parts in (("platform.py",), ("uu
 """Parts of Python that start a process (`uname`, `ldconfig`) to read what the machine is, as packages do at import."""
 
 _TRITON = re.compile(r"[\\/](?:site|dist)-packages[\\/]triton[\\/]")
-_BYTECODE = frozenset({"_write_atomic", "set_data", "_cache_bytecode"})
+_BYTECODE = frozenset({"set_data", "_cache_bytecode"})
 """Of Python's import system: what keeps compiled modules in `__pycache__`."""
 
 _NO_PLACES = ("/dev/", "/proc/", "anon_inode:", "pipe:", "/memfd:")
@@ -52,7 +52,7 @@ _REST_OF = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
 
 FrameKind = Literal["passes_on", "compiler", "library", "program"]
 """What a `compiler` asks for is let through."""
-Target = Callable[[tuple[Any, ...]], "str | None"]
+Target = Callable[[tuple[Any, ...]], "str | tuple[str, ...] | None"]
 """What an audit event is about, from its arguments; None where it changes nothing outside."""
 
 
@@ -135,9 +135,7 @@ class EffectsWatch:
             flags, path = fcntl.fcntl(descriptor, fcntl.F_GETFL), os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:
             return False
-        if not flags & (os.O_WRONLY | os.O_RDWR) or path.startswith(
-            ("/dev/", "/proc/", "anon_inode:", "pipe:", "/memfd:")
-        ):
+        if not flags & (os.O_WRONLY | os.O_RDWR) or path.startswith(_NO_PLACES):
             return False
         return not any(_is_below(path, each) for each in self.own)
 
@@ -166,12 +164,12 @@ class EffectsWatch:
 
     def _effect_of(self, event: str, given: tuple[Any, ...], frame: FrameType | None) -> SideEffect | None:
         what, target_of = _EVENTS[event]
-        target = target_of(given)
-        if target is None or _NOWHERE.fullmatch(target):
-            return None
-        if target.startswith("/") and self._is_own(target, follow=event in ("open", "sqlite3.connect")):
-            return None
-        return self._asked_by(frame, what, target)
+        found = target_of(given)
+        follow = event in ("open", "sqlite3.connect")
+        for target in (found,) if isinstance(found, str) else found or ():
+            if not (_NOWHERE.fullmatch(target) or (target.startswith("/") and self._is_own(target, follow=follow))):
+                return self._asked_by(frame, what, target)
+        return None
 
     def _is_own(self, path: str, *, follow: bool) -> bool:
         """Whether a path is in a folder of ours; a link itself is removed or renamed, what it leads to is opened."""
@@ -215,12 +213,13 @@ def _hook(event: str, given: tuple[Any, ...]) -> None:
     watch = _watch
     if watch is None or event not in _EVENTS:
         return
+    frame = sys._getframe().f_back  # None where a thread begins with a function of C.
     if _change_callback is None:
-        watch.meet(event, given, sys._getframe(1))
+        watch.meet(event, given, frame)
         return
     before = _change_callback(None)
     try:
-        watch.meet(event, given, sys._getframe(1))
+        watch.meet(event, given, frame)
     finally:
         _change_callback(before)
 
@@ -284,9 +283,10 @@ def _watch_native() -> None:
         for owner, name in runtime.file_writers(torch):
             around(owner, name, "dynalyze.written")
 
-    for name, function in (("os", "mkfifo"), ("os", "mknod")):
-        around(importlib.import_module(name), function, "dynalyze.made")
     for name, function, event in (
+        ("os", "mkfifo", "dynalyze.made"), ("os", "mknod", "dynalyze.made"),
+        *(("os", f"sched_set{name}", "dynalyze.scheduled") for name in ("affinity", "scheduler", "param")),
+        ("os", "setpriority", "dynalyze.prioritized"), ("signal", "pidfd_send_signal", "dynalyze.signalled"),
         ("_posixsubprocess", "fork_exec", "dynalyze.started"), ("_posixshmem", "shm_open", "dynalyze.shared"),
     ):  # fmt: skip
         with contextlib.suppress(ImportError):
@@ -350,13 +350,23 @@ def _new(path: Any, folder: Any = None) -> str | None:
     return None if found is None or os.path.lexists(found) else found
 
 
-def _changed(given: tuple[Any, ...]) -> str | None:
+def _both(given: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """Of what is there already, its path, and the one that it gets."""
+    source, made = _existing(given[0], given[2]), _path(given[1], given[3])
+    return None if source is None or made is None else (source, made)
+
+
+def _changed(given: tuple[Any, ...], folder: Any = None) -> str | None:
     """Of a file given by its path, or its descriptor."""
     if isinstance(given[0], int):
         with contextlib.suppress(OSError):
             return os.readlink(f"/proc/self/fd/{given[0]}")
         return f"descriptor {given[0]}"
-    return _existing(given[0])
+    return _existing(given[0], folder)
+
+
+def _changed_below(given: tuple[Any, ...]) -> str | None:
+    return _changed(given, given[-1])
 
 
 def _address(given: tuple[Any, ...]) -> str | None:
@@ -379,8 +389,15 @@ def _database(given: tuple[Any, ...]) -> str | None:
     return _path(unquote(name.removeprefix("file:").partition("?")[0]) if name.startswith("file:") else name)
 
 
-def _other_process(given: tuple[Any, ...]) -> str | None:
-    return None if given[0] in (os.getpid(), 0) or given[1] == 0 else f"process {given[0]}"
+def _other_process(process: int) -> str | None:
+    """One that is not this one, nor a thread of it."""
+    return None if process in (0, os.getpid()) or os.path.exists(f"/proc/self/task/{process}") else f"process {process}"
+
+
+def _signalled(given: tuple[Any, ...]) -> str | None:
+    if given[0] == os.getpid() or given[1] == 0:
+        return None
+    return f"process {given[0]}" if given[0] > 0 else "a group of processes"
 
 
 def _first(given: tuple[Any, ...]) -> str | None:
@@ -398,15 +415,15 @@ _EVENTS: dict[str, tuple[str, Target]] = {
     "open": ("opens", _opened),
     "os.remove": ("removes", lambda given: _existing(*given[:2])),
     "os.rmdir": ("removes", lambda given: _existing(*given[:2])),
-    "os.rename": ("renames", lambda given: _existing(given[0], given[2])),
-    "os.link": ("links", lambda given: _path(given[1], given[3])),
+    "os.rename": ("renames", _both),
+    "os.link": ("links", _both),
     "os.symlink": ("links", lambda given: _path(given[1], given[2])),
     "os.mkdir": ("makes", lambda given: _new(given[0], given[2])),
     "os.truncate": ("truncates", _changed),
-    "os.chmod": ("changes the mode of", _changed),
-    "os.chown": ("changes the owner of", _changed),
+    "os.chmod": ("changes the mode of", _changed_below),
+    "os.chown": ("changes the owner of", _changed_below),
     "os.chflags": ("changes the flags of", _changed),
-    "os.utime": ("changes the times of", _changed),
+    "os.utime": ("changes the times of", _changed_below),
     "os.setxattr": ("changes the attributes of", _changed),
     "os.removexattr": ("changes the attributes of", _changed),
     "sqlite3.connect": ("opens", _database),
@@ -428,12 +445,16 @@ _EVENTS: dict[str, tuple[str, Target]] = {
     "pty.spawn": ("starts", _first),
     "os.fork": ("starts", lambda _: "a process"),
     "os.forkpty": ("starts", lambda _: "a process"),
-    "os.kill": ("sends a signal to", _other_process),
-    "os.killpg": ("sends a signal to", _other_process),
+    "os.kill": ("sends a signal to", _signalled),
+    "os.killpg": ("sends a signal to", lambda given: "a group of processes" if given[1] else None),
+    "resource.prlimit": ("changes the limits of", lambda given: _other_process(given[0]) if given[2] else None),
     "syslog.syslog": ("writes to", lambda _: "the system's log"),
     "dynalyze.written": ("writes", lambda given: _path(given[0]) if isinstance(given[0], (str, bytes)) else None),
     "dynalyze.serialized": ("writes", lambda given: _path(given[1])),
-    "dynalyze.made": ("makes", lambda given: _new(given[0])),
+    "dynalyze.made": ("makes", lambda given: _path(given[0])),
+    "dynalyze.scheduled": ("schedules", lambda given: _other_process(given[0])),
+    "dynalyze.prioritized": ("schedules", lambda given: _other_process(given[1])),
+    "dynalyze.signalled": ("sends a signal to", lambda given: "a process" if given[1] else None),
     "dynalyze.started": ("starts", _first),
     "dynalyze.shared": ("makes", _new_mapping),
 }
