@@ -221,71 +221,48 @@ BASES: dict[str, Files] = {
     "buffers": program(
         "self.seen += y.detach().mean(0)\nself.count += 1\nreturn y * 2 + self.offset",
         init="self.register_buffer('seen', torch.zeros(4))\nself.register_buffer('count', torch.zeros((), dtype="
-        "torch.long))\nself.register_buffer('offset', torch.zeros(4))",
-    ),
+        "torch.long))\nself.register_buffer('offset', torch.zeros(4))"),
     "norm": program("return self.norm(y)", init="self.norm = torch.nn.BatchNorm1d(4)"),
     "calls": program(
-        "self.calls += 1\nif self.calls % 8 == 7:\n    y = y + 1\nreturn y * 2",
-        init="self.calls = 0",
-        times=16,
-    ),
+        "self.calls += 1\nif self.calls % 8 == 7:\n    y = y + 1\nreturn y * 2", init="self.calls = 0", times=16),
     "cache": program(
         "if self.cache is None:\n    self.cache = y.detach()\nself.history.append(x.shape[0])\nreturn y + self.cache",
-        init="self.cache = None\nself.history = []",
-    ),
+        init="self.cache = None\nself.history = []"),
     "returned": program(
-        "self.state['last'] = x.shape[0]\nreturn y * 2, self.state",
-        init="self.state = {}",
-        after="out[1]['told'] = True\nprint('done')\n",
-    ),
+        "self.state['last'] = x.shape[0]\nreturn y * 2, self.state", init="self.state = {}",
+        after="out[1]['told'] = True\nprint('done')\n"),
     "dropout": program("return torch.dropout(y, 0.5, self.training) * 2", mode=".eval()", grad=False),
     "mode": program("if self.training:\n    y = y * 3\nreturn y * 2", mode=".eval()", grad=False),
     "ternary": program("return y * 2 if x.dim() == 2 else y * 3"),
     "choice": program("y = y * 2 if x.sum() > 0 else y * 3\nreturn y"),
     "branch": program("if x.dim() == 3:\n    y = y * 3\nreturn y * 2"),
     "length": program(
-        "return torch.cat([y.sum(-1, keepdim=True), x.abs().sum(-1, keepdim=True)], -1)", made="torch.randn(3, 5, 4)"
-    ),
+        "return torch.cat([y.sum(-1, keepdim=True), x.abs().sum(-1, keepdim=True)], -1)", made="torch.randn(3, 5, 4)"),
     "printed": program(_IDENTITY, after="print('shape', tuple(out.shape))\nprint('the end')\n"),
     "loud": program("print('in the model')\nreturn y * 2"),
     "timed": program(
-        _IDENTITY,
-        top="import time\npost = lambda t: t * 2\n",
-        after="print(f'{time.time():.4f} s, loss {post(out).sum().item():.4f}')\n",
-    ),
+        _IDENTITY, top="import time\npost = lambda t: t * 2\n",
+        after="print(f'{time.time():.4f} s, loss {post(out).sum().item():.4f}')\n"),
     "glog": program(
-        _IDENTITY,
-        top="import sys, time\npost = lambda t: t * 2\n",
-        after="print(f'I0101 10:00:00.123456 99 train.py:7] loss {post(out).sum().item():.4f}', file=sys.stderr)\n",
-    ),
+        _IDENTITY, top="import sys, time\npost = lambda t: t * 2\n",
+        after="print(f'I0101 10:00:00.123456 99 train.py:7] loss {post(out).sum().item():.4f}', file=sys.stderr)\n"),
     "warned": program(
-        _IDENTITY,
-        top="import sys, warnings\n"
+        _IDENTITY, top="import sys, warnings\n"
         "warnings.formatwarning = lambda m, c, f, n, line=None: f'{f}:{n}: {c.__name__}: {m}\\n'\n"
         "post = lambda t: t * 2\n",
         after="warnings.warn_explicit('slow', UserWarning, '/lib/torch/nn/functional.py', 9)\n"
-        "print('loss', post(out).sum().item(), file=sys.stderr)\n",
-    ),
+        "print('loss', post(out).sum().item(), file=sys.stderr)\n"),
     "long": program(
-        _IDENTITY,
-        top="post = lambda t: t * 2\n",
-        after="for row in range(90_000):\n    print('row', row, '-' * 200)\nprint('loss', post(out).sum().item())\n",
-    ),
+        _IDENTITY, top="post = lambda t: t * 2\n",
+        after="for row in range(90_000):\n    print('row', row, '-' * 200)\nprint('loss', post(out).sum().item())\n"),
     "saved": program(
-        _IDENTITY,
-        top="import os, pathlib\npost = lambda t: t * 2\nname = lambda: 'answer.txt'\n",
-        after="pathlib.Path(name()).write_text(str(post(out).sum().item()))\nos.makedirs('made', exist_ok=True)\n",
-    ),
+        _IDENTITY, top="import os, pathlib\npost = lambda t: t * 2\nname = lambda: 'answer.txt'\n",
+        after="pathlib.Path(name()).write_text(str(post(out).sum().item()))\nos.makedirs('made', exist_ok=True)\n"),
     "folder": program(
-        _IDENTITY,
-        top="import os\nfolder = lambda: os.makedirs('made', exist_ok=True)\n",
-        after="folder()\nprint('done')\n",
-    ),
+        _IDENTITY, top="import os\nfolder = lambda: os.makedirs('made', exist_ok=True)\n",
+        after="folder()\nprint('done')\n"),
     "stamped": program(
-        _IDENTITY,
-        top=_STAMPED,
-        after="log.line(f'loss {post(out).sum().item():.4f}')\nprint('done')\n",
-    ),
+        _IDENTITY, top=_STAMPED, after="log.line(f'loss {post(out).sum().item():.4f}')\nprint('done')\n"),
     "reads": {
         **program(
             _IDENTITY,
@@ -330,66 +307,40 @@ BASES: dict[str, Files] = {
         "tool.sh": "#!/bin/sh\necho 5\n",
     },
     "empty folder": program(
-        _IDENTITY,
-        top="import pathlib\n",
-        after="pathlib.Path('out/answer.txt').write_text('x')\nprint('done')\n",
-    ),
+        _IDENTITY, top="import pathlib\n", after="pathlib.Path('out/answer.txt').write_text('x')\nprint('done')\n"),
     "shared memory": program(
-        _IDENTITY,
-        top="import pathlib\npost = lambda t: t * 2\n",
-        after="pathlib.Path('/dev/shm/dynalyze-test-answer').write_text(str(post(out).sum().item()))\nprint('done')\n",
-    ),
+        _IDENTITY, top="import pathlib\npost = lambda t: t * 2\n",
+        after="pathlib.Path('/dev/shm/dynalyze-test-answer').write_text(str(post(out).sum().item()))\nprint('done')\n"),
     "raises": program(
         "if x.shape[0] > 3:\n    raise ValueError('too many rows')\nreturn y * 2",
-        after="try:\n    model(torch.randn(5, 4))\nexcept Exception:\n    print('refused')\n",
-    ),
+        after="try:\n    model(torch.randn(5, 4))\nexcept Exception:\n    print('refused')\n"),
     "checked": program(
         "if x.dim() != 2:\n    raise ValueError(f'{x.dim()} dimensions')\nreturn y * 2",
-        after="try:\n    net(torch.randn(4))\nexcept ValueError:\n    print('refused')\n",
-    ),
+        after="try:\n    net(torch.randn(4))\nexcept ValueError:\n    print('refused')\n"),
     "exits": program(
-        _IDENTITY,
-        top="import sys\nfrom math import isfinite\nstatus = lambda t: 0 if isfinite(t) else 1\n",
-        after="print('done')\nsys.exit(status(out.sum().item()))\n",
-    ),
+        _IDENTITY, top="import sys\nfrom math import isfinite\nstatus = lambda t: 0 if isfinite(t) else 1\n",
+        after="print('done')\nsys.exit(status(out.sum().item()))\n"),
     "fails": program(
-        _IDENTITY,
-        top="import sys\nstatus = lambda t: 2\n",
-        after="print('done')\nsys.exit(status(out.sum().item()))\n",
-    ),
+        _IDENTITY, top="import sys\nstatus = lambda t: 2\n",
+        after="print('done')\nsys.exit(status(out.sum().item()))\n"),
     "caught": program(
-        _IDENTITY,
-        top="half = lambda v: v / 2\n",
-        after="try:\n    print('half', half('text'))\nexcept TypeError:\n    print('no number')\n",
-    ),
-    "global": program(
-        "global COUNT\nCOUNT += 1\nSEEN.append(x.shape[0])\nreturn y * 2",
-        top="COUNT = 0\nSEEN = []\n",
-    ),
-    "environment": program(
-        "os.environ['LAST_ROWS'] = str(x.shape[0])\nreturn y * 2",
-        top="import os\n",
-    ),
+        _IDENTITY, top="half = lambda v: v / 2\n",
+        after="try:\n    print('half', half('text'))\nexcept TypeError:\n    print('no number')\n"),
+    "global": program("global COUNT\nCOUNT += 1\nSEEN.append(x.shape[0])\nreturn y * 2", top="COUNT = 0\nSEEN = []\n"),
+    "environment": program("os.environ['LAST_ROWS'] = str(x.shape[0])\nreturn y * 2", top="import os\n"),
     "module attribute": program("helper.LAST = x.shape[0]\nreturn y * 2", top="import helper\n")
     | {"helper.py": "LAST = None\nRATE = 2\n\n\ndef rate():\n    return RATE\n"},
     "helper": program("return y * helper.rate()", top="import helper\n")
     | {"helper.py": "RATE = 2\n\n\ndef rate():\n    return RATE\n"},
     "unseeded": program(
-        _IDENTITY,
-        top="post = lambda t: t * 2\n",
-        seeded=False,
-        after="print('sum', post(out).sum().item())\n",
-    ),
+        _IDENTITY, top="post = lambda t: t * 2\n", seeded=False, after="print('sum', post(out).sum().item())\n"),
     "threads": program(_IDENTITY, seeded=False, after="print('sum', out.sum().item())\n"),
     "lambda": program(_IDENTITY, top="post = lambda t: t * 2\n", after="print('sum', post(out).sum().item())\n"),
     "caller": program(
-        _IDENTITY,
-        top="def report(t):\n    return round(t.sum().item(), 3)\n",
-        after="print('sum', report(out))\n",
-    ),
+        _IDENTITY, top="def report(t):\n    return round(t.sum().item(), 3)\n", after="print('sum', report(out))\n"),
     "sends": program(_IDENTITY, top=_UDP, after="send('finished')\nprint('done')\n"),
     "quiet caller": program(_IDENTITY, top="def report(t):\n    return t.sum().item()\n", after="report(out)\n"),
-}
+}  # fmt: skip
 """Programs, each with one break."""
 
 LEAVES: dict[str, set[str]] = {
@@ -458,6 +409,8 @@ WRONG: dict[str, dict[str, Change]] = {
         "in a module without children": Change("leaf", (("y * 2", "(y * 3 if self.training else y * 2)"),)),
         "another branch": Change("mode", (("y = y * 3", "y = y * 4"),)),
         "the branch is gone": Change("mode", (("        if self.training:\n            y = y * 3\n", ""),)),
+        "without gradients": Change("net", (("return y * 2", "return y * (3 - torch.is_grad_enabled())"),)),
+        "under autocast": Change("net", (("return y * 2", "return y * (2 + torch.is_autocast_enabled('cpu'))"),)),
         "in training, at batch 1": Change(
             "no grad", (("return y * 2", "return y * (3 if self.training and x.shape[0] == 1 else 2)"),)),
     },
@@ -471,6 +424,7 @@ WRONG: dict[str, dict[str, Change]] = {
             "branch", (("        if x.dim() == 3:\n            y = y * 3\n", ""),)),
         "a new branch that no call takes": Change(
             "net", (("return y * 2", "if x.shape[0] > 1000:\n            y = y + 1\n        return y * 2"),)),
+        "of other strides": Change("net", (("return y * 2", "return y * (3 - x.is_contiguous())"),)),
         "broadcast": Change("net", (("return y * 2", "return y * torch.full((3, 1), 2.0)"),)),
     },
     "printed text": {

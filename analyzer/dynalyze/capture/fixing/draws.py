@@ -1,5 +1,6 @@
 """Fresh inputs of the kind that a call had: other values, the same structure, strides, dtypes and devices; and the same
-call in other circumstances: another batch or length, gradients, training or evaluation, other weights and numbers.
+call in other circumstances: another batch or length, gradients or none, training or evaluation, autocast, other
+weights, numbers and strides.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ these too, close by what they were; the others change floating tensors in one wa
 The last one draws nothing: it says that conditions were turned round (`turning`).
 """
 Circumstance = Literal[
-    "", "gradients", "other mode", "smaller batch", "larger batch", "other length", "other weights", "other numbers"
-]
+    "", "gradients", "other mode", "smaller batch", "larger batch", "other length", "other weights", "other numbers",
+    "no gradients", "other strides", "autocast",
+]  # fmt: skip
 """What else is another than in the program's own calls: inputs that need gradients; training for evaluation or the
 other way round, with gradients where weights need them; the size of the first dimension that all tensors share, or of
 the second one wherever it stands; parameters with the other sign and buffers with other values, none of them zero;
-floating numbers among the arguments, and those that the program's own modules hold.
+floating numbers among the arguments, and those that the program's own modules hold; inference mode where the calls had
+gradients; inputs that are not contiguous; autocast to bfloat16 where the calls had none.
 """
+Reshape = Callable[[torch.Tensor], torch.Tensor]
 LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
 SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:-1]
@@ -82,7 +86,7 @@ class DrawnWorkload(Workload):
             if self.circumstance == "other numbers":
                 _change_numbers(changed)
             with self._modes():
-                args, kwargs = redrawn((args, kwargs), self.kind, generator, self._resized((args, kwargs)))
+                args, kwargs = redrawn((args, kwargs), self.kind, generator, self._reshaped((args, kwargs)))
                 if self.circumstance == "other numbers":
                     args, kwargs = tuple(map(_other, args)), {name: _other(value) for name, value in kwargs.items()}
                     if not self._numbers and not any(type(each) is float for each in (*args, *kwargs.values())):
@@ -100,13 +104,24 @@ class DrawnWorkload(Workload):
             if self.circumstance == "gradients" or (self.circumstance == "other mode" and self._learns):
                 stack.enter_context(torch.inference_mode(False))
                 stack.enter_context(torch.enable_grad())
+            if self.circumstance == "no gradients":
+                if self.phase == "train" or not torch.is_grad_enabled():
+                    raise NoSuchDraw
+                stack.enter_context(torch.inference_mode())
+            if self.circumstance == "autocast":
+                device = next((p.device.type for module in self._modules for p in module.parameters()), "cpu")
+                if torch.is_autocast_enabled(device):
+                    raise NoSuchDraw
+                stack.enter_context(torch.autocast(device, torch.bfloat16))
             for part in [p for module in self._modules for p in module.modules()] * (self.circumstance == "other mode"):
                 stack.callback(setattr, part, "training", part.training)
                 part.training = not part.training
             yield
 
-    def _resized(self, inputs: Any) -> Resize | None:
-        """Which size of the inputs is to be another one."""
+    def _reshaped(self, inputs: Any) -> Reshape | None:
+        """What gives the inputs another size, or other strides."""
+        if self.circumstance == "other strides":
+            return _not_contiguous
         if self.circumstance not in ("smaller batch", "larger batch", "other length"):
             return None
         first = 1 if self.circumstance == "other length" else 0
@@ -117,7 +132,7 @@ class DrawnWorkload(Workload):
         size = sizes.pop() if len(sizes) == 1 else 0
         if not size or (size == 1 and self.circumstance == "smaller batch"):
             raise NoSuchDraw
-        return Resize(first, size, 1 if self.circumstance == "smaller batch" else size + 1)
+        return Resize(first, size, 1 if self.circumstance == "smaller batch" else size + 1).apply
 
     def _with_gradients(self, inputs: Any) -> Any:
         """The inputs as results of an operation, so that they may be changed in place."""
@@ -199,7 +214,13 @@ class Resize:
         return made.requires_grad_(tensor.requires_grad)
 
 
-def redrawn(value: Any, kind: Kind, generator: torch.Generator, resize: Resize | None = None) -> Any:
+def _not_contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with its last dimension first in memory, and with gaps."""
+    twice = torch.stack((tensor.detach(), tensor.detach()))
+    return twice.transpose(0, -1).contiguous().transpose(0, -1)[0].requires_grad_(tensor.requires_grad)
+
+
+def redrawn(value: Any, kind: Kind, generator: torch.Generator, reshape: Reshape | None = None) -> Any:
     """A copy of nested inputs with values drawn anew, and of other sizes; parameters, modules and tensor subclasses
     stay what they are.
     """
@@ -209,8 +230,8 @@ def redrawn(value: Any, kind: Kind, generator: torch.Generator, resize: Resize |
             return each
         if type(each) is not torch.Tensor or each.layout is not torch.strided or each.is_quantized:
             return each if isinstance(each, torch.Tensor) else NotImplemented
-        if resize is not None and each.dim():
-            each = resize.apply(each)
+        if reshape is not None and each.dim():
+            each = reshape(each)
         return _tensor(each, kind, generator)
 
     return Copier(leaf).copy(value)

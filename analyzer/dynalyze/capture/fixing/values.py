@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-import sys
+import contextlib
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+from dynalyze.capture.fixing.watching import traced
 
 Places = Mapping[tuple[str, int], Sequence[str]]
 """Expressions to look at, by file and line."""
@@ -25,29 +27,16 @@ def look(places: Places, run: Callable[[], Any]) -> dict[tuple[str, int], dict[s
     files = {file for file, _ in places}
     found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
 
-    def local(frame: types.FrameType, event: str, _: Any) -> Any:
+    def see(frame: types.FrameType) -> None:
         place = frame.f_code.co_filename, frame.f_lineno
-        if event == "line" and place in compiled:
+        for text, code in compiled.get(place, ()):
             known = found.setdefault(place, {})
-            for text, code in compiled[place]:
-                if text not in known:
-                    try:
-                        known[text] = described(eval(code, frame.f_globals, frame.f_locals))
-                    except Exception:
-                        continue
-        return local
+            if text not in known:
+                with contextlib.suppress(Exception):
+                    known[text] = described(eval(code, frame.f_globals, frame.f_locals))
 
-    def enter(frame: types.FrameType, event: str, _: Any) -> Any:
-        if event != "call" or frame.f_code.co_filename not in files:
-            return None
-        return local
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
+    with traced(lambda code: code.co_filename in files, "line", see):
         run()
-    finally:
-        sys.settrace(before)
     return found
 
 

@@ -13,7 +13,8 @@ import sys
 import types
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -196,38 +197,20 @@ def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def lines_run(codes: Collection[types.CodeType], seen: set[tuple[str, int]]) -> Iterator[None]:
-    """Note which lines of these functions run inside, by file and number."""
+def traced(
+    enters: Callable[[types.CodeType], bool], event: str, see: Callable[[types.FrameType], object]
+) -> Iterator[None]:  # fmt: skip
+    """See each "line" or "opcode" that runs inside in the functions that `enters` names."""
 
-    def local(frame: types.FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            seen.add((frame.f_code.co_filename, frame.f_lineno))
+    def local(frame: types.FrameType, happened: str, _: Any) -> Any:
+        if happened == event:
+            see(frame)
         return local
 
-    def enter(frame: types.FrameType, event: str, _: Any) -> Any:
-        return local if event == "call" and frame.f_code in codes else None
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
-@contextlib.contextmanager
-def instructions_run(codes: Collection[types.CodeType], seen: set[tuple[types.CodeType, int]]) -> Iterator[None]:
-    """Note which instructions of these functions run inside: each side of an expression has its own."""
-
-    def local(frame: types.FrameType, event: str, _: Any) -> Any:
-        if event == "opcode":
-            seen.add((frame.f_code, frame.f_lasti))
-        return local
-
-    def enter(frame: types.FrameType, event: str, _: Any) -> Any:
-        if event != "call" or frame.f_code not in codes:
+    def enter(frame: types.FrameType, happened: str, _: Any) -> Any:
+        if happened != "call" or not enters(frame.f_code):
             return None
-        frame.f_trace_opcodes = True
+        frame.f_trace_opcodes = event == "opcode"
         return local
 
     before = sys.gettrace()
@@ -236,3 +219,15 @@ def instructions_run(codes: Collection[types.CodeType], seen: set[tuple[types.Co
         yield
     finally:
         sys.settrace(before)
+
+
+def lines_run(codes: Collection[types.CodeType], seen: set[tuple[str, int]]) -> AbstractContextManager[None]:
+    """Note which lines of these functions run inside, by file and number."""
+    return traced(codes.__contains__, "line", lambda frame: seen.add((frame.f_code.co_filename, frame.f_lineno)))
+
+
+def instructions_run(
+    codes: Collection[types.CodeType], seen: set[tuple[types.CodeType, int]]
+) -> AbstractContextManager[None]:  # fmt: skip
+    """Note which instructions of these functions run inside: each side of an expression has its own."""
+    return traced(codes.__contains__, "opcode", lambda frame: seen.add((frame.f_code, frame.f_lasti)))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.bench.call_workload import CallsWorkload
-from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, Resize, redrawn
+from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, redrawn
 from dynalyze.capture.inputs import Inputs
 
 KINDS: list[Kind] = ["alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]
@@ -26,8 +26,8 @@ DTYPES = [
 ]
 
 
-def drawn(value: Any, kind: Kind = "alike", seed: int = 0, resize: Resize | None = None) -> Any:
-    return redrawn(value, kind, torch.Generator().manual_seed(seed), resize)
+def drawn(value: Any, kind: Kind = "alike", seed: int = 0) -> Any:
+    return redrawn(value, kind, torch.Generator().manual_seed(seed))
 
 
 @settings(max_examples=60)
@@ -125,3 +125,22 @@ def test_a_circumstance_changes_what_it_says_alone(
     of_inputs = grad and circumstance == "gradients"  # In the other mode those of weights alone.
     assert model.seen == [(*map(torch.Size, shapes), of_inputs, grad, training, sign * weights)]
     assert model.training is False
+
+
+@pytest.mark.parametrize(
+    "circumstance, expected",
+    [("no gradients", (False, True, False)), ("other strides", (True, False, False)), ("autocast", (True, True, True))],
+)
+def test_modes_and_strides_that_the_calls_did_not_have(circumstance: Any, expected: tuple[bool, ...]) -> None:
+    seen: list[tuple[bool, ...]] = []
+
+    def model(*inputs: torch.Tensor) -> None:
+        modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+        seen.extend((modes[0], x.is_contiguous(), modes[1]) for x in inputs)
+
+    inputs = torch.randn(4), torch.randn(3, 1), torch.randn(2, 3, 4)
+    workload = CallsWorkload(model, [Inputs(inputs, {})], phase="forward", grad=True)
+    (step,) = DrawnWorkload(workload, "alike", 1, circumstance).steps(model)
+    step.prepare()
+    step.run()
+    assert seen == [expected] * 3
