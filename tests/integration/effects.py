@@ -41,6 +41,7 @@ EFFECTS = {
     "extended attributes": "os.setxattr('kept.txt', 'user.x', b'1')",
     "sqlite": "sqlite3.connect('rows.db').execute('create table t (a)')",
     "sqlite by URI": "sqlite3.connect('file:rows.db?mode=rwc', uri=True).execute('create table t (a)')",
+    "sqlite attaches": "sqlite3.connect(':memory:').execute(\"attach 'rows.db' as a\").execute('create table a.t (x)')",
     "dbm": "import dbm.dumb; dbm.dumb.open('store', 'c')['a'] = b'1'",
     "shelve": "shelve.open('shelf')['a'] = 1",
     "logging to a file": "logging.root.addHandler(logging.FileHandler('app.log')); logging.error('x')",

@@ -20,7 +20,7 @@ from effects import EFFECTS, HARMLESS
 from program import dynalyze
 
 _CONTAINED = Path(__file__).with_name("contained.py")
-_NATIVE = {"torch.jit.save", "a tensor in a shared file"}
+_NATIVE = {"torch.jit.save", "a tensor in a shared file", "sqlite attaches"}
 """No event of Python's tells of these: the kernel refuses them, and what they raise says so."""
 
 _SILENT = {"libc"}

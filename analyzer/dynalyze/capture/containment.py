@@ -15,7 +15,7 @@ from dynalyze.capture import landlock, side_effects
 from dynalyze.capture.side_effects import HINT, EffectsWatch, Refused, SideEffect
 from dynalyze.capture.torch_private import runtime
 
-_DENIED = ("permission denied", "operation not permitted", "read-only file system", "unable to open database")
+_DENIED = ("permission denied", "not permitted", "read-only file system", "open database", "readonly database")
 
 
 class Containment:
