@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+from functools import cache
 from html import unescape
 from itertools import pairwise
 
@@ -53,6 +54,16 @@ REPORTS = {
 }
 
 
+@cache
+def page_of(name: str) -> str:
+    return render(REPORTS[name]())
+
+
+@cache
+def tree_of(name: str) -> Tree:
+    return Tree(page_of(name))
+
+
 def text_of(report: Report) -> str:
     return Tree(render(report)).text()
 
@@ -72,7 +83,7 @@ def caret_row(location: Location, snippet: Snippet) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_every_link_within_the_page_has_its_target_once(name: str) -> None:
-    tree = Tree(render(REPORTS[name]()))
+    tree = tree_of(name)
     ids = tree.values("id")
     assert len(ids) == len(set(ids))
     inside = [href[1:] for href in tree.values("href") if href.startswith("#")]
@@ -82,12 +93,12 @@ def test_every_link_within_the_page_has_its_target_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_same_report_gives_the_same_page(name: str) -> None:
-    assert render(REPORTS[name]()) == render(REPORTS[name]())
+    assert render(REPORTS[name]()) == page_of(name)
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_headings_go_down_one_step_at_a_time(name: str) -> None:
-    levels = [int(tag[1]) for tag, _ in Tree(render(REPORTS[name]())).elements if re.fullmatch("h[1-6]", tag)]
+    levels = [int(tag[1]) for tag, _ in tree_of(name).elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
@@ -95,8 +106,7 @@ def test_headings_go_down_one_step_at_a_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_policy_names_the_hash_of_each_inline_script_and_style(name: str) -> None:
-    page = render(REPORTS[name]())
-    tree = Tree(page)
+    page, tree = page_of(name), tree_of(name)
     (policy,) = (content for content in tree.values("content") if "default-src" in content)
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
@@ -110,7 +120,7 @@ def test_the_policy_names_the_hash_of_each_inline_script_and_style(name: str) ->
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_nothing_in_the_page_needs_an_inline_style_or_handler(name: str) -> None:
-    for _, attributes in Tree(render(REPORTS[name]())).elements:
+    for _, attributes in tree_of(name).elements:
         assert "style" not in attributes
         assert not any(attribute.startswith("on") for attribute in attributes)
 
@@ -131,9 +141,8 @@ def test_hostile_text_is_shown_as_it_was() -> None:
 
 
 def test_the_embedded_json_is_the_report() -> None:
-    for make in REPORTS.values():
-        tree = Tree(render(make()))
-        data = gzip.decompress(base64.b64decode(tree.texts["script"][1], validate=True))
+    for name, make in REPORTS.items():
+        data = gzip.decompress(base64.b64decode(tree_of(name).texts["script"][1], validate=True))
         assert json.loads(data) == json.loads(to_json(make()))
         assert from_json(data) == make()
 

@@ -7,7 +7,7 @@ import io
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
 from dynalyze.render.words import report as words
-from dynalyze.render.words.fixes import patch_head
-from dynalyze.report import Finding, Location, Outcome, Report, Status
-from dynalyze.report.fixes import CompileCounts, Evidence, Instead, Unfixed, WholeProgram
+from dynalyze.report import Finding, Location, Report, Status
+from dynalyze.report.fixes import Unfixed, WholeProgram
 from dynalyze.rules.rule import judge
 from html_tree import Tree
 from sample_reports import (
@@ -31,7 +30,6 @@ from sample_reports import (
     hostile_report,
     line_of,
     measured_report,
-    recompile,
     rich_report,
 )
 
@@ -238,36 +236,6 @@ def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     assert "model.py:44" in plain(with_finding())
 
 
-def test_recompiles_and_notes_are_there() -> None:
-    report = clean_report()
-    report.recompiles = [recompile("r1", "0/1")]
-    report.findings = judge(report)
-    report.capture.notes = ["Two calls were cut."]
-    text = plain(report)
-    assert "1 recompile" in text
-    assert "`x.size()[0]` changed from 4 to 5" in " ".join(text.split())
-    assert "Two calls were cut." in text
-
-
-def test_fixes_with_how_they_were_checked_and_what_stays() -> None:
-    shown = " ".join(plain(fixed_report()).split())
-    for text in (
-        "Fixed and verified 2 of 6 graph breaks.",
-        "✓ f2 Keep the number in the tensor b1, a change of source, verified",
-        "│ + y = x.max().detach()",
-        "Outputs bit-identical on the program's inputs and 20 random ones, in eager and traced;",
-        "Compiled: 16 of 16 operators of the program's calls (was 14 of 16).", "Compiled code no longer prints 'x'.",
-        "No call reached line 45, not even with inputs of these kinds: zeros and nan; what happens there",
-        "✓ f3 Set it b2, a setting, verified", "setting torch._dynamo.config.a = True", "b3 stays: ", "nothing fits",
-        "With all changes, outputs under inductor match eager up to rounding.",
-        "The whole program, run 3 times in a sandbox: same exit status, printed lines and files.",
-        "the whole program before after graph breaks 6 4", "Reproduce dynalyze fix model.py",
-    ):  # fmt: skip
-        assert text in shown
-    assert "torch.cond" not in shown, "what was rejected is on the page"
-    assert not re.search(r"\bprov(e|ed|ing)\b|\bproof\b", shown, re.IGNORECASE)
-
-
 def test_a_break_that_stays_has_what_was_tried_for_it_and_why_that_failed() -> None:
     report = fixed_report()
     tried = replace(report.fixes[0], id="f9", breaks=["b3"], status="rejected", reason="it prints less")
@@ -316,68 +284,10 @@ def test_where_nothing_is_verified_it_says_how_to_apply_what_is_suggested() -> N
     assert "--unsafe-fixes" not in plain(report)
 
 
-def test_some_verified_and_some_suggested() -> None:
-    report = fixed_report()
-    report.fixes[2] = replace(report.fixes[2], status="suggested", reason="no call runs it")
-    assert report.fixed is not None
-    report.fixed.kept = ["f2"]
-    report.fixed.unfixed.append(Unfixed("b2", "Some break", None, "no call runs it"))
-    text = " ".join(plain(report).split())
-    assert text.startswith("Fixed and verified 1 of 6 graph breaks. Changes for 1 more are suggested, not verified.")
-    assert "--unsafe-fixes" not in text
-
-
-def test_submodules_compiled_in_the_place_of_the_whole_are_told_apart() -> None:
-    """As a fix that was verified, and as a suggestion that covers little; on the page and in a patch as well."""
-    report = fixed_report()
-    assert report.fixed is not None
-    less = Instead(["Net.a", "Net.b"], 0.78, 0.9)
-    lines = "# In the place of torch.compile(model):\nmodel.a.compile()"
-    report.fixes[2] = replace(
-        report.fixes[2], setting=lines, instead=less, evidence=Evidence(after=CompileCounts(0, 3, 0))
-    )
-    report.fixed.setting = lines
-    shown = " ".join(plain(report).split())
-    page = " ".join(entities.unescape(html.render(report)).split())
-    for text in (shown, page):
-        assert "1 of them by compiling less: 78% of the operators." in text
-        assert "a setting that compiles less: 78% of the operators" in text and "model.a.compile()" in text
-        assert "This compiles 78% of the operators and 90% of the time of an eager call, in 3 graphs" in text
-    head = patch_head(report)
-    assert all(line.startswith("# ") for line in head.splitlines())
-    assert "#    Outputs bit-identical" in head and "# model.a.compile()" in head and "torch.cond" not in head
-    report.fixes[2] = replace(report.fixes[2], status="suggested")
-    said = " ".join(plain(report).split())
-    assert "? f3 Set it b2, a setting that compiles less: 78% of the operators, suggested, not verified" in said
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"fixes": []}, "Fixed none of 4 graph breaks: no change could be verified."),
-        ({"fixes": [], "graph_breaks": []}, "Nothing to fix: the program has no graph break, and no recompile"),
-    ],
-)
-def test_where_nothing_was_verified(change: dict[str, Any], said: str) -> None:
-    report = replace(fixed_report(), **change)
-    assert plain(report).startswith(said)
-
-
 def test_a_run_that_failed_is_not_one_without_breaks() -> None:
     report = replace(fixed_report(), fixes=[], graph_breaks=[])
     report.outcome.status, report.outcome.message = "failed", "ValueError: x"
     assert plain(report).startswith("Nothing could be fixed. ValueError: x")
-
-
-@pytest.mark.parametrize("verified", [True, False])
-def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
-    report = fixed_report()
-    assert report.fixed is not None
-    report.fixed.given, report.fixes = True, [report.fixes[1 if verified else 0]]
-    said = (
-        "Verified: the change fixes 1 of 5 graph breaks, and" if verified else "Not verified: it returns another dtype."
-    )
-    assert plain(report).startswith(said)
 
 
 def test_how_to_go_on_is_one_line_in_every_output() -> None:
@@ -397,11 +307,3 @@ def test_how_to_go_on_is_one_line_in_every_output() -> None:
         assert f"--compile net --only {','.join(finding.evidence)} -- --batch 4" in page
     report.graph_breaks.clear()
     assert "dynalyze fix" not in plain(report) + markdown.render(report)
-
-
-def test_the_exception_of_a_failed_run_stands_below_the_verdict() -> None:
-    report = empty_report("failed", "The program raised ValueError: no such head\nand more of it at /a/net.py:7")
-    report.outcome.raised_at = Location("/a/net.py", 7)
-    assert "The program raised ValueError: no such head at /a/net.py:7\n" in render(report, color=False, width=100)
-    report.outcome = Outcome("failed", "The program raised ValueError: no such head at /a/net.py:7", 1)
-    assert "no such head at /a/net.py:7\n" in render(report, color=False, width=100)

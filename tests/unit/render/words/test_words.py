@@ -18,51 +18,22 @@ from dynalyze.render.words.report import (
     compile_time,
     count_of,
     duration,
-    impact_words,
     short_path,
     totals,
     tried_words,
     trust_notes,
     verdict,
 )
-from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Impact, Severity, Status
+from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Severity, Status
 from dynalyze.report.measurements import Interval
 from sample_reports import (
     clean_report,
     compilation,
     empty_report,
-    graph_break,
-    line_of,
     priced_report,
     recompile,
     rich_report,
 )
-
-
-def test_the_worst_effect_is_told_first() -> None:
-    assert verdict(rich_report()) == (
-        "6 graph breaks and 2 recompiles. "
-        "Breaks: 1 stops compilation under fullgraph, 1 sends its whole function to eager, "
-        "1 sends the rest of its function to eager, 3 split a graph. "
-        "The recompile limit was reached: later calls run in eager."
-    )
-
-
-def test_one_break_is_told_in_the_singular() -> None:
-    report = clean_report()
-    report.graph_breaks = [graph_break("b1", "partly_eager", line_of(43, 20, 44))]
-    assert verdict(report) == ("1 graph break and no recompiles. Breaks: 1 sends the rest of its function to eager.")
-
-
-def test_a_clean_run() -> None:
-    assert verdict(clean_report()) == ("No graph breaks and no recompiles. Every compiled function is one whole graph.")
-
-
-def test_frames_in_eager_spoil_a_clean_run() -> None:
-    report = clean_report()
-    report.compilations.append(compilation("2/0"))
-    report.compilations[-1].status = "eager"
-    assert verdict(report).startswith("No graph breaks and no recompiles, but of 3 frames 1 left in eager.")
 
 
 @pytest.mark.parametrize("status", [status for status in get_args(Status) if status != "complete"])
@@ -150,22 +121,6 @@ def test_every_word_of_the_report_has_words() -> None:
         texts = [words[value] for value in get_args(values)]  # type: ignore[index]
         assert all(texts)
         assert len(set(texts)) == len(texts)
-
-
-def test_a_price_says_what_is_left_at_best_and_what_a_setting_that_was_tried_left() -> None:
-    report = priced_report()
-    first, second = (
-        Finding("graph-break", "warning", "A break", evidence=[each.id], impact=Impact(1.4, 0.45, without_ms=1.7))
-        for each in report.graph_breaks[:2]
-    )
-    assert impact_words(first) == "Costs 1.40 ms per call (45%); without it at best 1.70 ms, before fusion"
-    assert tried_words(report, first) == (
-        "measured with capture_scalar_outputs = True: 2.00 ms a call (1.90 ms to 2.10 ms), 1.10 ms less"
-    )
-    assert tried_words(report, second) == (
-        "reorderable_logging_functions.add(print) was tried: the graph still breaks here with it"
-    )
-    assert tried_words(report, Finding("recompile", "warning", "Another", evidence=["r1"])) == ""
 
 
 def test_a_setting_that_removes_one_of_two_breaks_is_told_of_that_one_alone() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
@@ -24,8 +23,8 @@ from dynalyze.report.measurements import (
     TensorAccuracy,
 )
 from dynalyze.text.amounts import milliseconds, percent, size
-from sample_measurements import eager_row, measured, measurements, speedup
-from sample_reports import benched_report, clean_report, empty_report, measured_report
+from sample_measurements import eager_row, measurements, speedup
+from sample_reports import measured_report
 
 STEADY = Latency(20.0, 21.0, 22.0, 23.0, 20.1, 0.5, 50)
 PLAIN = Latency(36.6, 37.0, 38.0, 39.0, 36.7, 0.6, 50)
@@ -44,14 +43,6 @@ def compiled(name: str = "default", **changes: object) -> Measurement:
     return Measurement(name, **{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_a_configuration_is_one_sentence() -> None:
-    said = words_bench.sentence(compiled(), Accuracy("default", verdict="equal"))
-    assert said == (
-        "compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls, +200 MB of memory, "
-        "same answers"
-    )
-
-
 @pytest.mark.parametrize(
     ("status", "reason", "said"),
     [
@@ -66,44 +57,12 @@ def test_what_is_not_valid_has_a_reason_and_no_number(status: str, reason: str, 
     assert words_bench.sentence(item, Accuracy("fullgraph", verdict="equal")) == said
 
 
-def test_slower_is_told_by_how_much_slower() -> None:
-    item = compiled(speedup=speedup(0.8, 0.75, 0.9), break_even=BreakEven(reason="never"))
-    assert words_bench.claim(item) == "compiled is 1.25x slower (1.11 to 1.33)"
-    assert "worth it" not in words_bench.sentence(item)
-
-
-@pytest.mark.parametrize(
-    ("speed", "said"),
-    [
-        (speedup(1.0, 0.97, 1.03, 0.04), "no difference shown (0.97 to 1.03; the noise floor is 4%)"),
-        (speedup(1.0, 0.1, 9.0, 8.0), "no difference shown (0.10 to 9.00; the noise floor is above 100%)"),
-        (
-            Speedup(Interval(1.5, 1.4, 1.6), "no difference shown", 0.02, 3),
-            "no difference shown (1.40 to 1.60; only 3 pairs of processes)",
-        ),
-        (
-            Speedup(Interval(1.5, 1.4, 1.6), "no difference shown", None, 9),
-            "no difference shown (1.40 to 1.60; the noise floor is not known)",
-        ),
-    ],
-)
-def test_no_difference_says_why(speed: Speedup, said: str) -> None:
-    text = words_bench.sentence(compiled(speedup=speed))
-    assert text.startswith(f"compiled: {said}")
-    assert not re.search("faster|slower|worth it", text)
-
-
 @pytest.mark.parametrize("verdict", get_args(AccuracyVerdict))
 def test_each_verdict_on_answers_has_words(verdict: AccuracyVerdict) -> None:
     item = Accuracy("default", verdict=verdict)
     assert words_bench.answers(item)
     assert len(words_bench.verdict_short(verdict)) <= 8
     assert words_bench.answers_title(verdict)[0].isupper()
-
-
-def test_a_reason_is_told_where_nothing_was_compared() -> None:
-    item = Accuracy("default", verdict="not comparable", reason="eager is not deterministic")
-    assert words_bench.answers(item) == "answers not compared (eager is not deterministic)"
 
 
 # ---- what compiling costs ---------------------------------------------------------------------------------
@@ -136,15 +95,6 @@ def test_a_cost_that_was_not_measured_is_not_told(changes: dict[str, object]) ->
     item = compiled(**changes)
     assert words_bench.compile_cost(item) is None
     assert "to compile" not in words_bench.sentence(item)
-
-
-def test_a_break_even_that_is_not_known_says_so() -> None:
-    item = compiled(break_even=BreakEven(reason="not known: the first calls did not become steady"))
-    assert "break-even not known: the first calls did not become steady" in words_bench.sentence(item)
-
-
-def test_a_pass_of_several_calls_is_no_call() -> None:
-    assert "worth it after 640 passes of 16 calls" in words_bench.sentence(compiled(calls=16))
 
 
 @pytest.mark.parametrize(
@@ -219,15 +169,6 @@ def test_the_fastest_is_one_that_was_shown() -> None:
 # ---- the verdict of a report ------------------------------------------------------------------------------
 
 
-def test_explain_tells_speed_and_breaks_in_one_sentence() -> None:
-    report = measured_report()
-    report.measurements, report.accuracy = report.measurements[:2], []
-    assert words.verdict(report) == (
-        "Compiled, it runs 1.83x faster than eager, with no graph breaks and no recompiles. "
-        "Every compiled function is one whole graph."
-    )
-
-
 def test_the_first_sentence_says_whether_answers_were_compared() -> None:
     report = measured_report()
     report.accuracy, report.answers_unchecked = [], "--no-bench"
@@ -247,75 +188,7 @@ def test_the_first_sentence_says_whether_answers_were_compared() -> None:
     assert "answers" not in second
 
 
-@pytest.mark.parametrize(
-    ("item", "said"),
-    [
-        (compiled(speedup=speedup(0.8, 0.75, 0.9)), "Compiled, it runs 1.25x slower than eager, with "),
-        (compiled(speedup=speedup(1.0, 0.9, 1.1)), "Compiled, it shows no difference in speed from eager, with "),
-        (compiled(status="invalid", reason="no frame"), "Its speed could not be measured: no frame."),
-    ],
-)
-def test_explain_never_claims_more_than_was_shown(item: Measurement, said: str) -> None:
-    report = clean_report()
-    report.measurements = [eager_row(batch=None), item]
-    assert said in words.verdict(report)
-    report.measurements = [eager_row()]
-    assert "eager" not in words.verdict(report)
-
-
-def test_a_bench_says_nothing_of_graph_breaks() -> None:
-    """Nothing listened, so nobody knows."""
-    report = benched_report()
-    verdict = words.verdict(report)
-    assert "break" not in verdict
-    assert "ecompile" not in verdict
-    assert verdict == (
-        "Forward, batch 4: compiled is 1.83x faster (1.79 to 1.88). "
-        "Prefill, batch 1, sequence 128: compiled is 1.30x faster (1.26 to 1.33). "
-        "Decode, batch 1, sequence 128: compiled is 2.24x faster (2.18 to 2.31). "
-        "8 configurations measured against eager, 1 invalid and 1 failed."
-    )
-
-
-def test_a_bench_of_one_workload_says_all_of_the_best() -> None:
-    report = benched_report()
-    report.measurements = [item for item in report.measurements if item.phase == "forward"]
-    first, *rest = words.verdict_sentences(report)
-    assert first.startswith("Compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls")
-    assert rest == ["5 configurations measured against eager, 1 invalid and 1 failed."]
-
-
-def test_a_bench_without_measurements() -> None:
-    report = empty_report("failed", "RuntimeError")
-    report.command = ["bench", "model.py"]
-    assert words.verdict_sentences(report)[0].startswith("The program failed")
-    assert words.verdict_sentences(report)[-1] == "Nothing was measured."
-
-
-def test_many_workloads_are_cut_short() -> None:
-    items = [measured("default", 20.0, speedup(1.8, 1.7, 1.9), batch=2**at) for at in range(7)]
-    told = words_bench.verdict_sentences(items, [])
-    assert told[4:] == ["3 more workloads below.", "7 configurations measured against eager."]
-
-
 def test_notes_are_told_once_and_name_whose_they_are() -> None:
     items = [replace(item, notes=["shared"]) for item in measurements()[:2]]
     items[1].notes = ["shared", "own"]
     assert words_bench.notes(items) == ["shared", "default: own"]
-
-
-@pytest.mark.parametrize(
-    ("ratio", "verdict", "told"),
-    [
-        ((0.5, 0.4, 0.8), "slower", "The speed: 2.00x slower (1.25 to 2.50) with its 95% interval, from 5 pairs"),
-        ((2.0, 1.6, 2.5), "faster", "The speed: 2.00x faster (1.60 to 2.50) with its 95% interval, from 5 pairs"),
-        ((1.0, 0.9, 1.1), "no difference shown", "The speed: no difference shown (0.90 to 1.10) with its"),
-    ],
-)
-def test_how_far_to_trust_a_speed_counts_the_way_the_verdict_does(
-    ratio: tuple[float, float, float], verdict: Any, told: str
-) -> None:
-    row = compiled(speedup=Speedup(Interval(*ratio), verdict, 0.1, 5))
-    (note,) = words_bench.trust_notes([eager_row(), row])
-    assert note.startswith(told)
-    assert note.endswith("; two equal processes differed by up to 10%.")
