@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 
+import pytest
 from hypothesis import settings
 
 # A hundred examples of each property cost the suite minutes. Properties of secrets and of written files ask for them.
@@ -13,9 +15,21 @@ settings.load_profile("dynalyze")
 # does. The processor's own flags still decide. Export it empty where your C++ compiler is older than your processor.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
+# Hundreds of processes, and the next run, compile our sources once and not each for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Tests run side by side: threads of one that wait for each other leave the processors to the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # A shell lets a job in the background ignore Ctrl-C, with all that the job starts; the tests of it would wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The workers of pytest-xdist share the processes off which dynalyze and its targets are forked."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        from warm_starts import share_servers
+
+        share_servers()

@@ -1,9 +1,9 @@
 """Starts of dynalyze and of its targets without their imports: processes that have imported what these need fork them.
 
 The program is the real one, with its own command line, streams, environment, directory, supervisor and child; what is
-spared is the start of two interpreters, and torch's import, which take more than all else in most tests. Two servers
-live for each test process: one has imported the command line, the other torch. `DYNALYZE_TESTS_START=real` starts
-everything anew instead, as `make slow` does; so do tests that ask for it.
+spared is the start of two interpreters, and torch's import, which take more than all else in most tests. A sandbox is
+the real one, around a fork. Two servers live for each test run: one has imported the command line, the other torch.
+`DYNALYZE_TESTS_START=real` starts everything anew instead, as `make slow` does; so do tests that ask for it.
 
 Processes that measure have caches and variables of torch's of their own, and so a server of their own.
 """
@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import stat
@@ -58,6 +59,8 @@ MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMO
 ADDRESS = "DYNALYZE_TESTS_TARGETS"
 # Set in the command: a part of the request of a target that is started anew, as one whose memory is watched from above.
 ANEW = "DYNALYZE_TESTS_ANEW"
+# The folder of the servers that another process has started for this one.
+SHARED = "DYNALYZE_TESTS_SERVERS"
 # Runs this file so that its frames, which are below those of every fork, are of no file: reports do not show them.
 WITHOUT_A_FILE = "import sys; __file__ = sys.argv.pop(1); exec(compile(open(__file__).read(), '<warm starts>', 'exec'))"
 
@@ -149,22 +152,47 @@ def _text(stream: Any) -> str:
     return str(stream.read().decode(errors="replace").replace("\r\n", "\n"))
 
 
-_SERVERS: dict[str, tuple[subprocess.Popen[bytes], str]] = {}
+_SERVERS: dict[str, str] = {}
 
 
 def server(what: str) -> str:
-    """The address of a server of this test process, which is started for the first that asks, and again if it died."""
-    process, address = _SERVERS.get(what, (None, ""))
-    if process is None or process.poll() is not None:
-        if process is not None:  # By the kernel, where memory ran out, or by what a test ran.
-            print(f"the server for {what} ended with {process.returncode}", file=sys.stderr)
-        process, address = _SERVERS[what] = _started(what)
+    """The address of the server that all workers of pytest-xdist share, or of one of our own, and anew if it died."""
+    address = _SERVERS.get(what) or (_address(os.environ[SHARED], what) if SHARED in os.environ else "")
+    if not address or not _listens(address):
+        if address:  # By the kernel, where memory ran out, or by what a test ran.
+            print(f"the server for {what} ended", file=sys.stderr)
+        address = _started(what, tempfile.TemporaryDirectory(prefix="warm-"))
+        assert _listens(address), f"the server for {what} ended"
+    _SERVERS[what] = address
     return address
 
 
-def _started(what: str) -> tuple[subprocess.Popen[bytes], str]:
+def share_servers() -> None:
+    """Start all servers for the processes that are started from now on; they need not wait for each other's imports."""
     folder = tempfile.TemporaryDirectory(prefix="warm-")
-    address = str(Path(folder.name) / "socket")
+    os.environ[SHARED] = folder.name
+    for what in (*IMPORTS, "measuring"):
+        _started(what, folder)
+
+
+def _address(folder: str, what: str) -> str:
+    return str(Path(folder, what, "socket"))
+
+
+def _listens(address: str) -> bool:
+    """Whether it still does, once it has begun to."""
+    deadline = time.monotonic() + START_SECONDS
+    while not Path(address).exists():
+        if not Path(address).parent.exists() or time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        return connection.connect_ex(address) == 0
+
+
+def _started(what: str, folder: tempfile.TemporaryDirectory[str]) -> str:
+    address = _address(folder.name, what)
+    Path(address).parent.mkdir()
     env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if what == "measuring" else {})}
     process = subprocess.Popen(
         [sys.executable, "-c", WITHOUT_A_FILE, str(SELF), "serve", address, what],
@@ -173,12 +201,7 @@ def _started(what: str) -> tuple[subprocess.Popen[bytes], str]:
         cwd=os.sep,
     )
     atexit.register(_end, process, folder)
-    deadline = time.monotonic() + START_SECONDS
-    while not Path(address).exists():
-        assert process.poll() is None, f"the server for {what} ended"
-        assert time.monotonic() < deadline, f"the server for {what} never listened"
-        time.sleep(0.02)
-    return process, address
+    return address
 
 
 def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -237,16 +260,22 @@ def stand_for_interpreter() -> NoReturn:
     """
     addresses = os.environ.pop(ADDRESS, "").split(os.pathsep)
     anew = os.environ.pop(ANEW, "")
-    if anew and sys.argv[3] == "explain" and anew in Path(sys.argv[4], "request.json").read_text():
+    argv = given = sys.argv[2:]
+    sandbox: list[str] = []  # sandbox_init.py and what it is told.
+    if argv[0] == "-I":
+        sandbox = argv[2:]
+        argv = json.loads(Path(sandbox[1]).read_text(encoding="utf-8"))["argv"][1:]
+    what = argv[1] if len(argv) > 1 else ""
+    if what not in FORKED or (anew and what == "explain" and anew in Path(argv[2], "request.json").read_text()):
         addresses = []
     seen = _read_at_import(os.environ)
     adopted = {name: value for name, value in seen.items() if name in ADOPTED}
-    argv = sys.argv[2:]
     for address in filter(None, addresses):
         if {**json.loads(Path(address).with_name("environment").read_text()), **adopted} == seen:
             with contextlib.suppress(ConnectionRefusedError):  # It died: whoever asks next for it starts another.
-                _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "path": argv[0]})  # noqa: PTH109
-    os.execv(sys.executable, [sys.executable, *argv])
+                _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "path": argv[0],  # noqa: PTH109
+                              "sandbox": sandbox})  # fmt: skip
+    os.execv(sys.executable, [sys.executable, *given])
 
 
 def _be(address: str, request: Mapping[str, Any]) -> NoReturn:
@@ -276,16 +305,21 @@ def serve(address: str, what: str) -> None:
     """Import what is needed, then fork whoever asks, until our standard input ends."""
     del sys.path[0]
     Path(address).with_name("environment").write_text(json.dumps(_read_at_import(os.environ), sort_keys=True))
-    for name in IMPORTS["command" if what == "command" else "target"]:
-        importlib.import_module(name)
+    try:
+        for name in IMPORTS["command" if what == "command" else "target"]:
+            importlib.import_module(name)
+    except BaseException:
+        shutil.rmtree(Path(address).parent)  # Nobody waits for us then.
+        raise
     if what != "command":
         sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
     gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
-    forked = "|".join(f"{script}:{what}" for what in FORKED)
+    forked = "|".join([*(f"{script}:{what}" for what in FORKED), f"{SELF.parents[2]}/*/launch/sandbox_init.py"])
     stand_in.write_text(
-        f'#!/bin/sh\ncase "$1:$2" in {forked}) exec {sys.executable} -IS {SELF} target "$@";;'
+        '#!/bin/sh\ncase "$1:$2" in -I:-S) script="$3";; *) script="$1:$2";; esac\n'
+        f'case "$script" in {forked}) exec {sys.executable} -IS {SELF} target "$@";;'
         f' {SELF.parents[2]}/*/sweep/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
@@ -389,12 +423,36 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
         else:
             _adopt(request["env"])
             sys.path.insert(0, str(Path(request["path"]).parent))
+            if request.get("sandbox"):
+                _enter_sandbox(*request["sandbox"], request["path"])
             runpy.run_path(request["path"], run_name="__main__")
     except SystemExit as end:
         if not isinstance(end.code, int | None):
             raise
         leave(end.code or 0)
     leave(0)
+
+
+def _enter_sandbox(init: str, spec: str, path: str) -> NoReturn:
+    """Be `python -I -S INIT SPEC`, whose last process runs this script where it would execute it."""
+    import runpy
+    import traceback
+
+    execute = os.execvp
+
+    def instead(*_: object) -> NoReturn:
+        os.execvp = execute
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as end:
+            leave(end.code if isinstance(end.code, int) else int(end.code is not None))
+        except BaseException:
+            traceback.print_exc()
+            leave(1)
+        leave(0)
+
+    os.execvp = instead
+    leave(runpy.run_path(init)["main"](spec))
 
 
 def _adopt(env: Mapping[str, str]) -> None:
