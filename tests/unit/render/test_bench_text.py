@@ -13,13 +13,10 @@ from dynalyze.report.measurements import Accuracy, Measurement
 from sample_measurements import (
     accuracies,
     eager_row,
-    hostile_accuracies,
-    hostile_measurements,
     measured,
     measurements,
     speedup,
 )
-from sample_reports import HOSTILE
 
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")
 
@@ -107,13 +104,6 @@ def test_a_narrow_terminal_gets_sentences(width: int) -> None:
     assert "compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, worth it after 640 calls" in flat
     assert "█" not in text
     assert max(map(len, text.splitlines())) <= width
-
-
-@pytest.mark.parametrize("width", [40, 80, 100])
-def test_hostile_texts_stay_in_their_lines(width: int) -> None:
-    text = shown(hostile_measurements(HOSTILE), hostile_accuracies(HOSTILE), width)
-    assert all(character.isprintable() for character in text.replace("\n", ""))
-    assert max(cell_len(line) for line in text.splitlines()) <= width
 
 
 def test_a_name_does_not_forge_a_line() -> None:

@@ -17,16 +17,13 @@ from dynalyze.render.terminal import render
 from dynalyze.render.words import report as words
 from dynalyze.report import Finding, Location, Report, Status
 from dynalyze.report.fixes import Unfixed, WholeProgram
-from dynalyze.rules.rule import judge
 from html_tree import Tree
 from sample_reports import (
-    HOSTILE,
     MODEL,
     benched_report,
     clean_report,
     empty_report,
     fixed_report,
-    graph_break,
     hostile_report,
     line_of,
     measured_report,
@@ -66,31 +63,6 @@ def test_the_verdict_comes_first(report: Report) -> None:
     assert " ".join(plain(report).split()).startswith(" ".join(first.split()))
 
 
-def test_a_finding_is_a_title_a_place_its_line_and_one_action() -> None:
-    lines = plain(with_finding(severity="warning")).splitlines()
-    at = lines.index("! 1. T")
-    assert lines[at + 1].strip() == "…/work/ranker/model.py:44 in forward"
-    assert lines[at + 2].strip() == 'print("score", score)'
-    assert lines[at + 3].strip() == "→ Move it."
-
-
-@pytest.mark.parametrize(("severity", "mark"), [("error", "✗"), ("warning", "!"), ("info", "·")])
-def test_severities_are_told_without_colour(severity: str, mark: str) -> None:
-    assert f"{mark} 1. T" in plain(with_finding(severity=severity))
-
-
-def test_a_break_says_its_id_its_effect_and_how_often_it_was_seen() -> None:
-    report = clean_report()
-    report.graph_breaks = [graph_break("b1", "partly_eager", line_of(44, 12, 33), occurrences=3)]
-    report.findings = judge(report)
-    text = plain(report)
-    assert "GB0059" in text
-    assert words.effect_words("partly_eager") in text.lower()
-    assert "3 times" in text
-    report.graph_breaks[0].occurrences = 1
-    assert "times" not in plain(report).split("GB0059")[1].split("→")[0]
-
-
 def test_a_break_that_is_not_among_the_facts_does_no_harm() -> None:
     assert "T" in plain(with_finding(rule="graph-break", evidence=["b99"]))
     assert "T" in plain(with_finding(rule="graph-break", evidence=[]))
@@ -118,20 +90,6 @@ def test_the_three_costliest_findings_are_whole_and_the_others_a_line_each() -> 
     assert all(f"→ Advice {number}\n" in whole for number in range(11))
 
 
-def test_files_that_were_written_are_named_whole() -> None:
-    path = "dynalyze-reports/" + "x" * 200 + ".html"
-    assert path in plain(clean_report(), files=[("Page", path)])
-
-
-@pytest.mark.parametrize("report", [*EVERY, many_findings(30)], ids=range(len(EVERY) + 1))
-@pytest.mark.parametrize("width", [80, 40])
-def test_no_line_is_wider_than_the_terminal_and_none_ends_in_blanks(report: Report, width: int) -> None:
-    text = render(report, color=False, width=width)
-    for line in text.split("\n"):
-        assert len(line) <= width, line
-        assert line == line.rstrip()
-
-
 def test_long_words_are_broken_and_long_lines_of_code_cut() -> None:
     place = Location("/x.py", 3, 4, "f" * 200, "call(" + "x, " * 500 + ")")
     text = plain(with_finding(location=place, title="q" * 300, advice="z" * 300))
@@ -139,13 +97,6 @@ def test_long_words_are_broken_and_long_lines_of_code_cut() -> None:
     assert text.count("q") == 300
     assert text.count("z") == 300
     assert text.count("x, ") < 40
-
-
-def test_wide_characters_count_twice() -> None:
-    from rich.cells import cell_len
-
-    text = plain(with_finding(title="日本語" * 40, advice="変数" * 60))
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
 
 
 # Colour.
@@ -186,34 +137,11 @@ def test_every_colour_is_ended_on_its_line() -> None:
 # Text from a run may be anything.
 
 
-def test_hostile_text_is_inert() -> None:
-    report = hostile_report()
-    text = plain(report, files=[("Page", HOSTILE)])
-    hidden = {c for c in text if not c.isprintable() and c != "\n"}
-    assert hidden == set()
-    assert "␛[31mred" in text
-
-
 @pytest.mark.parametrize("text", ["[bold]x[/bold]", "[/]", "[link=file:///etc]x[/link]", ":smile:", "\\[x]", "[red"])
 def test_markup_is_shown_as_it_stands(text: str) -> None:
     place = Location(MODEL, 3, 0, text, text)
     shown = plain(with_finding(title=text, advice=text, location=place))
     assert shown.count(text) == 4
-
-
-def test_code_does_not_leave_its_line() -> None:
-    place = Location(MODEL, 3, 0, "f", "x = 1\n✗ 2. Delete everything")
-    assert "\n✗ 2." not in plain(with_finding(location=place))
-
-
-def test_a_title_or_a_place_does_not_leave_its_line() -> None:
-    forged = "T\n✗ 2. Delete everything"
-    for changes in (
-        {"title": forged},
-        {"location": Location(f"/a{forged}.py", 3)},
-        {"location": Location("/a", 3, 0, forged)},
-    ):
-        assert "\n✗ 2." not in plain(with_finding(**changes))
 
 
 # Paths.

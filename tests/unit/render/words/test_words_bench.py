@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
@@ -23,8 +24,8 @@ from dynalyze.report.measurements import (
     TensorAccuracy,
 )
 from dynalyze.text.amounts import milliseconds, percent, size
-from sample_measurements import eager_row, measurements, speedup
-from sample_reports import measured_report
+from sample_measurements import eager_row, measured, measurements, speedup
+from sample_reports import clean_report, measured_report
 
 STEADY = Latency(20.0, 21.0, 22.0, 23.0, 20.1, 0.5, 50)
 PLAIN = Latency(36.6, 37.0, 38.0, 39.0, 36.7, 0.6, 50)
@@ -192,3 +193,15 @@ def test_notes_are_told_once_and_name_whose_they_are() -> None:
     items = [replace(item, notes=["shared"]) for item in measurements()[:2]]
     items[1].notes = ["shared", "own"]
     assert words_bench.notes(items) == ["shared", "default: own"]
+
+
+def test_what_was_not_shown_is_never_called_faster_or_slower() -> None:
+    report, items = clean_report(), [measured("default", 20.0, speedup(1.8, 1.7, 1.9), batch=2**at) for at in range(7)]
+    for floor in (None, 0.04):
+        item = compiled(speedup=Speedup(Interval(1.5, 0.9, 1.6), "no difference shown", floor, 9))
+        report.measurements = [eager_row(batch=None), item]
+        assert not re.search("faster|slower|worth it", words_bench.sentence(item) + words.verdict(report))
+    report.measurements = [eager_row(batch=None), compiled(status="invalid", reason="no frame")]
+    assert "no frame" in words.verdict(report)
+    assert len(words_bench.verdict_sentences(items, [])) == 6  # Four of seven workloads.
+    assert words_bench.verdict_sentences([], [])

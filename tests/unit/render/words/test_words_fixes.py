@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dynalyze.render.words.fixes import before_and_after, unsafe_command, write_command
+from dynalyze.render.words.fixes import (
+    before_and_after,
+    of_whole,
+    patch_head,
+    unsafe_command,
+    verdict,
+    write_command,
+)
 from dynalyze.report.fixes import CompileCounts, Evidence, Fixed
 from sample_reports import fixed_report
 
@@ -29,3 +36,27 @@ def test_what_is_not_verified_is_no_command_that_writes_without_saying_so() -> N
     assert unsafe_command(report, report.fixed) == "dynalyze fix model.py --write --unsafe-fixes"
     report.command = ["fix", "model.py", "--write", "--unsafe-fixes"]
     assert unsafe_command(report, report.fixed) == ""
+
+
+def test_a_patch_begins_with_comments_about_what_is_in_it() -> None:
+    report = fixed_report()
+    assert report.fixed is not None
+    report.fixes[1].evidence.effects = ["raises RuntimeError in place of ValueError", "logged in addition: 'INFO a'"]
+    report.fixes[2].status, report.fixes[2].reason = "suggested", "no call runs it"
+    for suggested in (False, True):
+        head = patch_head(report, suggested=suggested)
+        assert all(line.startswith("# ") for line in head.splitlines())
+        assert [f"# {name} " in head for name in ("f1", "f2", "f3")] == [False, True, suggested]
+    report.fixed.evidence = None
+    assert of_whole(report.fixed) == []
+
+
+def test_the_first_line_says_whose_change_it_was_and_whether_it_holds() -> None:
+    report = fixed_report()
+    assert report.fixed is not None
+    given = report.fixed
+    given.given, report.fixes = True, report.fixes[1:2]
+    assert verdict(report, given).startswith("Verified")
+    report.outcome.status, report.outcome.message = "failed", "ValueError: x"
+    given.given, report.graph_breaks, report.fixes = False, [], []
+    assert report.outcome.message in verdict(report, given)
