@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from program import TRACEBACK, dynalyze, wait_for
+from warm_starts import start_dynalyze
 
 from dynalyze.cli import group
 from dynalyze.files import temporary
@@ -59,14 +60,24 @@ class Ended:
 
 
 def signalled(
-    folder: Path, *arguments: str, numbers: Sequence[int], whole_group: bool = False, before: Sequence[str] = ()
+    folder: Path,
+    *arguments: str,
+    numbers: Sequence[int],
+    whole_group: bool = False,
+    before: Sequence[str] | None = None,
 ) -> Ended:
-    """Run a command with a temporary folder of its own, and send it signals once the target says that it runs."""
+    """Run a command with a temporary folder of its own, and send it signals once the target says that it runs.
+
+    It is a fork (warm_starts), which has a group of its own, but for the `whole_group` and behind a command `before`.
+    """
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
     env = {**os.environ, "TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    command, variables = [*(before or ()), sys.executable, "-m", "dynalyze", *arguments], {}
+    if before is None and not whole_group:
+        command, variables = start_dynalyze(arguments, {}, measures=arguments[0] == "bench")
     with subprocess.Popen(
-        [*before, sys.executable, "-m", "dynalyze", *arguments], cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        command, cwd=folder, env={**env, **variables}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
         try:
@@ -98,9 +109,9 @@ SIGNALS = [
     pytest.param(PATIENT, [signal.SIGHUP], False, marks=pytest.mark.slow, id="SIGHUP"),
     pytest.param(PATIENT, [signal.SIGQUIT], False, marks=pytest.mark.slow, id="SIGQUIT"),
     pytest.param(PATIENT, [signal.SIGINT], False, marks=pytest.mark.slow, id="SIGINT"),
-    pytest.param(PATIENT, [signal.SIGTERM], True, id="SIGTERM to the whole group"),
-    pytest.param(DEAF, [signal.SIGTERM, signal.SIGTERM], False, id="SIGTERM twice, to a program that heeds none"),
-    pytest.param(DEAF, [signal.SIGINT, signal.SIGTERM], False, marks=pytest.mark.slow, id="SIGINT and then SIGTERM"),
+    pytest.param(PATIENT, [signal.SIGTERM], True, marks=pytest.mark.slow, id="SIGTERM to the whole group"),
+    pytest.param(DEAF, [signal.SIGTERM, signal.SIGTERM], True, id="twice to the whole group, where nobody heeds it"),
+    pytest.param(DEAF, [signal.SIGINT, signal.SIGTERM], True, marks=pytest.mark.slow, id="SIGINT and then SIGTERM"),
 ]
 
 
@@ -140,7 +151,7 @@ def test_a_signal_ends_every_command_that_runs_something(
     tmp_path: Path, program: str, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "main.py").write_text(program)
-    ended = signalled(tmp_path, *arguments, numbers=[signal.SIGTERM], whole_group=True)
+    ended = signalled(tmp_path, *arguments, numbers=[signal.SIGTERM])
     assert ended.status == 143, ended
     document = json.loads(ended.stdout)
     assert arguments[0] == "sweep" or document["outcome"]["status"] == "interrupted"
@@ -168,7 +179,7 @@ def test_doctor_ends_by_a_signal_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "torch/__init__.py").write_text("import pathlib, time\npathlib.Path('ready').touch()\ntime.sleep(9999)")
     os.environ["PYTHONPATH"], before = f"{tmp_path}{os.pathsep}{(was := os.environ.get('PYTHONPATH', ''))}", was
     try:
-        ended = signalled(tmp_path, "doctor", numbers=[signal.SIGTERM, signal.SIGTERM])
+        ended = signalled(tmp_path, "doctor", numbers=[signal.SIGTERM, signal.SIGTERM], before=())
     finally:
         os.environ["PYTHONPATH"] = before
     assert ended.status == 143, ended
@@ -286,7 +297,7 @@ def test_what_links_in_a_dead_runs_folder_lead_to_stays(scratch: Path) -> None:
 
 def test_the_next_run_clears_the_folder_of_one_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(WAITS)
-    killed = signalled(tmp_path, "explain", "main.py", numbers=[signal.SIGKILL])
+    killed = signalled(tmp_path, "explain", "main.py", numbers=[signal.SIGKILL], before=())
     assert killed.status == -signal.SIGKILL
     assert killed.left
     (tmp_path / "ready").unlink()

@@ -32,10 +32,10 @@ def run(tmp_path: Path, plants: list[Plant]) -> tuple[dict[str, Any], list[str]]
     """The report, and the lines of the program."""
     if missing := {name for plant in plants for name in plant.needs if find_spec(name) is None}:
         pytest.skip(f"not installed: {', '.join(sorted(missing))}")
-    text = program(plants)
+    path = [installed(tmp_path, name) for name in ("flash_attn", "flash_attn_builtin")]
+    text = f"import sys\nsys.path[:0] = {path}\n{program(plants)}"
     (tmp_path / "serve.py").write_text(text, encoding="utf-8")
-    path = os.pathsep.join(installed(tmp_path, name) for name in ("flash_attn", "flash_attn_builtin"))
-    _, report = explain("serve.py", "--quiet-target", cwd=tmp_path, env={"OMP_NUM_THREADS": "1", "PYTHONPATH": path})
+    _, report = explain("serve.py", "--quiet-target", cwd=tmp_path, env={"OMP_NUM_THREADS": "1"})
     assert not [note for note in report["capture"]["notes"] if "please report" in note]
     return report, text.splitlines()
 

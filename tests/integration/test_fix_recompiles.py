@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from program import dynalyze
-
-from limits import WALL_SECONDS
+from program import dynalyze, plain_python
 
 SIZES = """
 import torch
@@ -44,10 +40,7 @@ def test_a_setting_that_ends_recompiles_is_verified_and_holds_for_torch(tmp_path
     counting = f"print('GRAPHS{HOW_MANY}')"
     for setting, graphs in (("", 2), (report["fixed"]["setting"], 1)):
         (tmp_path / "changed.py").write_text(SIZES.format(setting=setting, more="") + counting, encoding="utf-8")
-        ended = subprocess.run(
-            [sys.executable, "changed.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS,
-            check=True,
-        )  # fmt: skip
+        ended = plain_python("changed.py", cwd=tmp_path)
         assert re.findall(r"GRAPHS +(\d+)", ended.stdout) == [str(graphs)]
 
 

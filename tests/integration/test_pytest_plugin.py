@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from in_your_code import example
+from program import Outcome, plain_python
 from shared_runs import made_once
 
 from limits import WALL_SECONDS
@@ -197,6 +198,15 @@ def plugin_arguments() -> list[str]:
     return [] if any(entry.value == "dynalyze.pytest_plugin" for entry in entries) else ["-p", "dynalyze.pytest_plugin"]
 
 
+def run_pytest_forked(folder: Path, *arguments: str) -> Outcome:
+    """With torch imported already; test_a_suite_that_does_not_use_it_imports_no_torch has what that cannot show."""
+    script = "import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))\n"
+    (folder / "run.py").write_text(script)
+    ours = ("-W", "ignore:Module already imported", "-W", "ignore:unclosed <socket:ResourceWarning")
+    given = ("-p", "no:cacheprovider", "-p", "no:xdist", *plugin_arguments(), *arguments, *ours)
+    return plain_python("run.py", *given, cwd=folder, check=False)
+
+
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *plugin_arguments(), *arguments],
@@ -215,8 +225,8 @@ def output_of_the_suite(folder: Path) -> str:
     (folder / "test_documented.py").write_text(example("pytest"))
     # Importing Inductor warns on this torch.
     warns = ("-W", "error", "-W", "ignore:`torch.jit:DeprecationWarning")
-    done = run_pytest(folder, "-rA", *warns, "test_net.py", "test_documented.py")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = run_pytest_forked(folder, "-rA", *warns, "test_net.py", "test_documented.py")
+    assert done.status == 1, done.stdout + done.stderr
     return done.stdout
 
 
