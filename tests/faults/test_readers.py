@@ -138,9 +138,8 @@ def test_a_damaged_log(command: Callable[..., Any], row: Log) -> None:
     assert report.capture.unreadable_lines == row.unreadable
     assert len(report.compilations) == row.compilations
     assert [each.seconds.get("total") for each in report.compilations] == [row.seconds] * row.compilations
-    assert command("report", "first.json", *every_output("again")) == (0, [])
-    for name in ("json", *OUTPUTS):
-        assert Path(f"first.{name}").read_bytes() == Path(f"again.{name}").read_bytes(), name
+    assert command("report", "first.json", "--json", "again.json") == (0, [])
+    assert Path("first.json").read_bytes() == Path("again.json").read_bytes()
     assert command("diff", "first.json", "again.json", "--fail-on", "regression")[0] == 0
 
 
@@ -206,7 +205,7 @@ def test_what_is_no_report_is_refused_with_its_place(command: Callable[..., Any]
 SHOWN = {
     "half a character": lambda d: d["graph_breaks"][0].update(explanation="\ud800 and \udfff"),
     "a NUL": lambda d: d["graph_breaks"][0].update(explanation="a\x00b"),
-    "a text of ten megabytes": lambda d: d["graph_breaks"][0].update(explanation="x" * (10 << 20)),
+    "a text of two megabytes": lambda d: d["graph_breaks"][0].update(explanation="x" * (2 << 20)),
     "a setting of 1e308": lambda d: d["settings"].update(x=1.7e308),
     "a setting of four hundred digits": lambda d: d["settings"].update(x=HUGE),
     "a date that never was": lambda d: d.update(created="0000-99-99T99:99:99Z"),

@@ -35,9 +35,11 @@ def test_here_it_works(tmp_path: Path) -> None:
     assert found["facts"]["torch"] == torch.__version__
 
 
-def test_no_compiler(tmp_path: Path) -> None:
-    ended = dynalyze("doctor", "--json", "-", cwd=tmp_path, env={"CXX": "/nowhere/g++"})
-    assert ended.status == 1
+def test_no_compiler_and_no_word_of_the_user(tmp_path: Path) -> None:
+    user = "zquser"
+    env = {"CXX": f"/opt/{user}/g++", "USER": user, "LOGNAME": user, "HOME": f"/home/{user}"}
+    ended = dynalyze("doctor", "--json", "-", "--redact", cwd=tmp_path, env=env)
+    assert ended.status == 1 and user not in ended.stdout + ended.stderr
     lines = {line["check"]: line for line in json.loads(ended.stdout)["lines"]}
     assert lines["C++ compiler"]["fatal"]
     assert lines["C++ compiler"]["mend"] == "unset CXX, or export CXX=g++"
