@@ -81,14 +81,20 @@ Json = dict[str, Any]
 @pytest.fixture
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Json:
     """The prices of the planted module; measured again while other work on the machine makes them untrue."""
-    return made_once(tmp_path_factory, "planted-prices", _measured)
+    return made_once(tmp_path_factory, "planted-prices", lambda folder: _measured(folder, most=10))
 
 
-def _measured(folder: Any) -> Json:
+@pytest.fixture
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """The same, whatever else the machine did."""
+    return made_once(tmp_path_factory, "planted-once", lambda folder: _measured(folder, most=1))
+
+
+def _measured(folder: Any, most: int) -> Json:
     (folder / "planted.py").write_text(PLANTED)
     arguments = ["bench", "planted.py:build", "--prices", "--backend", "eager", "--no-memory", "--no-accuracy",
                  "--pairs", "1", "--seconds", "1", "--json", "-"]  # fmt: skip
-    for _ in range(10):
+    for _ in range(most):
         outcome = dynalyze(*arguments, cwd=folder)
         assert outcome.status == 0, outcome.stderr
         rows = json.loads(outcome.stdout)["measurements"]
@@ -103,6 +109,7 @@ def line(text: str) -> int:
     return next(number for number, each in enumerate(PLANTED.splitlines(), 1) if text in each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "times"), [("in the forward", 1), ("in a helper", 1), ("in a module", 1), ("in a loop", 2)]
 )
@@ -111,6 +118,7 @@ def test_a_line_that_keeps_python_busy_costs_as_much(planted: Json, place: str, 
     assert costs[line(place)] >= 0.99 * times * BUSY_MS
 
 
+@pytest.mark.slow
 def test_no_price_is_larger_than_the_call_and_all_parts_are_the_call(planted: Json) -> None:
     call = planted["call_ms"]["value"]
     assert planted["problem"] == ""
@@ -120,21 +128,24 @@ def test_no_price_is_larger_than_the_call_and_all_parts_are_the_call(planted: Js
     assert all(part["ms"] >= 0 for part in planted["parts"])
 
 
+@pytest.mark.slow
 def test_a_line_that_costs_nothing_has_next_to_no_price(planted: Json) -> None:
     costs = {each["place"]["line"]: each["ms"]["value"] for each in planted["breaks"]}
     assert costs[line("costs nothing")] < min(costs[line("in a helper")], costs[line("in a module")])
 
 
-def test_guards_are_those_of_the_list_of_configs(planted: Json) -> None:
-    first = max(planted["guards"], key=lambda each: each["count"])
+def test_guards_are_those_of_the_list_of_configs(measured: Json) -> None:
+    first = max(measured["guards"], key=lambda each: each["count"])
     assert first["count"] > 300 * 2
     assert first["groups"][0]["source"] in {"self.configs", "self"}, "which one is told by times, where others work too"
     assert first["groups"][0]["sources"] >= 300
 
 
-def test_every_graph_runs_once_a_call(planted: Json) -> None:
-    assert set(planted["runs"].values()) == {1.0}
-    assert len(planted["runs"]) == len([part for part in planted["parts"] if part["kind"] == "graph"])
+def test_every_break_and_graph_has_a_price_and_runs_once_a_call(measured: Json) -> None:
+    places = ("in a helper", "in a module", "in the forward", "costs nothing", "in a loop")
+    assert {line(place) for place in places} == {each["place"]["line"] for each in measured["breaks"]}
+    assert set(measured["runs"].values()) == {1.0}
+    assert len(measured["runs"]) == len([part for part in measured["parts"] if part["kind"] == "graph"])
 
 
 COMPILED = """
