@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Literal, TextIO
 
+from dynalyze.text.amounts import how_often
 from dynalyze.text.visible import notice, one_line, say
 
 _NO_SUCH_THING = (OSError, ValueError, AttributeError)  # how streams say that they have no descriptor
@@ -178,19 +179,15 @@ class Repeats:
         lines = []
         for line, count in again[:_MOST_LISTED]:
             text = line.decode(errors="replace").strip()
-            lines.append(f"{_times(count)} more: {text if len(text) <= _WORDS else text[: _WORDS - 3] + '...'}")
+            lines.append(f"{how_often(count)} more: {text if len(text) <= _WORDS else text[: _WORDS - 3] + '...'}")
         if others := again[_MOST_LISTED:]:
-            lines.append(f"{len(others)} other lines came {_times(sum(count for _, count in others))} more")
+            lines.append(f"{len(others)} other lines came {how_often(sum(count for _, count in others))} more")
         return lines
 
     def _is_new(self, line: bytes) -> bool:
         key = _STAMP.sub(b"", line)
         self._seen[key] += 1
         return self._seen[key] == 1
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 class Streams:

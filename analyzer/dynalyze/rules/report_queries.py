@@ -103,11 +103,6 @@ def ids(
     return list(dict.fromkeys(fact.id for fact in facts))
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """`1 call`, `3 calls`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
 FROM_LAYERS = "Read from the configuration of the layers."
 LORA_WEIGHT = re.compile(r"\blora_(?:A|B|embedding_A|embedding_B|magnitude_vector)\b")
 """A weight of an adapter in the source of a guard."""
@@ -185,11 +180,6 @@ def by_generate(report: Report, again: Recompile) -> bool:
     """Whether `generate` of transformers made the call."""
     files = (each.file.replace("\\", "/") for each in callers(report, again))
     return any(file.endswith("/transformers/generation/utils.py") for file in files)
-
-
-def times(number: int) -> str:
-    """`once`, `4 times`."""
-    return "once" if number == 1 else f"{number} times"
 
 
 def recompile_cost(members: list[Recompile], what: str = "of compile time") -> Impact | None:

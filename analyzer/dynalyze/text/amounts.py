@@ -11,6 +11,11 @@ def count_of(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {noun}"
 
 
+def how_often(number: int) -> str:
+    """ "once", "1,200 times"."""
+    return "once" if number == 1 else f"{number:,} times"
+
+
 def duration(seconds: float) -> str:
     """A time for people: "35 ms", "1.2 s", "3 min 5 s"."""
     if seconds < 0.0995:

@@ -9,6 +9,7 @@ from dynalyze.report import Example, Report
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput
 from dynalyze.rules import report_queries as queries
 from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import count_of
 
 _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enabled")
 # torch compiles this around a call that is in no graph, only to run it as single operations.
@@ -116,7 +117,7 @@ def attention_backend(report: Report) -> Iterator[Ranked]:
     if len(by_backend.keys() - {""}) < 2:
         return
     parts = [
-        f"{queries.BACKENDS[backend]} ({queries.counted(sum(call.count for call in calls), 'call')})"
+        f"{queries.BACKENDS[backend]} ({count_of(sum(call.count for call in calls), 'call')})"
         for backend, calls in by_backend.items()
     ]
     calls = [call for group in by_backend.values() for call in group]
@@ -288,7 +289,7 @@ def flex_attention(report: Report) -> Iterator[Ranked]:
     again = [each for each in report.recompiles if _ABOUT_MASKS.search(f"{each.source or ''} {each.guard}")]
     if again:
         yield flex_attention.finding(
-            f"A new mask or score function of flex_attention: {queries.counted(len(again), 'recompile')}",
+            f"A new mask or score function of flex_attention: {count_of(len(again), 'recompile')}",
             "Define `score_mod` and `mask_mod` once, at the top of a module, and make each block mask once: a function "
             "defined in each call is a new one for the compiler. Read changing numbers in them from tensors.",
             why=f"{queries.FROM_RUN} The guard that failed: {again[0].guard}",

@@ -10,6 +10,7 @@ from dynalyze.report import Example, GraphBreak, Recompile, Report
 from dynalyze.rules import report_queries as queries
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.rule import Ranked, Rule, severity_of
+from dynalyze.text.amounts import count_of, how_often
 
 # Since these versions both kinds of layers are traced without a break.
 _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
@@ -29,7 +30,7 @@ _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
 def bitsandbytes_breaks(report: Report) -> Iterator[Ranked]:
     if breaks := bitsandbytes_breaks.breaks(report):
         yield bitsandbytes_breaks.finding(
-            f"bitsandbytes breaks the graph at {queries.counted(len(breaks), 'place')}",
+            f"bitsandbytes breaks the graph at {count_of(len(breaks), 'place')}",
             _action(queries.version(report, "torch"), queries.version(report, "bitsandbytes"), breaks[0]),
             why=f"{queries.FROM_RUN} The lines are bitsandbytes' own, so each of its layers is cut out of the graph. "
             "From torch 2.8 and bitsandbytes 0.46 on its layers are traced whole.",
@@ -88,7 +89,7 @@ def bitsandbytes_int8_threshold(report: Report) -> Iterator[Ranked]:
     threshold = next((f" of {value:g}" for value in set_to if value), "")
     yield bitsandbytes_int8_threshold.finding(
         f"8-bit layers with an outlier threshold{threshold} break the graph "
-        f"{queries.times(sum(found.occurrences for found in breaks))}",
+        f"{how_often(sum(found.occurrences for found in breaks))}",
         f"Set `{_CAPTURE} = True` before the first call: the graph stays whole and the answers the same. Or load with "
         "`BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)`: then nothing depends on the data, but "
         "outliers are rounded to 8 bits too, so compare the answers.",
@@ -140,7 +141,7 @@ def bitsandbytes_compute_dtype(report: Report) -> Iterator[Ranked]:
         else:
             why += " Whether 16 bits are faster on this processor was not measured; on a GPU they are."
         yield bitsandbytes_compute_dtype.finding(
-            f"{queries.counted(group.count, '4-bit layer')} of {module.class_name} "
+            f"{count_of(group.count, '4-bit layer')} of {module.class_name} "
             f"{'computes' if group.count == 1 else 'compute'} in float32",
             f"Set `bnb_4bit_compute_dtype=torch.{wanted}` in the `BitsAndBytesConfig` that loads the model (its "
             f"default is float32), or `compute_dtype=torch.{wanted}` of the layers.",
@@ -183,7 +184,7 @@ def bitsandbytes_first_call(report: Report) -> Iterator[Ranked]:
         return
     members = [member for one in series for member in one.recompiles]
     yield bitsandbytes_first_call.finding(
-        f"bitsandbytes rearranged its weights in the first compiled call: compiled again {queries.times(len(members))}",
+        f"bitsandbytes rearranged its weights in the first compiled call: compiled again {how_often(len(members))}",
         "Call the model once before torch.compile, without gradients: bitsandbytes then rearranges its weights outside "
         "of the compiled code, and the first compile is the only one.",
         why=f"{queries.FROM_RUN} An 8-bit layer moves its statistics away from the weight in its first call, and on "

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from dynalyze.report import Example, Graph, Location, Report
 from dynalyze.report.measurements import Measurement
-from dynalyze.rules.report_queries import FROM_RUN, counted, graphs_on_cuda, ids
+from dynalyze.rules.report_queries import FROM_RUN, graphs_on_cuda, ids
 from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import count_of
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _TREES = "https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html"
@@ -87,9 +88,9 @@ def _recorded(report: Report, mode: str, graphs: list[Graph]) -> Iterator[Ranked
     dynamic = [graph for graph in graphs if any(isinstance(size, str) for each in graph.inputs for size in each.shape)]
     sizes = [each for each in report.recompiles if each.cause in ("shape", "symbolic")]
     if dynamic:
-        title = f"{counted(len(dynamic), 'graph')} of changing size under {mode}: recorded anew for every size"
+        title = f"{count_of(len(dynamic), 'graph')} of changing size under {mode}: recorded anew for every size"
     elif len(sizes) >= _MANY:
-        title = f"{counted(len(sizes), 'recompile')} over sizes under {mode}: each is recorded by itself"
+        title = f"{count_of(len(sizes), 'recompile')} over sizes under {mode}: each is recorded by itself"
     else:
         return
     yield cudagraph_memory.finding(
@@ -115,7 +116,7 @@ def _needs_more(measured: Measurement) -> Iterator[Ranked]:
         f"{measured.configuration} needs {more / 1e6:,.0f} MB more than eager, {memory.ratio:.2f} times as much",
         "Compare it with mode='default', or 'max-autotune-no-cudagraphs'; pad the inputs to a few fixed "
         "sizes where they vary.",
-        why=f"Measured, with {counted(counts.graphs, 'graph')}: CUDA graphs keep their memory between calls.",
+        why=f"Measured, with {count_of(counts.graphs, 'graph')}: CUDA graphs keep their memory between calls.",
         rank=361,
         severity="info",
         evidence=[measured.configuration],

@@ -11,6 +11,7 @@ from dynalyze.report import Advice, Example, GraphBreak, Location, Report
 from dynalyze.rules import report_queries as queries
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Ranked, Rule, severity_of
+from dynalyze.text.amounts import count_of
 
 # What transformers asks of a GPU for each version of flash-attn; version 2 says so itself.
 _NEEDS = {"2": (8, 0), "3": (8, 0), "4": (9, 0)}
@@ -201,7 +202,7 @@ def flash_attention_padding(report: Report) -> Iterator[Ranked]:
         each for each in breaks if each.location.function in looking and each.gb_type.startswith("Data-dependent")
     ]
     unpadding = [found for found in breaks if found not in asking and found not in packing]
-    count = queries.counted(len(breaks), "graph break")
+    count = count_of(len(breaks), "graph break")
     if unpadding:
         title = f"FlashAttention takes the padding out of the batch: {count}"
         yield _padding(report, breaks, unpadding[0], title, _unpads(report, asks=bool(asking)))

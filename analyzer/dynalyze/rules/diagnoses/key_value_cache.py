@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dynalyze.report import Example, Recompile, Report
 from dynalyze.rules.recompile_advice.source import as_written, clipped, read_source
 from dynalyze.rules.recompile_series import Series
-from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, ids, recompile_cost, times
+from dynalyze.rules.report_queries import FROM_RUN, by_generate, called_from, callers, ids, recompile_cost
 from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import how_often
 
 _MOST_NAMED = 3
 _STATE = re.compile(
@@ -61,7 +62,7 @@ def dynamic_cache(report: Report) -> Iterator[Ranked]:
     names = list(dict.fromkeys(f"`{clipped(as_written(each.source or ''))}`" for each in members))
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     yield dynamic_cache.finding(
-        f"The key-value cache changed between calls: compiled again {times(len(members))}",
+        f"The key-value cache changed between calls: compiled again {how_often(len(members))}",
         _action(report, members, static=static, generates=generates),
         why=f"{FROM_RUN} {_STATIC if static else _GROWS} The guards were on {', '.join(names[:_MOST_NAMED])}{more}.",
         example=None if static else dynamic_cache.example if generates else _OWN_LOOP,

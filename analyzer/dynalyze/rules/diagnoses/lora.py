@@ -11,6 +11,7 @@ from dynalyze.rules import report_queries as queries
 from dynalyze.rules.recompile_advice import shown_values
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import count_of, how_often
 
 _MOST_VALUES = 6
 _SWITCHED = re.compile(r"\b_?active_adapters?\b|\b_?disable_adapters\b|\b_adapters_disabled\b|\bmerged_adapters\b")
@@ -61,7 +62,7 @@ def _switched(series: list[Series], report: Report) -> Ranked:
     went = f" Here the state went {', '.join(values[:_MOST_VALUES])}{more}." if len(values) > 1 else ""
     limit = report.settings.get(_LIMIT)
     return adapter_switch.finding(
-        f"Switching adapters compiled the model again {queries.times(len(members))}",
+        f"Switching adapters compiled the model again {how_often(len(members))}",
         f"Run every state of the adapters{known} once in the warm-up: each `set_adapter`, and `disable_adapter` where "
         "it is used, is compiled once and then kept. For many adapters of one shape load a single one, call "
         "`prepare_model_for_compiled_hotswap` before torch.compile, and replace its weights with `hotswap_adapter`: "
@@ -78,14 +79,14 @@ def _switched(series: list[Series], report: Report) -> Ranked:
 
 def _several(module: ModuleFacts, adapters: Adapters) -> Ranked:
     if len(adapters.active) > 1:
-        title = f"{queries.counted(len(adapters.active), 'adapter')} run at once in {module.class_name}"
+        title = f"{count_of(len(adapters.active), 'adapter')} run at once in {module.class_name}"
         action = (
             f"Join the active adapters of {module.class_name} into one with `add_weighted_adapter`, or merge them with "
             "`merge_and_unload`, where they always run together."
         )
         why = "Read from the layers: every active adapter adds two multiplications to each layer that it is in."
     else:
-        loaded = f"{queries.counted(len(adapters.names), 'adapter')} ({', '.join(adapters.names)})"
+        loaded = f"{count_of(len(adapters.names), 'adapter')} ({', '.join(adapters.names)})"
         title = f"{module.class_name} holds {loaded}: a switch will compile again"
         action = (
             "If production switches between them, call each once in the warm-up after `set_adapter`. If it does not, "
@@ -156,7 +157,7 @@ def lora_hotswap(report: Report) -> Iterator[Ranked]:
         )
     yield lora_hotswap.finding(
         f"The {'rank' if ranks else 'scaling'} of an adapter changed, and the model was compiled again "
-        f"{queries.times(len(members))}",
+        f"{how_often(len(members))}",
         action,
         why=f"{queries.FROM_RUN} A rank is a size of the weights, and a scaling is a Python number: both are built "
         "into the compiled code. Preparing pads the weights to one rank and makes tensors of the scalings.",
@@ -191,7 +192,7 @@ def lora_unmerged(report: Report) -> Iterator[Ranked]:
             continue
         name = adapters.active[0]
         rank = f" of rank {adapters.ranks[name]}" if name in adapters.ranks else ""
-        where = f" in {queries.counted(adapters.layers, 'layer')}" if adapters.layers else ""
+        where = f" in {count_of(adapters.layers, 'layer')}" if adapters.layers else ""
         libraries = sorted({group.library for group in module.layers})
         caution = (
             f" The weights are quantised ({', '.join(libraries)}): merging rounds them anew. Merge into the "

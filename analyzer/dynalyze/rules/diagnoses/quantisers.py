@@ -9,11 +9,12 @@ from dynalyze.report import GraphBreak, Report, SkippedFrame
 from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules import report_queries as queries
 from dynalyze.rules.rule import Ranked, Rule, severity_of
+from dynalyze.text.amounts import count_of
 
 
 def _parts(breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> str:
-    parts = [queries.counted(len(breaks), "graph break")] if breaks else []
-    parts += [f"{queries.counted(len(skipped), 'function')} left in eager"] if skipped else []
+    parts = [count_of(len(breaks), "graph break")] if breaks else []
+    parts += [f"{count_of(len(skipped), 'function')} left in eager"] if skipped else []
     return ", ".join(parts)
 
 
@@ -59,7 +60,7 @@ def torchao(report: Report) -> Iterator[Ranked]:
     for module, group in queries.layers_of(report, "torchao"):
         if reason := group.facts.get("kernels_skipped"):
             yield torchao.finding(
-                f"torchao runs without its own kernels: {queries.counted(group.count, 'weight')} of {group.kind}",
+                f"torchao runs without its own kernels: {count_of(group.count, 'weight')} of {group.kind}",
                 f"Install a torchao that is built for torch {torch}, or the torch that it asks for. torchao says: "
                 f"{str(reason).strip().rstrip('.')}.",
                 why=f"{queries.FROM_LAYERS} Layouts that need its kernels fail or take a slower way; those of "
@@ -125,7 +126,7 @@ def _other(group: LayerGroup, breaks: list[GraphBreak], skipped: list[SkippedFra
         generate = " transformers counts this quantiser among those that can be compiled."
     return _untraced(
         other_quantiser,
-        f"{name}: {_parts(breaks, skipped)} in the code of {queries.counted(group.count, group.kind + ' layer')}",
+        f"{name}: {_parts(breaks, skipped)} in the code of {count_of(group.count, group.kind + ' layer')}",
         breaks,
         skipped,
         f"Choose a kernel of {name} that is a custom operator, where its configuration offers one (`backend`), or "
