@@ -95,7 +95,7 @@ def assemble(
     add_compile_seconds(breaks, compiled)
     again = recompiles(run, compiled, breaks)
     sizes = forced_sizes(run, compiled, places, sources)
-    connect(run, again, sizes, sources)
+    connect(run, again, sizes, sources, [each.path for each in files])
     texts = texts_of(run)
     lines: LineOps = {}
     down, kernels = graphs(run, compiled, sources, places, texts, lines)

@@ -6,7 +6,7 @@ import ast
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -319,15 +319,19 @@ def _compared(found: Recompile, sources: Sources) -> Location | None:
     return None
 
 
-def connect(run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, sources: Sources) -> None:
-    """Tell each recompile over a size which line fixed that size, or asked about it."""
+def connect(
+    run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, sources: Sources, traced: Sequence[str] = ()
+) -> None:
+    """Tell each recompile over a size which line fixed that size, or asked about it. `traced` are files whose lines
+    torch may name.
+    """
     # By compile: the line whose question about a size had another answer.
     asked: dict[tuple[int, int, str], Location] = {}
     for process, event in run.all():
         if not isinstance(event, RecompileSeen):
             continue
         origins = list(_ORIGIN.finditer(nearest(event)[0].partition("\n")[0]))
-        files = (each.location.file for each in recompiles)
+        files = (*(each.location.file for each in recompiles), *traced)
         file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
         if file is not None:
             line, function = int(origins[-1]["line"]), original_name(origins[-1]["function"])

@@ -22,7 +22,8 @@ class Series:
     where the later ones see what was computed from it. `values` are what the lead saw, the first one included.
     `modules` are what the program calls the modules that run one code, where each was compiled for the first time and
     they are made differently: then nothing changed between calls. `differ`: they have other values of the lead's.
-    `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer.
+    `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer;
+    `one_value`: only that one size has this answer.
     `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     """
@@ -37,6 +38,7 @@ class Series:
     replaced: list[str] = field(default_factory=list)
     asked: Location | None = None
     was_dynamic: bool = False
+    one_value: bool = False
 
     @property
     def recompiles(self) -> list[Recompile]:
@@ -100,9 +102,21 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.was_dynamic = any(each.id in forced for each in series.members)
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
-        series.asked = next((each.forced_by for each in members if _asks_about(each, series.lead)), None)
+        asking = next((each for each in members if _asks_about(each, series.lead)), None)
+        series.asked = asking.forced_by if asking is not None else None
+        series.one_value = is_one_value(asking or series.lead)
         series.replaced = list(dict.fromkeys(name for each in members for name in _held_tensors(each)))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+# Arithmetic on one size that gives another number for another size: neither a modulo nor a division that rounds.
+_ONE_VALUE = re.compile(r"[^%&|<>!=,]+ == -?[\d.]+")
+
+
+def is_one_value(found: Recompile) -> bool:
+    """Whether the code holds for one certain size alone, by what it computes of it: `x.size()[1] / 16 == 4`."""
+    guard = found.guard.partition("  #")[0].strip()
+    return found.cause == "symbolic" and "//" not in guard and _ONE_VALUE.fullmatch(guard) is not None
 
 
 def _asks_about(found: Recompile, lead: Recompile) -> bool:

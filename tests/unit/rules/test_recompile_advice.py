@@ -564,3 +564,15 @@ def test_an_argument_of_a_module_of_torch_is_named_as_its_caller_does(code: str 
     is_written = name != "args[0]" or "*args" in (code or "")
     assert (f"`torch._dynamo.mark_dynamic({name}, 0)`" in finding.advice) == is_written
     assert "dynamic=True" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("guard", "says"), [("x.size()[1] / 16 == 3.75", "fixes"), ("x.size()[1] % 16 == 0", "Move the decision")]
+)
+def test_what_is_computed_of_a_size_holds_for_one_size_or_is_a_decision(guard: str, says: str) -> None:
+    """Marking the size is no advice: the line that asks about it compiles each value again."""
+    place = Location("/project/pad.py", 4, code="if m.is_integer():")
+    changed = recompile("r1", "0/1", cause="shape", source="x.size()[1]", expected="40", actual="50")
+    asked = recompile("r2", "0/2", cause="symbolic", source=guard.partition(" ==")[0], guard=guard, forced_by=place)
+    for each in findings(changed, asked):
+        assert "pad.py:4" in each.advice and says in each.advice and "mark_dynamic" not in each.advice

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Location, Recompile
 from dynalyze.rules.recompile_advice.source import (
     DYNAMIC_PAGE,
@@ -122,7 +123,7 @@ def shape(series: Series, source: Expression) -> Advice:
     if series.forced_by is not None:
         return _specialized(source, series.forced_by, dynamic=series.was_dynamic)
     if series.asked is not None:
-        return _asked(source, series.asked)
+        return _asked(source, series.asked, series.one_value)
     if source.is_cache:
         return _static_cache()
     dimension, values = source.dimension, set(series.values)
@@ -302,17 +303,20 @@ def symbolic(series: Series, source: Expression) -> Advice:
         )
     if source.dimension is not None and source.is_name and is_zero_or_one(series.lead):
         return _zero_or_one(changed_together(series), source, str(series.lead.actual))
-    return _asked(source, series.forced_by)
+    return _asked(source, series.forced_by, series.one_value)
 
 
-def _asked(source: Expression, line: Location | None) -> Advice:
-    """A line whose question about a size has another answer for the next one."""
-    if line is not None and _LOOP.search(line.code or ""):
+def _asked(source: Expression, line: Location | None, one_value: bool) -> Advice:
+    """A line whose question about a size has another answer for the next one, or, with `one_value`, for any other."""
+    if line is not None and (one_value or _LOOP.search(line.code or "")):
         return _specialized(source, line)
     condition = f"`{source.shown}`" if source.shown else "a size"
+    at = f" at {named_place(line)}" if line is not None else ""
+    action = f"Move the decision on {condition}{at} out of the compiled function, or pad so that it always falls the"
+    if line is not None and (package := library_of(line.file)):
+        action = f"Pad so that the decision on {condition}{at}, in {package}, always falls the"
     return Advice(
-        f"Move the decision on {condition}{f' at {named_place(line)}' if line is not None else ''} out of the compiled "
-        "function, or pad so that it always falls the same way.",
+        f"{action} same way.",
         "The size is dynamic, but the code asks something about it: an `if`, a modulo, a reshape that must divide. "
         f"The compiled code holds for one answer only. {_BUCKETS}",
         link=DYNAMIC_PAGE,
@@ -442,8 +446,11 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
             "A comparison with a number that is true makes the size a constant of the compiled code.",
             link=DYNAMIC_PAGE,
         )
+    package = library_of(line.file)
+    whose = f", in {package}," if package else ""
+    rewrite = "leave that call out of the compiled code" if package else "rewrite it for any size"
     return Advice(
-        f"{named_place(line)} fixes {size}: rewrite it for any size. Or pad, so that the size stays the same.",
+        f"{named_place(line)}{whose} fixes {size}: {rewrite}. Or pad, so that the size stays the same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
         "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
         f"raise an error before that line changes. {_BUCKETS}",
