@@ -37,6 +37,8 @@ LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
 SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:-1]
 CIRCUMSTANCES: tuple[Circumstance, ...] = get_args(Circumstance)[1:]
+UNUSED = CIRCUMSTANCES[-3:]
+"""Those in which a change may refuse to run, loudly: the program never is."""
 _MOST_MASK = 2
 _TINY, _LARGE, _NEAR = 1e-4, 1e4, 1e-3
 _EVENLY, _EVERY = 0.5, 7

@@ -24,15 +24,18 @@ from dynalyze.capture.bench.output_capture import RunOutputs
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.fixing.comparing import (
-    OF_GRADIENTS,
-    has_gradients,
-    is_inexact,
-    tolerance_of,
-    unlike,
-)
+from dynalyze.capture.fixing.comparing import OF_GRADIENTS, has_gradients, is_inexact, tolerance_of, unlike
 from dynalyze.capture.fixing.compiled_share import BACKEND, share_of
-from dynalyze.capture.fixing.draws import CIRCUMSTANCES, LESS, SEARCHING, Circumstance, DrawnWorkload, Kind, NoSuchDraw
+from dynalyze.capture.fixing.draws import (
+    CIRCUMSTANCES,
+    LESS,
+    SEARCHING,
+    UNUSED,
+    Circumstance,
+    DrawnWorkload,
+    Kind,
+    NoSuchDraw,
+)
 from dynalyze.capture.fixing.held import Remembering
 from dynalyze.capture.fixing.passes import Pass, PassDifference, Passes, differences, excused
 from dynalyze.capture.fixing.patience import Endless, ended_after
@@ -50,14 +53,7 @@ from dynalyze.capture.fixing.regions import find, members_of
 from dynalyze.capture.fixing.swap import CannotSwap, Swap
 from dynalyze.capture.fixing.turning import turned
 from dynalyze.capture.fixing.values import look
-from dynalyze.capture.fixing.watching import (
-    Effect,
-    effects,
-    in_addition,
-    instructions_run,
-    lines_run,
-    without_numbers,
-)
+from dynalyze.capture.fixing.watching import Effect, effects, in_addition, instructions_run, lines_run, without_numbers
 from dynalyze.capture.regions import RegionalCompile, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
@@ -331,6 +327,8 @@ class ChangeChecker:
         except Endless:
             found.different = f"inputs drawn {kind}: it does not end, as it did before"
             return before
+        if circumstance in UNUSED and "TorchDynamoException" in next(iter(after.values()), before).raised_types:
+            return None  # torch.cond and torch.while_loop refuse sides of other strides or dtypes, and say so.
         judged = {arm: self._judged(arm, drawn, before, each) for arm, each in after.items()}
         if not circumstance and kind not in SEARCHING:
             found.tried += 1
