@@ -264,6 +264,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     import msgspec
 
     from dynalyze.bench.bisect import Search
+    from dynalyze.capture.bench.commands import Load
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
     from dynalyze.capture.bench.worker import MeasuringSession
     from dynalyze.facts.wrong_numbers import wrong_part
@@ -279,7 +280,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         asked = _Asked(MeasuringSession(request, Path(folder)))
         try:
-            asked.ask_by_name("load")
+            asked.ask(Load())
             answer = asked.ask_by_name("accuracy")
         except asked.Failed as error:
             return {"verdict": "not asked", "reason": str(error)}
@@ -341,7 +342,10 @@ class _Asked:
         self._session = session
         self.Failed = WorkerFailed
 
-    def ask(self, name: str, **details: Any) -> dict[str, Any]:
+    def ask(self, command: Any) -> dict[str, Any]:
+        return self.ask_by_name(command.do)
+
+    def ask_by_name(self, name: str, **details: Any) -> dict[str, Any]:
         answer = self._session.handle({"do": name, **details})
         if not answer["ok"]:
             raise self.Failed(answer["error"]["kind"], answer["error"]["message"])

@@ -17,6 +17,7 @@ from bench_process import of_object
 from warm_starts import start_by_forks
 
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import Block, Check, Load, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.streams import Streams
 from limits import WALL_SECONDS
@@ -106,15 +107,15 @@ def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest)
         caches = pool.empty_caches()
         for new in (True, False):
             with pool.worker(request_of, caches, new=new) as worker:
-                load = worker.ask_by_name("load")
-                warm = worker.ask_by_name("warm", seconds=20, most=10)
+                load = worker.ask(Load())
+                warm = worker.ask(Warm(20, 10))
                 assert worker.forked != new
-                assert (load["threads"], load["batch"]) == (2, 600)
-                assert load["import_seconds"] > 0
-                assert warm["counts"]["compiled_frames"] == 1
-                assert ("fxgraph_cache_miss" in warm["cache"], "fxgraph_cache_hit" in warm["cache"]) == (new, not new)
-                assert worker.ask_by_name("block", passes=3)["samples_ms"]
-                assert worker.ask_by_name("check")["invalid"] == ""
+                assert (load.threads, load.batch) == (2, 600)
+                assert load.import_seconds > 0
+                assert warm.counts["compiled_frames"] == 1
+                assert ("fxgraph_cache_miss" in warm.cache, "fxgraph_cache_hit" in warm.cache) == (new, not new)
+                assert worker.ask(Block(passes=3)).samples_ms
+                assert worker.ask(Check()).invalid == ""
 
 
 def test_a_server_that_imported_beside_a_program_forks_at_full_priority(
@@ -127,7 +128,7 @@ def test_a_server_that_imported_beside_a_program_forks_at_full_priority(
     with worker_pool() as (pool, said):
         pool.prepare_beside("inductor")
         with pool.worker(request_of, pool.empty_caches()) as worker:
-            assert worker.ask_by_name("load")["import_seconds"] > 0
+            assert worker.ask(Load()).import_seconds > 0
             assert worker.forked
     assert own in said.getvalue()
 
@@ -142,7 +143,7 @@ def test_one_process_leaves_nothing_to_the_next(request_of: WorkerRequest, tmp_p
             (tmp_path / "plain.py").write_text(NET)
             request = replace(request_of, source={**request_of.source, "path": str(tmp_path / source)})
             with pool.worker(request, pool.empty_caches()) as worker:
-                dtypes.append(worker.ask_by_name("load")["dtype"])
+                dtypes.append(worker.ask(Load()).dtype)
                 assert worker.forked
     assert dtypes == ["float64", "float32"]
 
@@ -154,10 +155,10 @@ def test_a_death_costs_one_process(request_of: WorkerRequest, tmp_path: Path, ac
     dying = replace(request_of, allow_effects=True, source={**request_of.source, "path": str(tmp_path / "dies.py")})
     with worker_pool() as (pool, _):
         with pytest.raises(WorkerFailed) as failed, pool.worker(dying, pool.empty_caches()) as worker:
-            worker.ask_by_name("load")
+            worker.ask(Load())
         assert failed.value.kind == "died"
         with pool.worker(request_of, pool.empty_caches()) as worker:
-            assert worker.ask_by_name("load")["batch"] == 600
+            assert worker.ask(Load()).batch == 600
 
 
 def test_where_an_import_starts_threads_nothing_is_forked_any_more(
@@ -175,6 +176,6 @@ def test_where_an_import_starts_threads_nothing_is_forked_any_more(
         forked = []
         for _ in range(2):
             with pool.worker(request_of, pool.empty_caches()) as worker:
-                worker.ask_by_name("load")
+                worker.ask(Load())
                 forked.append(worker.forked)
     assert forked == [True, False]

@@ -22,6 +22,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import Load, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN, is_own
@@ -262,7 +263,7 @@ class Trials:
         request.extra["check"] = [vars(self._configuration)]
         try:
             with self._pool.worker(request, self._pool.empty_caches()) as worker:
-                load = worker.ask_by_name("load")
+                load = worker.ask(Load())
                 attention = worker.ask_by_name("attention", names=list(names), dtypes=list(dtypes))
         except WorkerFailed as error:
             if error.kind == "misuse":
@@ -270,8 +271,8 @@ class Trials:
             raise
         available: dict[str, dict[str, str]] = attention["names"]
         matrix.attentions, matrix.dtypes = list(available), list(dict.fromkeys(dtypes))
-        matrix.model, matrix.device = attention["model"], load["device"]
-        matrix.own_attention, matrix.own_dtype = attention["own"], load["dtype"]
+        matrix.model, matrix.device = attention["model"], load.device
+        matrix.own_attention, matrix.own_dtype = attention["own"], load.dtype
         if attention["unsupported"] and not names:
             why = f"transformers' class {matrix.model} does not support it"
             matrix.notes.append(f"Not tried, for {why}: {', '.join(attention['unsupported'])}.")
@@ -295,7 +296,7 @@ class Trials:
         """The fields of `measurements.Accuracy`, from the fp64-anchored test; raises WorkerFailed."""
         target = self._target.with_attention(cell.attention)
         request = self._request(target, cell.dtype, self._configuration, static=cell.cache == STATIC)
-        return schedule.extra(self._pool, Arm(request, self._pool.empty_caches()), "accuracy")
+        return schedule.accuracy(self._pool, Arm(request, self._pool.empty_caches()))
 
     def speed(self, cell: AttentionCell) -> Measurement | None:
         """Compiled against eager, None where it left nothing: as few pairs of processes as can show a difference, and
@@ -351,8 +352,8 @@ class Trials:
         request = self._request(target, observation.options.dtype, EAGER)
         try:
             with self._pool.worker(request, self._pool.empty_caches()) as worker:
-                worker.ask_by_name("load")
-                worker.ask_by_name("warm", seconds=0.0, most=1)
+                worker.ask(Load())
+                worker.ask(Warm(0.0, 1))
             works = True
         except WorkerFailed:
             works = False

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import Load
 from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
@@ -328,7 +329,7 @@ class Search:
         try:
             if self._worker is None:
                 self._worker = self._processes.enter_context(self._pool.worker(self._request, self._caches))
-                self._worker.ask_by_name("load")
+                self._worker.ask(Load())
             return self._worker.ask_by_name("bisect", step=step, **details)
         except WorkerFailed as error:
             if error.kind in ("died", "timed_out"):

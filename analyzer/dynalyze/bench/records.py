@@ -11,6 +11,7 @@ from dynalyze.bench import stats
 from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
+from dynalyze.capture.bench.commands import Checked, CheckedOperators, Loaded, Peaks, Warmed
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Configuration, Work
 from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.intervals import MeasuredPart
@@ -45,15 +46,15 @@ class ConfigRun:
     failure: FailureKind | None = None
     timed: bool = False
     pairs: list[Pair] = field(default_factory=list)
-    warm: dict[str, Any] | None = None
-    memory: dict[str, Any] | None = None
+    warm: Warmed | None = None
+    memory: Peaks | None = None
     accuracy: dict[str, Any] | None = None
     compared: bool = False
     parts: dict[str, MeasuredPart] = field(default_factory=dict)
     recorded: bool = False
     step_memory: StepMemory | None = None
-    operators: dict[str, Any] | None = None
-    checks: list[dict[str, Any]] = field(default_factory=list)
+    operators: CheckedOperators | None = None
+    checks: list[Checked] = field(default_factory=list)
     eager_samples: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     thinned: bool = False
@@ -72,8 +73,8 @@ class ConfigRun:
         self.failure, self.problem = kind, heading + problem
 
     @property
-    def load(self) -> dict[str, Any]:
-        return self.first.load if self.first is not None else {}
+    def load(self) -> Loaded:
+        return self.first.load if self.first is not None else Loaded()
 
     @property
     def workload(self) -> dict[str, Any]:
@@ -81,41 +82,37 @@ class ConfigRun:
         return {
             "configuration": self.name,
             "phase": self.work.phase,
-            "batch": self.load.get("batch") or self.work.batch,
-            "sequence": self.load.get("sequence") or self.work.sequence,
+            "batch": self.load.batch or self.work.batch,
+            "sequence": self.load.sequence or self.work.sequence,
             "shape": dict(self.work.shape),
         }
-
-    @property
-    def device(self) -> str:
-        return str(self.load.get("device") or "")
 
     def counts(self) -> Counts | None:
         """Compiles in the process with empty caches, and recompiles and CUDA graph replays in all that were timed."""
         if self.first is None:
             return None
-        counts = msgspec.convert(self.first.warm.get("counts") or {}, Counts)
+        counts = msgspec.convert(self.first.warm.counts, Counts)
         checks = [self.first.check, *self.checks]
-        counts.recompiles_while_timing = sum(check.get("recompiles_while_timing") or 0 for check in checks)
-        replays = [check["cudagraph_replays"] for check in checks if check.get("cudagraph_replays") is not None]
+        counts.recompiles_while_timing = sum(check.recompiles_while_timing for check in checks)
+        replays = [check.cudagraph_replays for check in checks if check.cudagraph_replays is not None]
         counts.cudagraph_replays = sum(replays) if replays else None
         return counts
 
     def invalid(self) -> str:
         """Why its times would mislead, as the first process that found it so says; empty where none did."""
         checks = [self.first.check, *self.checks] if self.first is not None else []
-        return next((str(check["invalid"]) for check in checks if check.get("invalid")), "")
+        return next((check.invalid for check in checks if check.invalid), "")
 
 
 def environment(eager: ConfigRun) -> dict[str, Any]:
     """The facts on torch and the machine from the eager process, under the names of a report's `environment`."""
-    facts = dict(eager.load.get("environment") or {})
+    facts = dict(eager.load.environment)
     for name in ("at", "folder", "gpu"):
         facts.pop(name, None)
     if "version" in facts:
         facts["torch"] = facts.pop("version")
-    known = {name: eager.load[name] for name in ("device", "threads") if eager.load.get(name) is not None}
-    return {**facts, **known}
+    known = {"device": eager.load.device or None, "threads": eager.load.threads}
+    return {**facts, **{name: value for name, value in known.items() if value is not None}}
 
 
 def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
@@ -130,12 +127,12 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
         status=status,
         reason=reason,
         options=given(row.configuration),
-        dtype=load.get("dtype") or "",
-        device=row.device,
-        calls=load.get("calls") or 1,
-        items=load.get("items"),
-        tokens=load.get("tokens"),
-        threads=load.get("threads"),
+        dtype=load.dtype,
+        device=load.device,
+        calls=load.calls,
+        items=load.items,
+        tokens=load.tokens,
+        threads=load.threads,
         counts=counts,
         notes=list(row.notes),
         step_memory=row.step_memory,
@@ -161,7 +158,7 @@ def accuracy(row: ConfigRun) -> Accuracy | None:
 
 def operators(eager: ConfigRun) -> list[OperatorCheck]:
     """The custom operators that the calls reach, as they were checked."""
-    found = (eager.operators or {}).get("operators", ())
+    found = eager.operators.operators if eager.operators is not None else []
     return [msgspec.convert(each, OperatorCheck) for each in found]
 
 
@@ -181,32 +178,32 @@ def _add_times(record: Measurement, row: ConfigRun, eager: ConfigRun) -> None:
 def _startup(row: ConfigRun, eager: ConfigRun) -> StartUp | None:
     if row.first is None:
         return None
-    cold, again = row.cold.warm if row.cold is not None else {}, row.warm or {}
+    cold, again = row.cold.warm if row.cold is not None else Warmed(), row.warm or Warmed()
     return StartUp(
-        import_seconds=row.load.get("import_seconds"),
-        load_seconds=row.load.get("load_seconds"),
-        cold_calls_ms=list(cold.get("calls_ms") or ()) if row.configuration.compile else [],
-        warm_calls_ms=list(again.get("calls_ms") or ()) if row.configuration.compile else [],
-        eager_calls_ms=list(eager.first.warm.get("calls_ms") or ()) if eager.first is not None else [],
-        steady_after=cold.get("steady_after"),
+        import_seconds=row.load.import_seconds,
+        load_seconds=row.load.load_seconds,
+        cold_calls_ms=cold.calls_ms if row.configuration.compile else [],
+        warm_calls_ms=again.calls_ms if row.configuration.compile else [],
+        eager_calls_ms=eager.first.warm.calls_ms if eager.first is not None else [],
+        steady_after=cold.steady_after,
         compile_seconds=row.compile_seconds if row.configuration.compile else None,
-        phases=cold.get("phases") or {},
-        cache=cold.get("cache") or {},
-        warm_cache=again.get("cache") or {},
+        phases=cold.phases,
+        cache=cold.cache,
+        warm_cache=again.cache,
     )
 
 
 def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
     if row.memory is None:
         return None
-    steady = row.memory["steady_peak"]
-    plain = eager.memory["steady_peak"] if eager.memory is not None else None
+    steady = row.memory.steady_peak
+    plain = eager.memory.steady_peak if eager.memory is not None else None
     cold = row.cold.memory if row.cold is not None else None
     return Memory(
-        kind=row.memory["kind"],
+        kind=row.memory.kind,
         steady_peak=steady,
-        compile_peak=(cold or {}).get("compile_peak") if row.configuration.compile else None,
-        reserved_peak=row.memory.get("reserved_peak"),
+        compile_peak=cold.compile_peak if cold is not None and row.configuration.compile else None,
+        reserved_peak=row.memory.reserved_peak,
         eager_steady_peak=plain,
         ratio=steady / plain if plain else None,
     )
@@ -214,7 +211,7 @@ def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
 
 def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
     """Caveats of a valid number. Whether it is valid at all the worker tells (`check`)."""
-    found, configuration, device = [], row.configuration, row.device
+    found, configuration, device = [], row.configuration, row.load.device
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:
         functions = "one function was" if counts.eager_frames == 1 else f"{counts.eager_frames} functions were"

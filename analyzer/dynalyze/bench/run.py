@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dynalyze.bench import records, schedule
 from dynalyze.bench.extras import RowBench, extras
@@ -22,6 +22,7 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import enough
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import CheckOperators
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
@@ -30,6 +31,7 @@ from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
+Found = TypeVar("Found")
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
 _MOST_EXTRA = 2.0
 """Seconds of timed passes for what features measure of one configuration."""
@@ -110,7 +112,7 @@ def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWork
         found.unchecked = found.unchecked or part.unchecked()
         found.operators += records.operators(part.eager)
         found.environment = found.environment or records.environment(part.eager)
-        found.notes += [str(note) for note in part.eager.load.get("notes") or ()] if rows else []
+        found.notes += part.eager.load.notes if rows else []
         found.notes += [late] if (late := part.unmeasured()) else []
     found.notes = list(dict.fromkeys(found.notes))
     late_rows = [row for part in parts for row in (part.eager, *part.rows) if row.failure == "timed_out"]
@@ -150,7 +152,7 @@ class WorkBench:
                 if self.eager.failure == "eager" and self._plan.accuracy and row.configuration.compile:
                     self._ask_what_is_refused(row)
             return
-        self.rows = self._rows(self.eager.device)
+        self.rows = self._rows(self.eager.load.device)
         self._measure()
 
     def _measure(self) -> None:
@@ -342,17 +344,25 @@ class WorkBench:
 
     def _extras(self, row: ConfigRun) -> None:
         if self._plan.operators and row is self.eager and row.operators is None:
-            row.operators = self._extra(row, "operators", {}, seconds=_OPERATORS_SECONDS)
+            checking = CheckOperators(_OPERATORS_SECONDS)
+            row.operators = self._extra(
+                row, "operators", lambda arm, left: schedule.extra(self._pool, arm, checking, left)
+            )
         if self._plan.memory:
-            row.memory = self._extra(row, "memory", {})
-            row.warm = row.warm or (row.memory or {}).get("warm")
+            self._memory(row)
         self._answers(row)
         if self._records(row):
             self._record(row)
 
+    def _memory(self, row: ConfigRun) -> None:
+        found = self._extra(row, "memory", lambda arm, patience: schedule.peaks(self._pool, arm, patience))
+        if found is not None:
+            row.memory, warm = found
+            row.warm = row.warm or warm
+
     def _answers(self, row: ConfigRun) -> None:
         if self._plan.accuracy and row.configuration.compile and not row.compared:
-            row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"}) or row.accuracy
+            row.accuracy = self._compared(row) or row.accuracy
             row.compared = True
             self._vary_inputs(row)
 
@@ -373,7 +383,7 @@ class WorkBench:
 
     def _ask_what_is_refused(self, row: ConfigRun) -> None:
         """Eager refuses the calls: does compiled? If it does, there is nothing to say of its answers."""
-        answer = self._extra(row, "accuracy", {})
+        answer = self._compared(row)
         row.accuracy = answer if answer and answer.get("contracts") else None
 
     def _record(self, row: ConfigRun) -> None:
@@ -399,7 +409,7 @@ class WorkBench:
         if not (row.parts and row.usable):
             return
         bench = RowBench(
-            self._pool, self._arm(row), self.eager.pairs, row.load.get("calls") or 1,
+            self._pool, self._arm(row), self.eager.pairs, row.load.calls,
             min(_MOST_EXTRA, self._plan.seconds / 2), self._recorded_seconds, self._budget, self._random,
             lambda what: self._progress.doing("extra", self._named(row, what)),
         )  # fmt: skip
@@ -407,27 +417,33 @@ class WorkBench:
             each.measure_more(row.parts[each.field], bench)
 
     def _extra(
-        self, row: ConfigRun, kind: Literal["memory", "accuracy", "operators"], without: dict[str, Any], **details: Any
-    ) -> dict[str, Any] | None:
-        """The answer of a process of its own; where it fails, the times stand all the same."""
+        self, row: ConfigRun, kind: Literal["memory", "accuracy", "operators"], ask: Callable[[Arm, float], Found],
+        without: Callable[[str], Found | None] = lambda reason: None,
+    ) -> Found | None:  # fmt: skip
+        """What a process of its own answers; where it fails, the times stand all the same."""
         try:
             with self._progress.doing(kind, self._named(row, kind)):
                 patience = math.inf if self._budget is None else self._budget * _ANSWERS_SHARE
-                patience = min(patience, _PATIENCE.get(kind, math.inf))
-                return schedule.extra(self._pool, self._arm(row), kind, patience=patience, **details)
+                return ask(self._arm(row), min(patience, _PATIENCE.get(kind, math.inf)))
         except WorkerFailed as error:
             if error.kind == "timed_out" and self._budget is not None:
                 return None  # `unchecked` says it.
             what = "whether custom operators are what they are registered as" if kind == "operators" else kind
             row.notes.append(f"{what} is not known: {error.message}")
-            return {**without, "reason": error.message} if without else None
+            return without(error.message)
+
+    def _compared(self, row: ConfigRun) -> dict[str, Any] | None:
+        def ask(arm: Arm, patience: float) -> dict[str, Any]:
+            return schedule.accuracy(self._pool, arm, patience)
+
+        return self._extra(row, "accuracy", ask, lambda reason: {"verdict": "not comparable", "reason": reason})
 
     def _arm(self, row: ConfigRun) -> Arm:
         others = [asdict(other.configuration) for other in self.rows]
         source = self._plan.source
         # Where the first run of a program does not know which calls it made, its first process here does.
         if source.get("kind") == "program" and source.get("made") is None:
-            source = {**source, "made": self.eager.load.get("made")}
+            source = {**source, "made": self.eager.load.made}
         request = worker_request(replace(self._plan, source=source), self._work, row.configuration)
         request = replace(request, extra={"check": others} if self.eager.first is None else {})
         if row.name not in self._caches:

@@ -16,12 +16,13 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.protocol import VARIANTS, WorkerRequest
+from dynalyze.capture.bench import commands
+from dynalyze.capture.bench.protocol import VARIANTS, Answer, Command, WorkerRequest
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import Pair
@@ -34,8 +35,8 @@ _FEWEST_BLOCKS = 2
 _MOST_SAMPLES = 50
 
 # How long, and how often, a model is called until its calls are steady.
-_COLD_WARMING: dict[str, float] = {"seconds": 30.0, "most": 500}
-PAIR_WARMING: dict[str, float] = {"seconds": 3.0, "most": 300}
+_COLD_WARMING = commands.Warm(30.0, 500)
+PAIR_WARMING = commands.Warm(3.0, 300)
 _BUDGET_WARMING = 0.01
 """Of a budget: how long the calls of one process may take to become steady."""
 
@@ -58,11 +59,11 @@ class Arm:
 class FirstCalls:
     """The answers of a process with empty caches."""
 
-    load: dict[str, Any]
-    warm: dict[str, Any]
-    check: dict[str, Any]
-    memory: dict[str, Any] | None = None
-    step_memory: dict[str, Any] | None = None
+    load: commands.Loaded
+    warm: commands.Warmed
+    check: commands.Checked
+    memory: commands.Peaks | None = None
+    step_memory: commands.MeasuredSteps | None = None
     accuracy: dict[str, Any] | None = None
 
 
@@ -77,11 +78,11 @@ def first_calls(
     seconds of calls the process is ended.
     """
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
-        load = worker.ask_by_name("load")
+        load = worker.ask(commands.Load())
         worker.end_after(patience)
-        warm = worker.ask_by_name("warm", **limits(_COLD_WARMING, budget))
-        check = worker.ask_by_name("check")
-        peaks = worker.ask_by_name("memory") if memory else None
+        warm = worker.ask(limits(_COLD_WARMING, budget))
+        check = worker.ask(commands.Check())
+        peaks = worker.ask(commands.MeasureMemory()) if memory else None
         return FirstCalls(load, warm, check, peaks, step_memory_of(worker) if step_memory else None)
 
 
@@ -99,38 +100,51 @@ class RecordedProcess:
 def recorded(pool: WorkerPool, arm: Arm, budget: float | None) -> Iterator[RecordedProcess]:
     """A warm process whose compiles are recorded, to be asked more. Raises WorkerFailed where it fails."""
     with pool.worker(arm.request, arm.caches) as worker:
-        load = worker.ask_by_name("load")
-        warmed = worker.ask_by_name("record", **limits(PAIR_WARMING, budget))
-        first = FirstCalls(load, warmed, worker.ask_by_name("check"))
-        yield RecordedProcess(worker, first, read_run(worker.folder), warmed["torch_folder"])
+        load = worker.ask(commands.Load())
+        warmed = worker.ask(recording(budget))
+        first = FirstCalls(load, warmed, worker.ask(commands.Check()))
+        yield RecordedProcess(worker, first, read_run(worker.folder), warmed.torch_folder)
 
 
-def step_memory_of(worker: Worker) -> dict[str, Any]:
-    """The answer to the command `step_memory`, or the `problem`: nothing else that was measured depends on it."""
+def step_memory_of(worker: Worker) -> commands.MeasuredSteps:
+    """What training steps keep, or the `problem`."""
     try:
-        return worker.ask_by_name("step_memory")
+        return worker.ask(commands.MeasureSteps())
     except WorkerFailed as error:
-        return {"problem": error.message}
+        return commands.MeasuredSteps(problem=error.message)
 
 
-def second_start(pool: WorkerPool, arm: Arm) -> dict[str, Any]:
+def second_start(pool: WorkerPool, arm: Arm) -> commands.Warmed:
     """The first calls of a process that has imported nothing before, with the caches that the first one left."""
-    with pool.worker(arm.request, arm.caches, new=True, python=arm.python) as worker:
-        worker.ask_by_name("load")
-        return worker.ask_by_name("warm", **PAIR_WARMING)
+    with _alone(pool, arm, math.inf, new=True) as worker:
+        return worker.ask(PAIR_WARMING)
 
 
-def extra(pool: WorkerPool, arm: Arm, command: str, *, patience: float = math.inf, **details: Any) -> dict[str, Any]:
-    """Send one command (memory, accuracy) to a process of its own, which finds warm caches. It has `patience` seconds.
+def extra(pool: WorkerPool, arm: Arm, command: Command[Answer], patience: float = math.inf) -> Answer:
+    """The answer of a process of its own, which finds warm caches. It has `patience` seconds."""
+    with _alone(pool, arm, patience) as worker:
+        return worker.ask(command)
 
-    What memory it takes is told of a process that imports for itself, and so are its first calls: `warm` in the answer.
-    """
-    new = command == "memory"
+
+def accuracy(pool: WorkerPool, arm: Arm, patience: float = math.inf, **files: str) -> dict[str, Any]:
+    """The accuracy test, likewise; `files` are where to `save` values, or what to hold them `against`."""
+    with _alone(pool, arm, patience) as worker:
+        return worker.ask_by_name("accuracy", **files)
+
+
+@contextmanager
+def _alone(pool: WorkerPool, arm: Arm, patience: float, *, new: bool = False) -> Iterator[Worker]:
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         worker.end_after(patience)
-        worker.ask_by_name("load")
-        warm = worker.ask_by_name("warm", **PAIR_WARMING) if new else None
-        return {**worker.ask_by_name(command, **details), "warm": warm}
+        worker.ask(commands.Load())
+        yield worker
+
+
+def peaks(pool: WorkerPool, arm: Arm, patience: float) -> tuple[commands.Peaks, commands.Warmed]:
+    """What memory a process takes that imports for itself, and its first calls, with warm caches."""
+    with _alone(pool, arm, patience, new=True) as worker:
+        warm = worker.ask(PAIR_WARMING)
+        return worker.ask(commands.MeasureMemory()), warm
 
 
 def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any]]:
@@ -140,7 +154,7 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
     waiting, end = list(VARIANTS), time.monotonic() + seconds
     while waiting:
         with pool.worker(arm.request, arm.caches) as worker:
-            worker.ask_by_name("load")
+            worker.ask(commands.Load())
             while waiting:
                 name = waiting.pop(0)
                 if time.monotonic() > end:
@@ -157,7 +171,7 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
 
 def take_turns(
     pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
-) -> tuple[Pair, dict[str, Any], dict[str, Any] | None, bool]:
+) -> tuple[Pair, commands.Checked, commands.Warmed | None, bool]:
     """Time two fresh processes for this many seconds together: block by block, in random order.
 
     They load at the same time, which nothing times; from then on only one of them works.
@@ -168,7 +182,7 @@ def take_turns(
     with loaded([eager, other], pool, generator) as workers:
         warmed = _warmed(workers, budget)
         samples, thinned = timed_turns(workers, warmed, seconds, generator)
-        return Pair(*samples), workers[1].ask_by_name("check"), None if workers[1].forked else warmed[1], thinned
+        return Pair(*samples), workers[1].ask(commands.Check()), None if workers[1].forked else warmed[1], thinned
 
 
 def take_turns_with_control(
@@ -183,7 +197,7 @@ def take_turns_with_control(
     with loaded([eager, eager, other], pool, generator) as workers:
         warmed = _warmed(workers, budget)
         (one, again, compiled), thinned = timed_turns(workers, warmed, seconds, generator)
-        check = workers[2].ask_by_name("check")
+        check = workers[2].ask(commands.Check())
         equal = _answers_at_once(workers[2], budget) if answers else None
         first = FirstCalls(workers[2].load, warmed[2], check, accuracy=equal)
         return Pair(one, compiled), Pair(one, again), first, thinned
@@ -199,8 +213,8 @@ def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | N
     return answer if answer["verdict"] == "equal" else None
 
 
-def _warmed(workers: Sequence[Worker], budget: float | None) -> list[dict[str, Any]]:
-    return [worker.ask_by_name("warm", **limits(PAIR_WARMING, budget)) for worker in workers]
+def _warmed(workers: Sequence[Worker], budget: float | None) -> list[commands.Warmed]:
+    return [worker.ask(limits(PAIR_WARMING, budget)) for worker in workers]
 
 
 @contextmanager
@@ -218,27 +232,27 @@ def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> I
         is_program = arms[0].request.source.get("kind") == "program"
         together = not is_program and not all(worker.forked for worker in workers.values())
         for worker in workers.values():
-            worker.send("load")
+            worker.send(commands.Load())
             if not together:
-                worker.load = worker.receive()
+                worker.load = worker.receive(commands.Load)
         for worker in workers.values() if together else ():
-            worker.load = worker.receive()
+            worker.load = worker.receive(commands.Load)
         yield [workers[at] for at in range(len(arms))]
 
 
 def timed_turns(
-    workers: Sequence[Worker], warmed: Sequence[dict[str, Any]], seconds: float, generator: random.Random
+    workers: Sequence[Worker], warmed: Sequence[commands.Warmed], seconds: float, generator: random.Random
 ) -> tuple[list[list[float]], bool]:
     """The samples of warm processes, block by block in random order, and whether some were left out. Each has its share
     of the seconds.
     """
     each = seconds / len(workers)
-    steady_ms = max(float(min(warm["calls_ms"][-3:], default=0.0)) for warm in warmed)
+    steady_ms = max(float(min(warm.calls_ms[-3:], default=0.0)) for warm in warmed)
     blocks = block_count(each, steady_ms)
     samples: list[list[float]] = [[] for _ in workers]
     thinned = False
     for turn in turns(blocks, generator, len(workers)):
-        found = workers[turn].ask_by_name("block", seconds=each / blocks)["samples_ms"]
+        found = workers[turn].ask(commands.Block(each / blocks)).samples_ms
         every = -(-len(found) // _MOST_SAMPLES) or 1
         samples[turn].extend(found[::every])
         thinned = thinned or every > 1
@@ -255,6 +269,10 @@ def block_count(seconds: float, pass_ms: float) -> int:
     return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
 
 
-def limits(warming: dict[str, float], budget: float | None) -> dict[str, float]:
+def limits(warming: commands.Warm, budget: float | None) -> commands.Warm:
     """How long calls may take to become steady where all of the benchmark has a budget."""
-    return warming if budget is None else {**warming, "seconds": min(warming["seconds"], budget * _BUDGET_WARMING)}
+    return warming if budget is None else replace(warming, seconds=min(warming.seconds, budget * _BUDGET_WARMING))
+
+
+def recording(budget: float | None) -> commands.Record:
+    return commands.Record(**vars(limits(PAIR_WARMING, budget)))

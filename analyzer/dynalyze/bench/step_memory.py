@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from dynalyze.capture.bench.commands import MeasuredStep, MeasuredSteps, SavedForBackward
 from dynalyze.events.log import RunLog
 from dynalyze.facts.graphs import BackwardGraph, backward_graphs
 from dynalyze.facts.sources import Sources
@@ -14,20 +14,18 @@ from dynalyze.report.measurements import KeptLine, KeptTensor, StepMemory
 _MOST_LINES, _MOST_TENSORS = 60, 12
 
 
-def memory_of(eager: dict[str, Any], compiled: dict[str, Any], run: RunLog) -> StepMemory | None:
-    """The memory of the step that keeps most in eager, from two answers to the command `step_memory`; None where the
-    steps are no training. `run` is the record of the compiles.
-    """
-    if problem := eager.get("problem") or compiled.get("problem"):
+def memory_of(eager: MeasuredSteps, compiled: MeasuredSteps, run: RunLog) -> StepMemory | None:
+    """The memory of the step that keeps most in eager; None where the steps are no training."""
+    if problem := eager.problem or compiled.problem:
         return StepMemory(problem=problem)
-    steps = list(zip(eager["steps"], compiled["steps"], strict=False))
+    steps = list(zip(eager.steps, compiled.steps, strict=False))
     if not steps:
         return None
     plain, made = max(steps, key=lambda pair: _bytes(pair[0]))
     lines = _Lines(Sources(run))
-    for saved in plain["saved"]:
+    for saved in plain.saved:
         lines.add("eager", saved)
-    lines.add_compiled(made["saved"], backward_graphs(run))
+    lines.add_compiled(made.saved, backward_graphs(run))
     # What differs most comes first; then what is kept most of.
     found = sorted(
         lines.found.values(),
@@ -35,14 +33,14 @@ def memory_of(eager: dict[str, Any], compiled: dict[str, Any], run: RunLog) -> S
     )
     return StepMemory(
         eager_kept=_bytes(plain), compiled_kept=_bytes(made),
-        eager_peak=plain["peak_bytes"], compiled_peak=made["peak_bytes"],
-        eager_peak_in=plain["peak_in"], compiled_peak_in=made["peak_in"],
+        eager_peak=plain.peak_bytes, compiled_peak=made.peak_bytes,
+        eager_peak_in=plain.peak_in, compiled_peak_in=made.peak_in,
         lines=found[:_MOST_LINES], lines_omitted=max(0, len(found) - _MOST_LINES),
     )  # fmt: skip
 
 
-def _bytes(step: dict[str, Any]) -> int:
-    return sum(each["bytes"] for each in step["saved"])
+def _bytes(step: MeasuredStep) -> int:
+    return sum(each.bytes for each in step.saved)
 
 
 class _Lines:
@@ -52,15 +50,15 @@ class _Lines:
         self._sources = sources
         self.found: dict[tuple[str, int], KeptLine] = {}
 
-    def add(self, side: str, saved: dict[str, Any], name: str = "", origin: Location | None = None) -> None:
+    def add(self, side: str, saved: SavedForBackward, name: str = "", origin: Location | None = None) -> None:
         """Count a saved tensor; what is counted elsewhere, or was there before, has no bytes."""
-        if not saved["bytes"]:
+        if not saved.bytes:
             return
-        if origin is None and saved["place"]:
-            file, number, function = saved["place"]
+        if origin is None and saved.place:
+            file, number, function = saved.place
             origin = Location(file, number, function=function)
         line = self._line(origin)
-        tensor = KeptTensor(saved["bytes"], saved["dtype"], saved["shape"], name or saved["op"], saved["module"])
+        tensor = KeptTensor(saved.bytes, saved.dtype, saved.shape, name or saved.op, saved.module)
         tensors = line.eager if side == "eager" else line.compiled
         tensors.append(tensor)
         tensors.sort(key=lambda each: -each.bytes)
@@ -70,13 +68,13 @@ class _Lines:
         else:
             line.compiled_bytes += tensor.bytes
 
-    def add_compiled(self, saved: Sequence[dict[str, Any]], graphs: list[BackwardGraph]) -> None:
-        of_graph: dict[int, list[dict[str, Any]]] = {}
+    def add_compiled(self, saved: Sequence[SavedForBackward], graphs: list[BackwardGraph]) -> None:
+        of_graph: dict[int, list[SavedForBackward]] = {}
         for each in saved:
-            if each["graph"] is None:
+            if each.graph is None:
                 self.add("compiled", each)
             else:
-                of_graph.setdefault(each["graph"], []).append(each)
+                of_graph.setdefault(each.graph, []).append(each)
         left = list(graphs)
         for own in of_graph.values():
             graph = next((each for each in (*left, *graphs) if _fits(own, each)), None)
@@ -99,14 +97,14 @@ class _Lines:
         return self.found[key]
 
 
-def _fits(saved: list[dict[str, Any]], graph: BackwardGraph) -> bool:
+def _fits(saved: list[SavedForBackward], graph: BackwardGraph) -> bool:
     """Whether these tensors are what a graph saves, in its order: once, or in each of several calls."""
     if not graph.takes or len(saved) % len(graph.takes):
         return False
     return all(
-        each["dtype"] == taken.dtype
-        and len(each["shape"]) == len(taken.shape)
-        and all(size == other or isinstance(other, str) for size, other in zip(each["shape"], taken.shape, strict=True))
+        each.dtype == taken.dtype
+        and len(each.shape) == len(taken.shape)
+        and all(size == other or isinstance(other, str) for size, other in zip(each.shape, taken.shape, strict=True))
         for number, each in enumerate(saved)
         for taken in [graph.takes[number % len(graph.takes)]]
     )

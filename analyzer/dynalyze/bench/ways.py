@@ -28,7 +28,7 @@ class Ways(WorkBench):
     def _measure(self) -> None:
         self._pair(self.eager)
         for row in self.rows:
-            if row.configuration.region and not self.eager.load.get("repeated", True):
+            if row.configuration.region and not self.eager.load.repeated:
                 row.problem = "the model has no list of repeated blocks"
                 continue
             self._first_calls(row)
@@ -48,10 +48,10 @@ class Ways(WorkBench):
         for row in rows:
             row.timed = True
         points = points_of([measurement(row, self.eager) for row in rows])
-        chosen = self.wish.best(points, self.eager.load.get("calls") or 1)
+        chosen = self.wish.best(points, self.eager.load.calls)
         for row in self.rows:
             if chosen is not None and row.name == chosen.name:
-                row.accuracy = self._extra(row, "accuracy", {"verdict": "not comparable"})
+                row.accuracy = self._compared(row)
 
 
 class PaddedCall(WorkBench):

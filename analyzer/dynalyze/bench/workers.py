@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dynalyze.capture.bench.commands import Loaded
 from dynalyze.capture.bench.protocol import BESIDE, SOCKET_FILE, Answer, Command, Failure, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
@@ -207,7 +208,7 @@ class Worker:
         learn: Callable[[list[str]], None] | None,
     ) -> None:  # fmt: skip
         self._name = name
-        self.load: dict[str, Any] = {}
+        self.load = Loaded()
         self.folder = folder
         self._pool = pool
         self._learn = learn
@@ -251,25 +252,32 @@ class Worker:
         """The answer to a command. Raises WorkerFailed where it could not be carried out, or the process died or ran
         out of time over it, and Stopped where the benchmark ends.
         """
-        self.send(command.do, **asdict(command))  # type: ignore[call-overload]
-        try:
-            return msgspec.convert(self.receive(), command.answer)
-        except msgspec.ValidationError as error:
-            raise self._failed("internal", f"the measuring process gave an answer of another kind: {error}") from error
+        self.send(command)
+        return self.receive(type(command))
 
     def ask_by_name(self, do: str, **details: Any) -> dict[str, Any]:
         """As `ask`, for what is no `Command` yet."""
-        self.send(do, **details)
-        return self.receive()
+        self._send({"do": do, **details})
+        return self._received()
 
-    def send(self, do: str, **details: Any) -> None:
+    def send(self, command: Command[Any]) -> None:
         """Send a command without waiting; `receive` has to follow."""
+        self._send({"do": command.do, **asdict(command)})  # type: ignore[call-overload]
+
+    def receive(self, kind: type[Command[Answer]]) -> Answer:
+        """Wait for the answer to the last command, which was of this kind; raises what `ask` raises."""
+        answer = self._received()
+        try:
+            return msgspec.convert(answer, kind.answer)
+        except msgspec.ValidationError as error:
+            raise self._failed("internal", f"the measuring process gave an answer of another kind: {error}") from error
+
+    def _send(self, message: dict[str, Any]) -> None:
         connection = self._connected()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells how it died
-            connection.send_bytes(json.dumps({"do": do, **details}).encode())
+            connection.send_bytes(json.dumps(message).encode())
 
-    def receive(self) -> dict[str, Any]:
-        """Wait for the answer to the last command; raises what `ask` raises."""
+    def _received(self) -> dict[str, Any]:
         connection = self._connected()
         self._wait_for(connection)
         try:

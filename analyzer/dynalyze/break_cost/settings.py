@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dynalyze.bench import stats
-from dynalyze.bench.schedule import PAIR_WARMING, Arm, limits, loaded, timed_turns
+from dynalyze.bench.schedule import Arm, loaded, recording, timed_turns
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.break_cost.attribution import Record
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
 from dynalyze.break_cost.words import STAYS
+from dynalyze.capture.bench.commands import Check
 from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import Interval, Pair
 
@@ -71,17 +72,16 @@ class SettingTrial:
 
     def _timed(self, workers: list[Worker], found: SettingPrice, breaks: Sequence[BreakPrice]) -> list[Pair]:
         """The samples of a pair; none where `found` has a problem."""
-        warming = limits(PAIR_WARMING, self.budget)
-        warmed = [worker.ask_by_name("record", **warming) for worker in workers]
+        warmed = [worker.ask(recording(self.budget)) for worker in workers]
         other = workers[1]
-        left = Record(read_run(other.folder), warmed[1]["torch_folder"]).breaks
+        left = Record(read_run(other.folder), warmed[1].torch_folder).breaks
         found.left = len(left)
         found.stays = [each.place for each in breaks if each.place.at in {one.location.at for one in left}]
         if len(found.stays) == len(breaks):
             found.problem = STAYS
             return []
         samples, _ = timed_turns(workers, warmed, self.seconds, self.generator)
-        found.problem = str(other.ask_by_name("check")["invalid"])
+        found.problem = other.ask(Check()).invalid
         if not (found.problem or found.pairs):  # The answers of one process are those of all.
             answers = other.ask_by_name("accuracy")
             if answers["verdict"] not in _RIGHT:

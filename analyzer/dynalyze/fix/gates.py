@@ -119,7 +119,7 @@ class Gates:
         """The verdict on the answers of one process, and what is wrong with them or why that is not known."""
         try:
             with self._pool() as pool:
-                found = schedule.extra(pool, Arm(request, None), "accuracy")
+                found = schedule.accuracy(pool, Arm(request, None))
         except WorkerFailed as failure:
             fails = failure.kind in ("compile", "eager", "load", "died")
             return (_WRONG, f"it fails: {failure.message}") if fails else (_UNKNOWN, failure.message)

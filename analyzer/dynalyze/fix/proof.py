@@ -13,6 +13,7 @@ import msgspec
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import Load
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult, CompiledShare, SourceChange
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.events.reading import read_run
@@ -163,7 +164,7 @@ class ChangeProcess:
         self._began = time.monotonic()
         self._worker = self._pool.worker(self._request, None)
         self._worker.__enter__()
-        self._worker.ask_by_name("load")
+        self._worker.ask(Load())
         return self._worker.ask_by_name("baseline")
 
     def _end(self, error: tuple[Any, ...]) -> None:

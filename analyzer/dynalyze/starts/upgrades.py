@@ -125,8 +125,8 @@ class _Turns:
             for kind, arm in self._random.sample([(pairs, self._arms[1]), (control, self._arms[0])], 2):
                 seconds = self._plan.seconds / self._plan.pairs
                 pair, check, _, _ = schedule.take_turns(self._pool, self._arms[0], arm, seconds, self._random)
-                if check.get("invalid"):
-                    raise WorkerFailed("internal", str(check["invalid"]))
+                if check.invalid:
+                    raise WorkerFailed("internal", check.invalid)
                 kind.append(pair)
         found.speed = speedup(pairs, control)
         one = latency([each for pair in pairs for each in pair.eager])
@@ -139,14 +139,14 @@ class _Turns:
     def outputs(self, found: Upgrade) -> None:
         """Each against its own eager and fp64; the second, on the calls of the first, also against its values."""
         one, other = self._arms
-        mine = schedule.extra(self._pool, one, "accuracy", save=self._file)
+        mine = schedule.accuracy(self._pool, one, save=self._file)
         found.outputs.before = mine.get("verdict")
         against = self._file if Path(self._file).exists() else ""
         same_calls = replace(other, request=replace(other.request, source=one.request.source))
         try:
-            theirs = schedule.extra(self._pool, same_calls, "accuracy", against=against)
+            theirs = schedule.accuracy(self._pool, same_calls, against=against)
         except WorkerFailed:  # Its torch, or its Python, cannot read what the other one wrote.
-            theirs = schedule.extra(self._pool, other, "accuracy")
+            theirs = schedule.accuracy(self._pool, other)
         found.outputs = _outputs(mine, theirs)
 
 

@@ -26,6 +26,7 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.run import Benchmarks, run_in
 from dynalyze.bench.workers import OUT_OF_TIME, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import Loaded
 from dynalyze.capture.bench.protocol import Command, Work, WorkerRequest
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.streams import Streams
@@ -63,7 +64,7 @@ class AnsweringWorker(nullcontext["AnsweringWorker"]):
 
     def __init__(self, pool: AnsweringPool, request: dict[str, Any], seconds: float) -> None:
         super().__init__(self)
-        self.load: dict[str, Any] = {}
+        self.load = Loaded()
         self.folder = pool._fresh("worker")
         self._pool, self._request, self._end = pool, request, time.monotonic() + seconds
         source, self._name = request["source"], request["configuration"]["name"]
@@ -77,17 +78,22 @@ class AnsweringWorker(nullcontext["AnsweringWorker"]):
         self._end = min(self._end, time.monotonic() + seconds)
 
     def ask(self, command: Command[Any]) -> Any:
-        return msgspec.convert(self.ask_by_name(command.do), command.answer)
+        self.send(command)
+        return self.receive(type(command))
 
-    def ask_by_name(self, do: str, **details: Any) -> dict[str, Any]:
-        self.send(do, **details)
-        return self.receive()
+    def send(self, command: Command[Any]) -> None:
+        self._do = command.do
+        fake.note(self._log, "begin", self._name, self._number, self._do)
 
-    def send(self, do: str, **_: Any) -> None:
+    def receive(self, kind: type[Command[Any]]) -> Any:
+        return msgspec.convert(self._received(), kind.answer)
+
+    def ask_by_name(self, do: str, **_: Any) -> dict[str, Any]:
         self._do = do
         fake.note(self._log, "begin", self._name, self._number, do)
+        return self._received()
 
-    def receive(self) -> dict[str, Any]:
+    def _received(self) -> dict[str, Any]:
         act = self._acts.get(self._do, {})
         if act == "die":
             raise WorkerFailed("died", "the process was killed (SIGKILL)", self._name)

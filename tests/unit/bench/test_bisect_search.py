@@ -23,6 +23,9 @@ class _Pool:
         self._reason = reason
         self.planted: dict[str, int] = {}
 
+    def ask(self, command: Any) -> None:
+        """The model is loaded."""
+
     def ask_by_name(self, name: str, step: str = "", **details: Any) -> dict[str, Any]:
         if step == "own_source":
             return {"places": self.asks}

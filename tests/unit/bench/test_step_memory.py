@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from functorch.compile import min_cut_rematerialization_partition, nop
@@ -14,7 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
-from dynalyze.capture.bench.step_memory import MeasuredStep, step_memory
+from dynalyze.capture.bench.commands import MeasuredStep, MeasuredSteps, SavedForBackward
+from dynalyze.capture.bench.step_memory import step_memory
 from dynalyze.capture.inputs import Inputs
 from dynalyze.report.measurements import StepMemory
 from records import graphs_run
@@ -142,8 +144,7 @@ def test_calls_without_a_backward_have_no_memory_of_a_step() -> None:
     model = Chain()
     steps = CallsWorkload(model, [Inputs((torch.randn(2, WIDTH),), {})], phase="forward", grad=False).steps(model)
     assert step_memory(steps, model, "cpu", compiled=False) == []
-    nothing: dict[str, Any] = {"steps": []}
-    assert memory_of(nothing, nothing, graphs_run()) is None
+    assert memory_of(MeasuredSteps(), MeasuredSteps(), graphs_run()) is None
 
 
 # From answers to lines.
@@ -173,22 +174,12 @@ BACKWARD = """class GraphModule(torch.nn.Module):
 RUN = (("dynamo", FORWARD), ("forward", FORWARD), ("backward", BACKWARD))
 
 
-def saved(size: int, shape: list[int], line: int = 0, graph: int | None = None, **more: Any) -> dict[str, Any]:
-    place = (MODEL, line, "forward") if line else None
-    return {
-        "bytes": size,
-        "dtype": "float32",
-        "shape": shape,
-        "place": place,
-        "module": "",
-        "op": "",
-        "graph": graph,
-        **more,
-    }
+def saved(size: int, shape: list[int], line: int = 0, graph: int | None = None) -> SavedForBackward:
+    return SavedForBackward(size, "float32", shape, (MODEL, line, "forward") if line else None, graph=graph)
 
 
-def answer(*tensors: dict[str, Any], peak: int = 100) -> dict[str, Any]:
-    return {"steps": [{"saved": list(tensors), "peak_bytes": peak, "peak_in": "backward"}]}
+def answer(*tensors: SavedForBackward, peak: int = 100) -> MeasuredSteps:
+    return MeasuredSteps([MeasuredStep(list(tensors), peak, "backward")])
 
 
 def lines(found: StepMemory | None) -> dict[int | None, tuple[int, int, list[str]]]:
@@ -225,20 +216,19 @@ def test_what_compiled_code_leaves_in_eager_has_its_own_line() -> None:
 
 def test_the_largest_step_in_eager_is_the_one_that_is_told() -> None:
     small, large = answer(saved(8, [2], 12)), answer(saved(80, [20], 14))
-    eager = {"steps": small["steps"] + large["steps"]}
-    compiled = {"steps": large["steps"] + small["steps"]}
-    found = memory_of(eager, compiled, graphs_run())
+    eager, compiled = small.steps + large.steps, large.steps + small.steps
+    found = memory_of(MeasuredSteps(eager), MeasuredSteps(compiled), graphs_run())
     assert found is not None and (found.eager_kept, found.compiled_kept) == (80, 8)
 
 
 def test_a_step_that_failed_says_why() -> None:
-    failed = {"problem": "out of memory"}
+    failed = MeasuredSteps(problem="out of memory")
     assert memory_of(EAGER, failed, graphs_run()) == memory_of(failed, EAGER, graphs_run())
     assert memory_of(EAGER, failed, graphs_run()) == StepMemory(problem="out of memory")
 
 
 def test_the_answer_of_the_child_is_what_the_parent_reads() -> None:
-    steps = {"steps": [asdict(each) for each in measured(Chain())]}
+    steps = msgspec.convert({"steps": [asdict(each) for each in measured(Chain())]}, MeasuredSteps)
     found = memory_of(steps, steps, graphs_run())
     assert found is not None and found.eager_kept == found.compiled_kept == 4 * KEPT
 
@@ -269,5 +259,5 @@ def test_where_torch_names_its_graphs_otherwise_what_they_keep_is_of_the_line_th
     monkeypatch.setattr("dynalyze.capture.torch_private.compiled_code.BACKWARD_NODE", "Renamed")
     (step,) = measured(model, torch.compile(model, backend="aot_eager"))
     assert kept(step) and {each.graph for each in step.saved} == {None}
-    found = memory_of(*[{"steps": [asdict(step)]}] * 2, graphs_run(*RUN))
+    found = memory_of(*[MeasuredSteps([step])] * 2, graphs_run(*RUN))
     assert found is not None and found.compiled_kept == sum(kept(step))

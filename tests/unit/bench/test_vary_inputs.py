@@ -7,7 +7,7 @@ from typing import Any
 
 from dynalyze.bench.schedule import Arm, varied
 from dynalyze.bench.workers import WorkerFailed
-from dynalyze.capture.bench.protocol import VARIANTS, Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import VARIANTS, Command, Configuration, WorkerRequest
 
 
 class _Pool:
@@ -18,8 +18,10 @@ class _Pool:
     def worker(self, *_: Any) -> AbstractContextManager[Any]:
         return nullcontext(self)
 
+    def ask(self, command: Command[Any]) -> None:
+        self.loaded += command.do == "load"
+
     def ask_by_name(self, command: str, variant: str = "") -> dict[str, Any]:
-        self.loaded += command == "load"
         verdict = self._answers.get(variant.replace(" ", "_"), "equal")
         if verdict == "died":
             raise WorkerFailed("died", "it died")

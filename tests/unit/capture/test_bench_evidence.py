@@ -219,8 +219,8 @@ def test_peaks_are_of_their_own_phase() -> None:
     spike[::4096] = b"x" * len(spike[::4096])
     del spike
     found = memory.peaks("cpu", lambda: None)
-    assert found["kind"] == "rss"
-    assert found["compile_peak"] - found["steady_peak"] > size / 2
+    assert found.kind == "rss"
+    assert found.compile_peak - found.steady_peak > size / 2
     own, ended = (memory._field(Path("/proc", pid, "status"), "VmHWM") for pid in ("self", str(2**22 + 1)))
     assert own > 0 and ended == 0
 
@@ -228,7 +228,7 @@ def test_peaks_are_of_their_own_phase() -> None:
 def test_where_peaks_cannot_be_set_back_they_are_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_PROC", Path("/nowhere"))
     found = memory.peaks("cpu", lambda: None)
-    assert found["kind"] == "process" and found["steady_peak"] == found["compile_peak"] > 1 << 20
+    assert found.kind == "process" and found.steady_peak == found.compile_peak > 1 << 20
 
 
 def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> WarmupTimes:

@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def timed_in_turns(
                 turns = _OwnTurns(few, configuration, placement, seconds, ends)
                 turns.workload.notes.append(f"Of {len(bundle.calls)} calls only the first of each callable is timed.")
                 found.eager_calls_ms = turns.warm_eager()
-            found.load = facts_of(turns.workload)
+            found.load = asdict(facts_of(turns.workload))
             doing = "compile"
             found.calls_ms, found.steady_after = turns.warm_compiled()
             found.turns = turns.take()
@@ -104,7 +104,7 @@ class _OwnTurns:
             # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
             self.workload = TrainWorkload(self.workload, optimizes=False)
         self._configuration = configuration
-        self._device = str(facts_of(self.workload)["device"])
+        self._device = facts_of(self.workload).device
         self._timer: Timer = timer_for(self._device)
         self._eager = _Arm(self.workload.steps(self.workload.model))
         self._compiled = _Arm(self.workload.steps(target_of(self.workload, configuration, self._device)))

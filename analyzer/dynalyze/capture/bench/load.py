@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dynalyze.capture.bench.commands import Loaded
 from dynalyze.capture.bench.failures import Failed, kind_of
 from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE, WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
@@ -23,7 +24,7 @@ from dynalyze.capture.shapes import resized
 _ANY_INPUT = "None"  # Says that the target is the model itself, whatever it is called with later.
 
 
-def load(request: WorkerRequest) -> tuple[Workload, dict[str, Any]]:
+def load(request: WorkerRequest) -> tuple[Workload, Loaded]:
     """The workload that `request` asks for, and the answer to the command `load`: what it took to get it and, of a
     program that was run again, all calls that it made. Whatever the target's own code raises passes through.
 
@@ -46,11 +47,11 @@ def load(request: WorkerRequest) -> tuple[Workload, dict[str, Any]]:
         from dynalyze.capture.bench.call_workload import TrainWorkload
 
         workload = TrainWorkload(workload)
-    seconds = {"import_seconds": import_seconds, "load_seconds": time.perf_counter() - started}
-    return workload, {**seconds, "made": made, **facts_of(workload)}
+    load_seconds = time.perf_counter() - started
+    return workload, replace(facts_of(workload), import_seconds=import_seconds, load_seconds=load_seconds, made=made)
 
 
-def facts_of(workload: Workload) -> dict[str, Any]:
+def facts_of(workload: Workload) -> Loaded:
     """What the records of a measurement say of a workload."""
     import torch
 
@@ -58,15 +59,17 @@ def facts_of(workload: Workload) -> dict[str, Any]:
 
     model = workload.model
     members = model.callables if isinstance(model, CallableGroup) else [model]
-    return {
-        "repeated": any(isinstance(each, torch.nn.Module) and holds_repeated(each) for each in members),
-        "calls": len(workload.steps(model)),
+    device, dtype = _placement(workload)
+    return Loaded(
+        repeated=any(isinstance(each, torch.nn.Module) and holds_repeated(each) for each in members),
+        calls=len(workload.steps(model)),
         **{name: getattr(workload, name) for name in ("items", "tokens", "batch", "sequence", "phase", "notes")},
-        "threads": torch.get_num_threads(),
-        "name": type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__),
-        "environment": vars(torch_facts(torch)),
-        **_placement(workload),
-    }
+        threads=torch.get_num_threads(),
+        name=type(model).__name__ if _is_module(model) else getattr(model, "__name__", type(model).__name__),
+        environment=vars(torch_facts(torch)),
+        device=device,
+        dtype=dtype,
+    )
 
 
 def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
@@ -268,12 +271,12 @@ def _is_module(value: Any) -> bool:
 
 def device_of(workload: Workload) -> str:
     """The type of device that the work is done on, "" where no tensor tells it."""
-    return _placement(workload)["device"]
+    return _placement(workload)[0]
 
 
-def _placement(workload: Workload) -> dict[str, str]:
+def _placement(workload: Workload) -> tuple[str, str]:
     """Device and dtype of the first floating tensor of the work; empty texts for what has none."""
     for tensor in workload.tensors():
         if tensor.is_floating_point() or tensor.is_complex():
-            return {"device": tensor.device.type, "dtype": str(tensor.dtype).removeprefix("torch.")}
-    return {"device": "", "dtype": ""}
+            return tensor.device.type, str(tensor.dtype).removeprefix("torch.")
+    return "", ""

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.commands import Peaks
 from dynalyze.capture.process_tree import descendants
 
 _PROC = Path("/proc")
@@ -23,8 +24,8 @@ _KILO = 1024
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
-    """The peak since the process began, and that of `run_passes` alone, as the answer to the command `memory`."""
+def peaks(device: str, run_passes: Callable[[], None]) -> Peaks:
+    """The peak since the process began, and that of `run_passes` alone."""
     if device == "cuda":
         torch.cuda.synchronize()
         compile_peak = torch.cuda.max_memory_allocated()
@@ -32,18 +33,13 @@ def peaks(device: str, run_passes: Callable[[], None]) -> dict[str, Any]:
         run_passes()
         torch.cuda.synchronize()
         steady = torch.cuda.max_memory_allocated() + _kept_by_graphs()
-        return {
-            "kind": "cuda",
-            "steady_peak": steady,
-            "compile_peak": max(compile_peak, steady),
-            "reserved_peak": torch.cuda.max_memory_reserved(),
-        }
+        return Peaks("cuda", steady, max(compile_peak, steady), torch.cuda.max_memory_reserved())
     if (_PROC / "self" / "clear_refs").exists():
         with contextlib.suppress(OSError):
             return _on_linux(run_passes)
     run_passes()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else _KILO)
-    return {"kind": "process", "steady_peak": peak, "compile_peak": peak, "reserved_peak": None}
+    return Peaks("process", peak, peak)
 
 
 def _kept_by_graphs() -> int:
@@ -56,7 +52,7 @@ def _kept_by_graphs() -> int:
     return found
 
 
-def _on_linux(run_passes: Callable[[], None]) -> dict[str, Any]:
+def _on_linux(run_passes: Callable[[], None]) -> Peaks:
     # Compilers that have ended are left out: what the kernel keeps of them is the size of the process that forked them.
     started = sum(_field(_PROC / str(pid) / "status", "VmHWM") for pid in descendants())
     compile_peak = _field(_PROC / "self/status", "VmHWM") + started
@@ -65,7 +61,7 @@ def _on_linux(run_passes: Callable[[], None]) -> dict[str, Any]:
     steady = _field(_PROC / "self/status", "VmHWM")
     for pid in descendants():  # What they share counted in part: forked workers share most of their memory.
         steady += _field(_PROC / str(pid) / "smaps_rollup", "Pss") or _field(_PROC / str(pid) / "status", "VmRSS")
-    return {"kind": "rss", "steady_peak": steady, "compile_peak": max(compile_peak, steady), "reserved_peak": None}
+    return Peaks("rss", steady, max(compile_peak, steady))
 
 
 def _field(file: Path, field: str) -> int:

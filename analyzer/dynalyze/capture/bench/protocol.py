@@ -3,19 +3,9 @@
 A worker is started as `PYTHON capture/start.py measure FOLDER`, with `request.json` in the folder (`WorkerRequest` as
 JSON). It connects to the Unix socket `bench.socket` in the same folder, as a client of multiprocessing.connection, and
 answers each message that it gets with one, both JSON. Its standard streams belong to the target. A message has `do` and
-the fields of that `Command`, of a feature (`child` of dynalyze/registry.py) too; those that are no class yet are here,
-with what the answer holds beside `ok`:
+the fields of that `Command` (commands.py, and `child` of a feature, see dynalyze/registry.py). Those that are no class
+yet are here, with what the answer holds beside `ok`:
 
-    load      import torch, make the model and its calls. import_seconds, load_seconds, calls, items, tokens, batch,
-              sequence, dtype, device, threads, name (of the model's class), notes,
-              repeated (whether it has a list of repeated blocks, which `regional` compiles),
-              environment (environment.torch_facts)
-    warm      {seconds, most}: pass after pass until steady, or one of the limits. calls_ms (every pass, the first one
-              first), steady_after (None: not reached), counts (as `measurements.Counts`), phases, cache
-    block     {passes} or {seconds}: timed passes. samples_ms
-    check     what has compiled since `warm` ended: counts, recompiles_while_timing, cudagraph_replays, steps_in_eager,
-              invalid (why what was timed is not what was asked for; empty where it is)
-    memory    steady_peak, compile_peak, reserved_peak, kind: peaks since the process began, and of the next passes
     accuracy  {variant, save, against}: the tensors of `measurements.Accuracy`, against eager and fp64 in this same
               process; with `against`, a file that another interpreter wrote for `save`, also `across` (across.py).
               variant is one of VARIANTS, or "": the inputs as they are. Its verdict may be "left out", with the reason,
@@ -25,18 +15,12 @@ with what the answer holds beside `ok`:
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
               stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
               scripts. children: children, class, file, line. minimal: reduced, scripts
-    record    {those of warm}: as `warm`, and what compiles meanwhile is recorded in the folder. torch_folder beside
-              the fields of `warm`
     baseline  the code as it is, before changes are verified; capture/fixing/records.py `BaselineResult`
     values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
     change    {the fields of capture/fixing/records.py `CheckRequest`}: a change, held to the code as it is;
               `CheckResult`
     regions   {the same}: with this change, what can be compiled in the place of a model that breaks;
               capture/regions.py `RegionalCompile`
-    step_memory  what each training step keeps for its backward, and its peak. steps: those of
-              capture/bench/step_memory.py `MeasuredStep`
-    operators {seconds}: custom operators that the calls reach, held to torch.library.opcheck. operators, each with the
-              fields of report/audit.py `OperatorCheck`
     end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
               it has imported of installed packages
 

@@ -23,36 +23,10 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dynalyze.capture.bench.call_workload import TrainStep, loss_of
+from dynalyze.capture.bench.commands import MeasuredStep, SavedForBackward
 from dynalyze.capture.torch_private import compiled_code
 
 _MOST_STEPS = 8
-
-
-@dataclass
-class SavedForBackward:
-    """A tensor that autograd saves, `bytes` of its whole storage; 0 where that is a parameter's or an input's, which
-    are there anyway, or was counted before.
-
-    `place` is the file, line and function outside of torch that made it with `op`, `module` the innermost one that ran;
-    where the maker is not known, that of the line that saves it. A tensor that a compiled graph saves has the number of
-    that graph in `graph`, in the order of the first calls; each lists what it saves in the order of its backward
-    graph's inputs.
-    """
-
-    bytes: int
-    dtype: str
-    shape: list[int]
-    place: tuple[str, int, str] | None = None
-    module: str = ""
-    op: str = ""
-    graph: int | None = None
-
-
-@dataclass
-class MeasuredStep:
-    saved: list[SavedForBackward]
-    peak_bytes: int
-    peak_in: Literal["forward", "backward"]
 
 
 def step_memory(steps: Sequence[Any], model: Any, device: str, *, compiled: bool) -> list[MeasuredStep]:

@@ -9,9 +9,7 @@ synchronised before and after each call. The garbage collector does not run insi
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -130,17 +128,6 @@ def lead_in(recent_ms: Sequence[float]) -> int:
     """How many passes before a block do not count: none where a pass is long, for what they would cost."""
     one = statistics.median(recent_ms) if recent_ms else 0.0
     return 0 if one > _LONG_MS else 1 if one > _SHORT_MS else 3
-
-
-def clocks() -> dict[str, float]:
-    """The load of the machine and, where it can be read, the clock of the GPU in MHz."""
-    found: dict[str, float] = {}
-    with contextlib.suppress(Exception):
-        found["load_average"] = os.getloadavg()[0]
-    if torch.cuda.is_initialized():
-        with contextlib.suppress(Exception):  # Needs NVIDIA's management library for Python.
-            found["gpu_mhz"] = float(torch.cuda.clock_rate())
-    return found
 
 
 @dataclass

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze import registry
-from dynalyze.capture import environment
+from dynalyze.capture.bench.commands import Checked, Loaded, Peaks, Warmed
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import load
@@ -35,8 +35,6 @@ from dynalyze.capture.wire import REQUEST_FILE, RUN_VARIABLE, TRACE_VARIABLE
 _CAPTURE = Path(__file__).resolve().parents[1]
 _MEMORY_PASSES = 3
 _FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
-_MOST_PASSES = 1000
-_MOST_SECONDS = 60.0
 
 Command = dict[str, Any]
 Answer = dict[str, Any]
@@ -99,9 +97,9 @@ class MeasuringSession:
     """One configuration of one workload in this process."""
 
     def __init__(self, request: WorkerRequest, run: Path) -> None:
-        self._run = run
+        self.run = run
         self._request = request
-        self._configuration = request.configuration
+        self.configuration = request.configuration
         self._compiles = Compiles()
         self._contained: Containment | None = None
         self._loaded: Workload | None = None
@@ -112,10 +110,7 @@ class MeasuringSession:
         self._changes: Any = None
         self._bisector: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
-            "load": self._load, "warm": self._warm, "block": self._block, "check": self._check,
-            "memory": self._memory, "accuracy": self._accuracy, "attention": self._attention,
-            "bisect": self._bisect, "record": self._record,
-            "step_memory": self._step_memory, "operators": self._operators,
+            "accuracy": self._accuracy, "attention": self._attention, "bisect": self._bisect,
             "baseline": self._baseline, "values": self._values, "change": self._check_change,
             "regions": self._regions,
         }  # fmt: skip
@@ -141,18 +136,18 @@ class MeasuringSession:
     def _contain(self) -> None:
         """Let nothing out of this process from here on, but for what its parent and torch's caches get."""
         if not self._request.allow_effects:
-            self._contained = Containment(self._run, [self._run.parent])
+            self._contained = Containment(self.run, [self.run.parent])
 
     def _refused(self, error: BaseException | None = None) -> str:
         """What the target wanted to do to the outside, whatever became of the command; "" for nothing."""
         return self._contained.reason(error) if self._contained is not None else ""
 
-    def _load(self, _: Command) -> Answer:
+    def load(self) -> Loaded:
         # What transformers reads and keeps to build a model is not the program's doing.
         is_library = self._request.source["kind"] == "transformers"
         if not is_library:
             self._contain()
-        settings = self._configuration.settings
+        settings = self.configuration.settings
         if settings:  # Once torch can be told: a program imports it when it wants to.
             after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
         is_program = self._request.source["kind"] == "program"
@@ -168,7 +163,7 @@ class MeasuringSession:
             Swap([SourceChange(**each) for each in changes]).apply()
         if is_program:  # Torch is imported by the program, as it would be without us; nothing compiles until here.
             self._watch_compiles()
-        self.device = facts["device"]
+        self.device = facts.device
         from dynalyze.capture.bench.configure import check
 
         # A configuration that torch does not know is refused before anything is measured.
@@ -179,59 +174,47 @@ class MeasuringSession:
     def _watch_compiles(self) -> None:
         """Count every compile from here on; in the eager arm there is to be none."""
         self._compiles.listen()
-        if not self._configuration.compile:
+        if not self.configuration.compile:
             runtime.stay_eager()
 
-    def _warm(self, command: Command) -> Answer:
+    def warm(self, seconds: float, most: int) -> Warmed:
         from dynalyze.capture.bench.timing import warm
 
-        self._configure()
+        self.configure()
 
         def one_pass() -> float:
             # Without a flush: its buffer would count as the model's memory.
             return float(self._timer.passes(self.steps, 1, flush=False)[0])
 
-        limits = command.get("seconds", _MOST_SECONDS), command.get("most", _MOST_PASSES)
         try:
-            warmed = warm(one_pass, lambda: self._compiles.activity, *limits)
+            warmed = warm(one_pass, lambda: self._compiles.activity, seconds, most)
         except (Exception, SystemExit) as error:
             raise self._judged(error) from None
         self._recent = warmed.calls_ms[-5:]
         self._compiles.mark()
-        return {
-            "calls_ms": warmed.calls_ms,
-            "steady_after": warmed.steady_after,
-            "counts": self._compiles.counts(),
-            "phases": runtime.phases(),
-            "cache": runtime.cache_counts(),
-        }
+        counts = self._compiles.counts()
+        return Warmed(warmed.calls_ms, warmed.steady_after, counts, runtime.phases(), runtime.cache_counts())
 
-    def _block(self, command: Command) -> Answer:
-        from dynalyze.capture.bench.timing import block, clocks, lead_in
+    def block(self, passes: int | None, seconds: float | None) -> list[float]:
+        from dynalyze.capture.bench.timing import block, lead_in
 
-        self._configure()
-        samples = block(self._timer, self.steps, command.get("passes"), command.get("seconds"), lead_in(self._recent))
-        return {"samples_ms": samples, "clocks": clocks()}
+        self.configure()
+        return block(self._timer, self.steps, passes, seconds, lead_in(self._recent))
 
-    def _check(self, _: Command) -> Answer:
-        self._configure()
+    def check(self) -> Checked:
+        self.configure()
         while_timing = self._compiles.since_mark()
         evidence = look(self.steps, self._compiles)
         replays = evidence.replays if self.device == "cuda" else None
-        timed = {"recompiles_while_timing": while_timing, "cudagraph_replays": replays}
-        counts = {**self._compiles.counts(), **timed}
-        return {
-            "counts": counts,
-            **timed,
-            "steps_in_eager": evidence.steps_in_eager,
-            "invalid": reason_against(self._configuration, counts, evidence, self.device),
-        }
+        counts = {**self._compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
+        invalid = reason_against(self.configuration, counts, evidence, self.device)
+        return Checked(counts, while_timing, replays, evidence.steps_in_eager, invalid)
 
-    def _memory(self, _: Command) -> Answer:
+    def memory(self) -> Peaks:
         from dynalyze.capture.bench.memory import peaks
 
         if not self.steps:
-            self._configure()
+            self.configure()
             _run_untimed(self.steps * _FIRST_PASSES)
         return peaks(self.device, lambda: _run_untimed(self.steps * _MEMORY_PASSES))
 
@@ -239,7 +222,7 @@ class MeasuringSession:
         from dynalyze.capture.bench.accuracy import accuracy
 
         files = {name: command.get(name, "") for name in ("save", "against")}
-        workload = self._workload()
+        workload = self.workload()
         if variant := command.get("variant"):
             from dynalyze.capture.bench.variants import VariedWorkload
 
@@ -249,49 +232,22 @@ class MeasuringSession:
             if refusal is None:
                 return {"verdict": ""}
         now = self._compiles.runs_a_graph if command.get("at_once") else None
-        return dict(accuracy(workload, self._target, self._configuration, self.device, **files, compiled_now=now))
+        return dict(accuracy(workload, self._target, self.configuration, self.device, **files, compiled_now=now))
 
     def _attention(self, command: Command) -> Answer:
-        return attention_of(self._workload(), command.get("names") or [], command.get("dtypes") or [])
+        return attention_of(self.workload(), command.get("names") or [], command.get("dtypes") or [])
 
     def _bisect(self, command: Command) -> Answer:
         from dynalyze.capture.bench.bisect import Bisector
 
         if self._bisector is None:
-            self._bisector = Bisector(self._workload(), self._configuration, self.device)
+            self._bisector = Bisector(self.workload(), self.configuration, self.device)
         return dict(self._bisector.take(command["step"], command))
-
-    def _record(self, command: Command) -> Answer:
-        """The only command that records what is compiled: until the calls are steady. Nothing is timed meanwhile."""
-        import torch
-
-        from dynalyze.capture.attach import InProcess
-
-        recording = InProcess(self._run)
-        recording.start()
-        try:
-            warmed = self._warm(command)
-        finally:
-            recording.stop()
-        return {**warmed, "torch_folder": environment.torch_facts(torch).folder}
-
-    def _step_memory(self, _: Command) -> Answer:
-        from dynalyze.capture.bench.step_memory import step_memory
-
-        self._configure()
-        compiled = self._configuration.compile
-        found = step_memory(self.steps, self._workload().model, self.device, compiled=compiled)
-        return {"steps": [asdict(each) for each in found]}
-
-    def _operators(self, command: Command) -> Answer:
-        from dynalyze.capture.bench.operators import checked_operators
-
-        return {"operators": checked_operators(self._workload(), command["seconds"])}
 
     def _baseline(self, _: Command) -> Answer:
         from dynalyze.capture.fixing.prove import ChangeChecker
 
-        self._changes = ChangeChecker(self._workload(), self._configuration, self.device, self._run)
+        self._changes = ChangeChecker(self.workload(), self.configuration, self.device, self.run)
         return asdict(self._changes.baseline())
 
     def _values(self, command: Command) -> Answer:
@@ -308,7 +264,7 @@ class MeasuringSession:
 
         return asdict(self._changes.regions(CheckRequest.of(command)))
 
-    def _configure(self) -> None:
+    def configure(self) -> None:
         """Make the steps of the configured target, once."""
         if self.steps:
             return
@@ -318,28 +274,28 @@ class MeasuringSession:
         self._timer = timer_for(self.device)
 
     def _new_steps(self) -> list[Step]:
-        return self._workload().steps(self._target())
+        return self.workload().steps(self._target())
 
     def _target(self) -> Callable[..., Any]:
         """The configured stand-in for the model, made anew."""
         from dynalyze.capture.bench.configure import target_of
 
-        return target_of(self._workload(), self._configuration, self.device)
+        return target_of(self.workload(), self.configuration, self.device)
 
-    def _workload(self) -> Workload:
+    def workload(self) -> Workload:
         if self._loaded is None:
             raise Failed("internal", "nothing is loaded yet")
         return self._loaded
 
     def _blame(self) -> Failure:
-        return "compile" if self._configuration.compile else "eager"
+        return "compile" if self.configuration.compile else "eager"
 
     def _judged(self, error: BaseException) -> Failed:
         """The failure, which is eager's where the model fails in eager as well."""
         kind, message = kind_of(error, self._blame()), one_line(error)
         reset_traceback(error)
         if kind == "compile":
-            workload = self._workload()
+            workload = self.workload()
             try:
                 _run_untimed(workload.steps(workload.model))
             except (Exception, SystemExit) as again:

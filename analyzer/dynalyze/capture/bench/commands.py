@@ -1,0 +1,209 @@
+"""What the parent of a benchmark asks of a worker, and the records that come back: declared once for both sides.
+
+Only the standard library is imported with it; what carries a command out is imported in the worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynalyze.capture.bench.protocol import Command
+
+if TYPE_CHECKING:
+    from dynalyze.capture.bench.worker import MeasuringSession
+
+
+@dataclass
+class Loaded:
+    """`repeated`: whether the model has a list of repeated blocks, which `regional` compiles. `name` is its class.
+
+    `made` are all calls of a program that was run again. `environment` are the fields of environment.py `TorchFacts`.
+    """
+
+    import_seconds: float | None = None
+    load_seconds: float | None = None
+    made: Any = None
+    repeated: bool = True
+    calls: int = 1
+    items: float | None = None
+    tokens: float | None = None
+    batch: int | None = None
+    sequence: int | None = None
+    phase: str = ""
+    notes: list[str] = field(default_factory=list)
+    threads: int | None = None
+    name: str = ""
+    environment: dict[str, Any] = field(default_factory=dict)
+    device: str = ""
+    dtype: str = ""
+
+
+@dataclass
+class Load(Command[Loaded], do="load"):
+    """Import torch, make the model and its calls."""
+
+    def carry_out(self, session: MeasuringSession) -> Loaded:
+        return session.load()
+
+
+@dataclass
+class Warmed:
+    """Milliseconds of every pass, the first one first. `steady_after` so many they were steady; None: not reached.
+
+    `counts` are those of `measurements.Counts`, `phases` and `cache` torch's own. After `Record` there is the folder
+    of torch.
+    """
+
+    calls_ms: list[float] = field(default_factory=list)
+    steady_after: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+    cache: dict[str, int] = field(default_factory=dict)
+    torch_folder: str = ""
+
+
+@dataclass
+class Warm(Command[Warmed], do="warm"):
+    """Pass after pass until steady, or one of the limits."""
+
+    seconds: float = 60.0
+    most: int = 1000
+
+    def carry_out(self, session: MeasuringSession) -> Warmed:
+        return session.warm(self.seconds, self.most)
+
+
+@dataclass
+class Record(Warm, do="record"):
+    """As `Warm`, and what compiles meanwhile is recorded in the folder. Nothing is timed: no other command records."""
+
+    def carry_out(self, session: MeasuringSession) -> Warmed:
+        import torch
+
+        from dynalyze.capture.attach import InProcess
+        from dynalyze.capture.environment import torch_facts
+
+        recording = InProcess(session.run)
+        recording.start()
+        try:
+            warmed = session.warm(self.seconds, self.most)
+        finally:
+            recording.stop()
+        warmed.torch_folder = torch_facts(torch).folder
+        return warmed
+
+
+@dataclass
+class Samples:
+    samples_ms: list[float]
+
+
+@dataclass
+class Block(Command[Samples], do="block"):
+    """Timed passes: so many, or for so long."""
+
+    seconds: float | None = None
+    passes: int | None = None
+
+    def carry_out(self, session: MeasuringSession) -> Samples:
+        return Samples(session.block(self.passes, self.seconds))
+
+
+@dataclass
+class Checked:
+    """What has compiled since `Warm` ended. `invalid` is why what was timed is not what was asked for; "" if it is."""
+
+    counts: dict[str, int | None] = field(default_factory=dict)
+    recompiles_while_timing: int = 0
+    cudagraph_replays: int | None = None
+    steps_in_eager: int = 0
+    invalid: str = ""
+
+
+@dataclass
+class Check(Command[Checked], do="check"):
+    def carry_out(self, session: MeasuringSession) -> Checked:
+        return session.check()
+
+
+@dataclass
+class Peaks:
+    """Bytes: since the process began, and of the next passes. `kind` says of what (capture/bench/memory.py)."""
+
+    kind: Literal["cuda", "rss", "process"]
+    steady_peak: int
+    compile_peak: int | None = None
+    reserved_peak: int | None = None
+
+
+@dataclass
+class MeasureMemory(Command[Peaks], do="memory"):
+    def carry_out(self, session: MeasuringSession) -> Peaks:
+        return session.memory()
+
+
+@dataclass
+class SavedForBackward:
+    """A tensor that autograd saves, `bytes` of its whole storage; 0 where that is a parameter's or an input's, which
+    are there anyway, or was counted before.
+
+    `place` is the file, line and function outside of torch that made it with `op`, `module` the innermost one that ran;
+    where the maker is not known, that of the line that saves it. A tensor that a compiled graph saves has the number of
+    that graph in `graph`, in the order of the first calls; each lists what it saves in the order of its backward
+    graph's inputs.
+    """
+
+    bytes: int
+    dtype: str
+    shape: list[int]
+    place: tuple[str, int, str] | None = None
+    module: str = ""
+    op: str = ""
+    graph: int | None = None
+
+
+@dataclass
+class MeasuredStep:
+    saved: list[SavedForBackward]
+    peak_bytes: int
+    peak_in: Literal["forward", "backward"]
+
+
+@dataclass
+class MeasuredSteps:
+    """`problem` is why there are none: nothing else that was measured depends on it."""
+
+    steps: list[MeasuredStep] = field(default_factory=list)
+    problem: str = ""
+
+
+@dataclass
+class MeasureSteps(Command[MeasuredSteps], do="step_memory"):
+    """What each training step keeps for its backward, and its peak."""
+
+    def carry_out(self, session: MeasuringSession) -> MeasuredSteps:
+        from dynalyze.capture.bench.step_memory import step_memory
+
+        session.configure()
+        compiled = session.configuration.compile
+        return MeasuredSteps(step_memory(session.steps, session.workload().model, session.device, compiled=compiled))
+
+
+@dataclass
+class CheckedOperators:
+    """Each with the fields of report/audit.py `OperatorCheck`."""
+
+    operators: list[dict[str, Any]]
+
+
+@dataclass
+class CheckOperators(Command[CheckedOperators], do="operators"):
+    """Custom operators that the calls reach, held to torch.library.opcheck."""
+
+    seconds: float
+
+    def carry_out(self, session: MeasuringSession) -> CheckedOperators:
+        from dynalyze.capture.bench.operators import checked_operators
+
+        return CheckedOperators(checked_operators(session.workload(), self.seconds))
