@@ -22,7 +22,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import Load, Warm
+from dynalyze.capture.bench.commands import DescribeAttention, Load, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN, is_own
@@ -264,18 +264,18 @@ class Trials:
         try:
             with self._pool.worker(request, self._pool.empty_caches()) as worker:
                 load = worker.ask(Load())
-                attention = worker.ask_by_name("attention", names=list(names), dtypes=list(dtypes))
+                attention = worker.ask(DescribeAttention(list(names), list(dtypes)))
         except WorkerFailed as error:
             if error.kind == "misuse":
                 raise UsageError(error.message) from error
             raise
-        available: dict[str, dict[str, str]] = attention["names"]
+        available = attention.names
         matrix.attentions, matrix.dtypes = list(available), list(dict.fromkeys(dtypes))
-        matrix.model, matrix.device = attention["model"], load.device
-        matrix.own_attention, matrix.own_dtype = attention["own"], load.dtype
-        if attention["unsupported"] and not names:
+        matrix.model, matrix.device = attention.model, load.device
+        matrix.own_attention, matrix.own_dtype = attention.own, load.dtype
+        if attention.unsupported and not names:
             why = f"transformers' class {matrix.model} does not support it"
-            matrix.notes.append(f"Not tried, for {why}: {', '.join(attention['unsupported'])}.")
+            matrix.notes.append(f"Not tried, for {why}: {', '.join(attention.unsupported)}.")
         for name, each in available.items():
             if each["used"] not in ("", name):
                 matrix.notes.append(f"For {name} transformers takes {each['used']} here.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dynalyze.capture.bench.commands import AttentionChoices
 from dynalyze.capture.inputs import Misuse
 
 # The flags of a class, those of earlier versions of transformers too.
@@ -77,3 +78,24 @@ def availability(model: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
             used, refused = "", " ".join(str(error).split())[:_LONGEST] or type(error).__name__
         found[name] = {"used": used if isinstance(used, str) else name, "refused": refused}
     return found
+
+
+def choices(model: Any, names: list[str], dtypes: list[str]) -> AttentionChoices:
+    """Raises Misuse where it is no model of transformers, or nobody knows such a name or dtype."""
+    import torch
+
+    kind = type(model).__name__
+    if not hasattr(model, "config") or not hasattr(model, "_supports_sdpa"):
+        raise Misuse(
+            f"--attention-matrix needs a model of transformers, whose attention can be chosen: {kind} is none. Name an "
+            "architecture (hf:NAME), or a FILE:NAME whose model is a PreTrainedModel"
+        )
+    for name in unknown_names(names):
+        raise Misuse(f"transformers knows no attention implementation {name!r}; for example {', '.join(NAMES)}")
+    for name in dtypes:
+        dtype = getattr(torch, name, None)
+        if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise Misuse(f"{name!r} is no floating dtype of torch; for example float32, bfloat16, float16")
+    own = supported(model)
+    others = [name for name in NAMES if name not in own]
+    return AttentionChoices(kind, implementation(model), own, others, availability(model, names or own))

@@ -14,7 +14,6 @@ from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.capture import transformers_attention
-from dynalyze.capture.bench.worker import attention_of
 from dynalyze.capture.inputs import Misuse
 from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
 from dynalyze.launch.observe import Observation, request_of
@@ -320,12 +319,9 @@ def test_attention_is_switched_or_refused() -> None:
 
 
 def test_a_dtype_that_is_none_is_a_mistake() -> None:
-    class Workload:
-        model = Model()
-
     for name in ("int8", "nonsense"):
         with pytest.raises(Misuse, match="no floating dtype"):
-            attention_of(Workload(), [], [name])  # type: ignore[arg-type]
+            transformers_attention.choices(Model(), [], [name])
 
 
 # --- what is concluded

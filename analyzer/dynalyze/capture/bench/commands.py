@@ -207,3 +207,29 @@ class CheckOperators(Command[CheckedOperators], do="operators"):
         from dynalyze.capture.bench.operators import checked_operators
 
         return CheckedOperators(checked_operators(session.workload(), self.seconds))
+
+
+@dataclass
+class AttentionChoices:
+    """Of a model of transformers: its class, the implementation that it has, and by each name what transformers takes
+    for it (`used`), or why it cannot be had here (`refused`).
+    """
+
+    model: str
+    own: str
+    supported: list[str]
+    unsupported: list[str]
+    names: dict[str, dict[str, str]]
+
+
+@dataclass
+class DescribeAttention(Command[AttentionChoices], do="attention"):
+    """Without `names`, all that the model's class supports."""
+
+    names: list[str] = field(default_factory=list)
+    dtypes: list[str] = field(default_factory=list)
+
+    def carry_out(self, session: MeasuringSession) -> AttentionChoices:
+        from dynalyze.capture.transformers_attention import choices
+
+        return choices(session.workload().model, self.names, self.dtypes)

@@ -10,8 +10,6 @@ yet are here, with what the answer holds beside `ok`:
               process; with `against`, a file that another interpreter wrote for `save`, also `across` (across.py).
               variant is one of VARIANTS, or "": the inputs as they are. Its verdict may be "left out", with the reason,
               where eager refuses such inputs, or "" where they are no others
-    attention {names, dtypes}: of a model of transformers. model (its class), own (the implementation it has),
-              supported, unsupported, names ({name: {"used", "refused"}}: what is taken, or why it cannot be had here)
     bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
               stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
               scripts. children: children, class, file, line. minimal: reduced, scripts

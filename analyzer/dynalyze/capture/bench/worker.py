@@ -27,7 +27,6 @@ from dynalyze.capture.bench.validity import Compiles, look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.containment import Containment
 from dynalyze.capture.hooks import after_import
-from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.shapes import Dim
 from dynalyze.capture.torch_private import runtime
 from dynalyze.capture.wire import REQUEST_FILE, RUN_VARIABLE, TRACE_VARIABLE
@@ -110,7 +109,7 @@ class MeasuringSession:
         self._changes: Any = None
         self._bisector: Any = None
         self._actions: dict[str, Callable[[Command], Answer]] = {
-            "accuracy": self._accuracy, "attention": self._attention, "bisect": self._bisect,
+            "accuracy": self._accuracy, "bisect": self._bisect,
             "baseline": self._baseline, "values": self._values, "change": self._check_change,
             "regions": self._regions,
         }  # fmt: skip
@@ -234,9 +233,6 @@ class MeasuringSession:
         now = self._compiles.runs_a_graph if command.get("at_once") else None
         return dict(accuracy(workload, self._target, self.configuration, self.device, **files, compiled_now=now))
 
-    def _attention(self, command: Command) -> Answer:
-        return attention_of(self.workload(), command.get("names") or [], command.get("dtypes") or [])
-
     def _bisect(self, command: Command) -> Answer:
         from dynalyze.capture.bench.bisect import Bisector
 
@@ -307,36 +303,3 @@ def _run_untimed(steps: Iterable[Step]) -> None:
     for step in steps:
         step.prepare()
         step.run()
-
-
-def attention_of(workload: Workload, names: list[str], dtypes: list[str]) -> dict[str, Any]:
-    """The answer to the command `attention`; without `names`, of all that the model's class supports.
-
-    Raises:
-        Misuse: it is no model of transformers, or nobody knows such a name or dtype.
-    """
-    import torch
-
-    from dynalyze.capture import transformers_attention as adapter
-
-    model: Any = workload.model
-    kind = type(model).__name__
-    if not hasattr(model, "config") or not hasattr(model, "_supports_sdpa"):
-        raise Misuse(
-            f"--attention-matrix needs a model of transformers, whose attention can be chosen: {kind} is none. Name an "
-            "architecture (hf:NAME), or a FILE:NAME whose model is a PreTrainedModel"
-        )
-    for name in adapter.unknown_names(names):
-        raise Misuse(f"transformers knows no attention implementation {name!r}; for example {', '.join(adapter.NAMES)}")
-    for name in dtypes:
-        dtype = getattr(torch, name, None)
-        if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-            raise Misuse(f"{name!r} is no floating dtype of torch; for example float32, bfloat16, float16")
-    supported = adapter.supported(model)
-    return {
-        "model": kind,
-        "own": adapter.implementation(model),
-        "supported": supported,
-        "unsupported": [name for name in adapter.NAMES if name not in supported],
-        "names": adapter.availability(model, names or supported),
-    }
