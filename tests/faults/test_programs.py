@@ -64,13 +64,6 @@ def shows_the_line(report: dict[str, Any], folder: Path) -> None:
     assert "# HERE" in "\n".join(found["snippet"]["lines"])
 
 
-def shows_no_line(report: dict[str, Any], folder: Path) -> None:
-    (found,) = report["graph_breaks"]
-    assert found["location"]["code"] is None
-    assert found["snippet"] is None
-    assert report["traced_files"][0]["sha256"] == ""
-
-
 def said_what_is_missing(report: dict[str, Any], folder: Path) -> None:
     assert "incomplete-record" in [finding["rule"] for finding in report["findings"]]
     assert report["capture"]["listener_errors"]

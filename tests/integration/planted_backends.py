@@ -27,13 +27,6 @@ def three_roundings(result: Any) -> Any:
     return (result.double() * (1 + 3 * unit * signs)).to(result.dtype)
 
 
-def not_a_number(result: torch.Tensor) -> torch.Tensor:
-    """One element of it is NaN."""
-    made = result.clone()
-    made.view(-1)[0] = float("nan")
-    return made
-
-
 class InGraph:
     """A backend that gets the graph of Dynamo and runs it in eager, but for one operation of it."""
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_starts import start_by_forks
 
 from dynalyze.bench.bisect import bisect_suspicious
 from dynalyze.bench.measure import rebuilt_source
@@ -84,6 +85,7 @@ def searched(
     (folder / "faulty.py").write_text(_BACKEND)
     (folder / "program.py").write_text(program)
     monkeypatch.chdir(folder)
+    start_by_forks(monkeypatch, measures=True)
     target = read_target("program.py:make", None, ())
     chosen = (Configuration("default", backend=backend),)
     plan = Plan(rebuilt_source(target), chosen, works=(Work(phase=phase),), timeout=600, total=600, quiet=True)

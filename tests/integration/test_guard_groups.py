@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from bench_process import of_object
+from warm_starts import start_by_forks
 
 from dynalyze.bench.schedule import Arm, recorded
 from dynalyze.bench.workers import WorkerPool
@@ -27,7 +29,10 @@ class Guarded(torch.nn.Module):
 """
 
 
-def test_the_guards_on_a_list_of_configs_are_told_with_what_would_have_fewer(tmp_path: Path) -> None:
+def test_the_guards_on_a_list_of_configs_are_told_with_what_would_have_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_by_forks(monkeypatch, measures=True)
     (tmp_path / "guarded.py").write_text(MODEL)
     arm = Arm(of_object(tmp_path / "guarded.py", "Guarded", ["torch.ones(2, 2)"]), None)
     advised: list[GuardGroup] = []

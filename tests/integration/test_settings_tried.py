@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench_process import of_object
+from warm_starts import start_by_forks
 
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerPool
@@ -35,8 +36,10 @@ EQUALS = [Pair([1.0], [ratio]) for ratio in (0.9, 1.0, 1.1, 1.0, 0.95)]
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with WorkerPool(Streams("target", quiet=True), WALL_SECONDS) as made:
-        yield made
+    with pytest.MonkeyPatch.context() as here:
+        start_by_forks(here, measures=True)
+        with WorkerPool(Streams("target", quiet=True), WALL_SECONDS) as made:
+            yield made
 
 
 def tried(pool: WorkerPool, folder: Path, setting: str, *marks: str) -> SettingPrice:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from warm_starts import start_by_forks
 
 from dynalyze.audit.warmup import check_warmup
 from dynalyze.bench.plan import Plan, shaped
@@ -54,6 +55,11 @@ def wider(width=4):
 net = Net()
 example_inputs = (torch.randn(2, 4, 3),)
 """
+
+
+@pytest.fixture(autouse=True)
+def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_by_forks(monkeypatch, measures=True)
 
 
 @pytest.fixture
