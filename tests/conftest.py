@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -29,7 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The workers of pytest-xdist share the processes off which dynalyze and its targets are forked."""
-    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
-        from warm_starts import share_servers
+    from warm_starts import can_fork, share_servers
 
+    several = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if several and can_fork({}) and any("unit" not in Path(argument).parts for argument in config.args):
         share_servers()

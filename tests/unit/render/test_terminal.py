@@ -212,12 +212,6 @@ def test_where_nothing_is_verified_it_says_how_to_apply_what_is_suggested() -> N
     assert "--unsafe-fixes" not in plain(report)
 
 
-def test_a_run_that_failed_is_not_one_without_breaks() -> None:
-    report = replace(fixed_report(), fixes=[], graph_breaks=[])
-    report.outcome.status, report.outcome.message = "failed", "ValueError: x"
-    assert plain(report).startswith("Nothing could be fixed. ValueError: x")
-
-
 def test_how_to_go_on_is_one_line_in_every_output() -> None:
     """The command for all breaks that can be changed, and on the page one for each card."""
     report = rich_report()
