@@ -576,3 +576,9 @@ def test_what_is_computed_of_a_size_holds_for_one_size_or_is_a_decision(guard: s
     asked = recompile("r2", "0/2", cause="symbolic", source=guard.partition(" ==")[0], guard=guard, forced_by=place)
     for each in findings(changed, asked):
         assert "pad.py:4" in each.advice and says in each.advice and "mark_dynamic" not in each.advice
+
+
+def test_a_state_that_begins_as_a_number_is_told_as_that() -> None:
+    state = recompile("r1", "0/1", cause="value", source="fn.memory['v']", expected="0.0", actual="Tensor object")
+    (one,) = findings(state)
+    assert "before the first call" in one.advice and "0.0" in one.advice

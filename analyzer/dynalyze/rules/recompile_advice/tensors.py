@@ -427,6 +427,14 @@ _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(
 def _specialized(source: Expression, line: Location, *, dynamic: bool = True) -> Advice:
     """A line that needs the size itself; `dynamic`: torch had made it dynamic, so marking it once more cannot help."""
     size = f"`{source.shown}`" if source.shown else "the size"
+    if "linspace(" in (line.code or ""):
+        return Advice(
+            f"Take `torch.arange` in the place of `torch.linspace` at {named_place(line)}, whose number of steps is "
+            f"{size}: `start + torch.arange(n) * ((end - start) / (n - 1))`. Or pad to a few sizes.",
+            "torch has no `linspace` of a dynamic number of steps: each one is a graph of its own. `arange` has one.",
+            Example("torch.linspace(-1.0, 1.0, steps=n)", "-1.0 + torch.arange(n) * (2.0 / (n - 1))"),
+            link=DYNAMIC_PAGE,
+        )
     if _LOOP.search(line.code or ""):
         return Advice(
             f"{named_place(line)} takes as many steps as {size} says, and each number of steps is a graph of its own. "

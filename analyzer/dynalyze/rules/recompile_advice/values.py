@@ -36,6 +36,12 @@ def value(series: Series, source: Expression) -> Advice:
             f"Make what `{name}` closes over an argument of it, as a tensor where it is a number.",
             f"`{name}` is made again and again around another value. {_CONSTANT}",
         )
+    if series.lead.actual == "Tensor object" and _kind(series.lead.expected) in ("int", "float"):
+        return Advice(
+            f"Make `{source.shown}` a tensor before the first call, or accept the one compile more: it begins as the "
+            f"number {series.lead.expected} and is a tensor from then on.",
+            "A number and a tensor are two programs, each compiled once.",
+        )
     kinds = {_kind(text) for text in (series.lead.expected, series.lead.actual)}
     if kinds <= {"int", "float"} and series.forced_by is not None:
         return _needed(source, series.forced_by)
