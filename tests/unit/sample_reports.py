@@ -56,7 +56,6 @@ from sample_measurements import (
     latency,
     measured,
     measurements,
-    prices,
     speedup,
     step_memory,
 )
@@ -363,6 +362,8 @@ def hostile_report() -> Report:
 
 def priced_report() -> Report:
     """The rich report, with the time of a call taken apart: b1 takes most of it."""
+    from sample_break_cost import prices  # Where the feature is.
+
     report = rich_report()
     first, second = report.graph_breaks[:2]
     found = prices((first.location, first.gb_type, first.id), (second.location, second.gb_type, second.id))

@@ -16,7 +16,8 @@ from dynalyze.facts.stacks import Places
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval
 from records import MODEL, PRINT, TORCH, broke, end, frame, run_of, start
-from sample_measurements import measured, prices, speedup
+from sample_break_cost import prices
+from sample_measurements import measured, speedup
 from sample_reports import rich_report
 
 BROKEN = frame(14)

@@ -11,7 +11,7 @@ from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
 from dynalyze.break_cost.settings import SettingTrial, to_try
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval, Pair
-from sample_measurements import PRINTS, SCALARS
+from sample_break_cost import PRINTS, SCALARS
 
 CLOSE = [Pair([1.0], [ratio]) for ratio in (0.99, 1.0, 1.01, 1.0, 0.99)]
 
