@@ -21,7 +21,7 @@ from in_place_programs import (
     torch_log,
     written,
 )
-from program import TRACEBACK, Outcome, dynalyze, explain, in_process
+from program import TRACEBACK, Outcome, dynalyze, explain, in_process, plain_python
 from shared_runs import made_once
 
 from dynalyze.capture.in_place import InPlace
@@ -401,3 +401,37 @@ def test_a_program_that_compiles_sees_the_same_graphs_while_watched(kind: type[B
         modules.remove()
     assert plain and while_watched == plain
     assert graphs_of(kind, hooks=hooks) == plain
+
+
+AT_ITS_END = """
+import atexit
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.calls = torch.nn.BatchNorm1d(8), 0
+
+    def forward(self, x):
+        self.calls += 1
+        print("seen")
+        return torch.dropout(self.norm(x), 0.5, True)
+
+torch.manual_seed(0)
+net = Net()
+for _ in range(3):
+    net(torch.randn(4, 8))
+
+@atexit.register
+def save():
+    print("left", net.norm.running_mean.tolist(), net.calls, torch.rand(1).item())
+"""
+
+
+def test_a_model_that_is_saved_at_the_end_is_what_it_is_without_us(tmp_path: Path) -> None:
+    """Its parts are timed before that, by a call more."""
+    (tmp_path / "net.py").write_text(AT_ITS_END)
+    ended, report = explain("net.py", "--backend", "eager", cwd=tmp_path)
+    (left,) = (line for line in ended.stderr.splitlines() if line.startswith("left"))
+    assert report["graph_breaks"]
+    assert left == plain_python("net.py", cwd=tmp_path).stdout.splitlines()[-1]

@@ -199,12 +199,13 @@ class TargetSession:
         """The parts of each module that broke: which of them no break reaches is for the parent to find out."""
         if not self._listener.breaks or self._in_place is None:
             return
+        from dynalyze.capture.bench.state_snapshot import left_as_found
         from dynalyze.capture.module_tree import module_tree
 
         for name, module, call in self._in_place.compiled_modules():
             repeatable = call is not None and self._effects is not None and not self._effects.holds_open
             again = call.kept.making(module) if call is not None and call.kept is not None and repeatable else None
-            with side_effects.refused([self._folder]):
+            with side_effects.refused([self._folder]), left_as_found(module):
                 self.emit(module_tree(name, module, again))
 
     def _make_failed_call_again(self) -> None:
@@ -215,6 +216,7 @@ class TargetSession:
             return
         import torch
 
+        from dynalyze.capture.bench.state_snapshot import left_as_found
         from dynalyze.capture.module_tree import without_output
         from dynalyze.capture.torch_private.compiled_calls import call_that_failed
 
@@ -223,8 +225,9 @@ class TargetSession:
             return
         told = ""
         eager = torch.compiler.set_stance("force_eager")
+        kept = left_as_found(getattr(call.func, "__self__", call.func), given=(call.args, call.keywords))
         try:
-            with eager, side_effects.refused([self._folder]), modes.applied(), without_output():
+            with eager, side_effects.refused([self._folder]), modes.applied(), without_output(), kept:
                 call()
         except side_effects.Refused:
             return

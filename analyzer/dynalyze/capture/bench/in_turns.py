@@ -10,7 +10,7 @@ import contextlib
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from dynalyze.capture.bench.configure import target_of
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.load import facts_of
 from dynalyze.capture.bench.protocol import Configuration, Failure, WorkerRequest
-from dynalyze.capture.bench.state_snapshot import StateSnapshot
+from dynalyze.capture.bench.state_snapshot import left_as_found
 from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
 from dynalyze.capture.bench.validity import PassCounts, codes_run, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
@@ -52,7 +52,7 @@ def timed_in_turns(
     doing: Failure = "eager"
     refused = contextlib.nullcontext() if effects else side_effects.refused([run])
     try:
-        with _put_back(bundle.targets), refused:
+        with left_as_found(*bundle.targets), refused:
             ends = time.perf_counter() + seconds
             turns = _OwnTurns(bundle, configuration, placement, seconds, ends)
             found.eager_calls_ms = turns.warm_eager()
@@ -180,15 +180,3 @@ def _first_of_each(bundle: Bundle) -> Bundle:
 
 def _compiles() -> int:
     return int(runtime.counters("frames").get("total", 0))
-
-
-@contextlib.contextmanager
-def _put_back(targets: Sequence[Callable[..., Any]]) -> Iterator[None]:
-    """The program may still save its model when it ends: buffers, gradients, modes and random generators stay as they
-    were.
-    """
-    with contextlib.ExitStack() as stack:
-        stack.callback(torch.set_default_dtype, torch.get_default_dtype())
-        for target in targets:
-            stack.callback(StateSnapshot(target, 0, parameters=False).leave)
-        yield

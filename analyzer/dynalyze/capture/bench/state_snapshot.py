@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -92,6 +93,18 @@ class StateSnapshot:
                 continue
             if kept is None or not identical(tensor.detach().to("cpu"), kept[1]):
                 yield name, tensor
+
+
+@contextlib.contextmanager
+def left_as_found(*models: Callable[..., Any], given: Iterable[Any] = ()) -> Iterator[None]:
+    """Make calls again in the program's own process, which may still save its model when it ends: buffers, gradients,
+    attributes, modes and random generators are then as they were. Parameters are not looked after.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+        for model in models:
+            stack.callback(StateSnapshot(model, 0, given, parameters=False).leave)
+        yield
 
 
 def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -121,7 +121,7 @@ def raised_by_compiler(error: BaseException) -> bool:
     return bool(files) and (files[-1].startswith(_COMPILER) or _GENERATED in files[-1])
 
 
-def call_that_failed(error: BaseException | None) -> Callable[[], Any] | None:
+def call_that_failed(error: BaseException | None) -> functools.partial[Any] | None:
     """Makes the outermost call of a compiled callable again, without compiling it, whose compile ended in `error`; None
     where it was another end. The frame of torch's own wrapper has what it was called with.
     """
