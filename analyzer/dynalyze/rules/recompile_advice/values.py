@@ -38,9 +38,9 @@ def value(series: Series, source: Expression) -> Advice:
         )
     if series.lead.actual == "Tensor object" and _kind(series.lead.expected) in ("int", "float"):
         return Advice(
-            f"Make `{source.shown}` a tensor before the first call, or accept the one compile more: it begins as the "
-            f"number {series.lead.expected} and is a tensor from then on.",
-            "A number and a tensor are two programs, each compiled once.",
+            f"Leave it: `{source.shown}` begins as the number {series.lead.expected} and is a tensor from then on. Where "
+            "no gradient flows from call to call, a tensor in its place before the first call spares the compile.",
+            "A number and a tensor are two programs, each compiled once. A tensor that has a gradient is a third.",
         )
     kinds = {_kind(text) for text in (series.lead.expected, series.lead.actual)}
     if kinds <= {"int", "float"} and series.forced_by is not None:
