@@ -38,7 +38,7 @@ def value(series: Series, source: Expression) -> Advice:
         )
     if series.lead.actual == "Tensor object" and _kind(series.lead.expected) in ("int", "float"):
         return Advice(
-            f"Leave it: `{source.shown}` begins as the number {series.lead.expected} and is a tensor from then on. Where "
+            f"Leave it: `{source.shown}` begins as {series.lead.expected} and is a tensor from then on. Where "
             "no gradient flows from call to call, a tensor in its place before the first call spares the compile.",
             "A number and a tensor are two programs, each compiled once. A tensor that has a gradient is a third.",
         )
