@@ -248,7 +248,8 @@ class Accuracy(msgspec.Struct):
 
     `deterministic` is whether eager gave the same twice, `same_bits` whether compiled gave eager's values to the bit
     (None where eager does not itself); `argmax_flips` the share of rows of the logits whose largest
-    entry differs between eager and compiled. `calls` were compared, 0 where that is not known.
+    entry differs between eager and compiled. `calls` were compared, 0 where that is not known. With `draws` the model
+    draws random numbers, and compiled drew those of eager for the test (`fallback_random`).
     """
 
     configuration: Name
@@ -267,3 +268,4 @@ class Accuracy(msgspec.Struct):
     variants: list[InputVariant] = []
     same_bits: bool | None = None
     calls: int = 0
+    draws: bool = False

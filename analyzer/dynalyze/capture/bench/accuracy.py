@@ -268,6 +268,7 @@ class _Test:
             "anchored": any(each.facts.get("compiled_rmse") is not None for each in tensors),
             "deterministic": runs.repeatable,
             "same_bits": runs.same_bits,
+            "draws": self._draws and self.configuration.compile and self.configuration.backend == "inductor",
             "calls": len(runs.eager.positions),
             "argmax_flips": argmax_flips(runs.eager, runs.compiled),
             "tensors": [

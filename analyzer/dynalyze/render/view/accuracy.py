@@ -104,6 +104,11 @@ def _notes(item: Accuracy) -> list[str]:
         told.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
     if item.deterministic is False and not item.reason:
         told.append("Eager did not give the same twice.")
+    if item.draws:
+        told.append(
+            "The model draws random numbers. Inductor draws others than eager for the same seed, by design; it was "
+            "compared with `torch._inductor.config.fallback_random = True`, which draws eager's."
+        )
     if item.argmax_flips is not None:
         rows = "no row" if item.argmax_flips == 0 else f"{percent(item.argmax_flips)} of the rows"
         told.append(f"The largest logit is another one in {rows}.")

@@ -395,7 +395,8 @@ def _what_was_compared(test: Accuracy) -> str:
     """What was: "3 calls, outputs and gradients"."""
     kinds = {each.kind for each in test.tensors}
     parts = [f"{kind}s" for kind in ("output", "gradient") if kind in kinds]
-    return ", ".join([*([count_of(test.calls, "call")] if test.calls else []), *([listed(parts)] if parts else [])])
+    known = [count_of(test.calls, "call")] * bool(test.calls) + [listed(parts)] * bool(parts)
+    return ", ".join([*known, *["with eager's random numbers"] * test.draws])
 
 
 def answers_title(verdict: AccuracyVerdict) -> str:

@@ -110,7 +110,7 @@ def fallback_kernels(report: Report) -> Iterator[Ranked]:
         if kernel.kind == "fallback" and not _op(kernel).startswith(_ATTENTION)
         # A library's code is as it is.
         if not kernel.places or any(places.origin(each.file) == "user" for each in kernel.places)
-        if not _on_complex(report, kernel)
+        if not _on_complex(report, kernel) and (kernel.places or _op(kernel) != "randint")  # Inductor's own seeds.
     ]
     if not fallbacks:
         return

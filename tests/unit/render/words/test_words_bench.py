@@ -179,6 +179,9 @@ def test_the_first_sentence_says_whether_answers_were_compared() -> None:
     report.accuracy = [Accuracy("default", verdict="equal", calls=3, tensors=tensors)]
     first, *_ = words.verdict_sentences(report)
     assert first.endswith("no recompiles; answers equal eager's (3 calls, outputs and gradients).")
+    report.accuracy[0].draws = True
+    first, *_ = words.verdict_sentences(report)
+    assert first.endswith("(3 calls, outputs and gradients, with eager's random numbers).")
     report.accuracy = [Accuracy("default", verdict="not comparable", reason="Memory ran out.")]
     first, *_ = words.verdict_sentences(report)
     assert first.endswith("no recompiles; answers not checked: Memory ran out.")
