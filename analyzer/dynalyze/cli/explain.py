@@ -92,7 +92,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
             seconds = options["bench_seconds"]
             plan = replace(
                 short_bench(options, target), seconds=seconds * _TIMED_SHARE,
-                more_time=shlex.join(["dynalyze", *same_call(context, "bench")]),
+                more_time=shlex.join(["dynalyze", *same_call(context, "bench", (*_OUTPUTS, "bench_seconds"))]),
             )  # fmt: skip
             pool = bench.enter_context(started_beside(target, plan))
         with observed(observation, outputs.keep()) as seen:
