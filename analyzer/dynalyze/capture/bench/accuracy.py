@@ -121,6 +121,7 @@ class _Test:
             runs.emulated = self._emulated()
             tensors = judge(runs)
         answer = self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
+        answer["draws"] = self._draws and self.configuration.compile and self.configuration.backend == "inductor"
         if self.save:
             across.save(Path(self.save), runs, self.workload.model)
         if self.against:
@@ -268,7 +269,6 @@ class _Test:
             "anchored": any(each.facts.get("compiled_rmse") is not None for each in tensors),
             "deterministic": runs.repeatable,
             "same_bits": runs.same_bits,
-            "draws": self._draws and self.configuration.compile and self.configuration.backend == "inductor",
             "calls": len(runs.eager.positions),
             "argmax_flips": argmax_flips(runs.eager, runs.compiled),
             "tensors": [
