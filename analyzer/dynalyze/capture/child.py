@@ -199,13 +199,12 @@ class TargetSession:
         """The parts of each module that broke: which of them no break reaches is for the parent to find out."""
         if not self._listener.breaks or self._in_place is None:
             return
-        from dynalyze.capture.bench.state_snapshot import left_as_found
         from dynalyze.capture.module_tree import module_tree
 
         for name, module, call in self._in_place.compiled_modules():
             repeatable = call is not None and self._effects is not None and not self._effects.holds_open
             again = call.kept.making(module) if call is not None and call.kept is not None and repeatable else None
-            with side_effects.refused([self._folder]), left_as_found(module):
+            with side_effects.refused([self._folder]):
                 self.emit(module_tree(name, module, again))
 
     def _make_failed_call_again(self) -> None:
@@ -226,13 +225,18 @@ class TargetSession:
         told = ""
         eager = torch.compiler.set_stance("force_eager")
         kept = left_as_found(getattr(call.func, "__self__", call.func), given=(call.args, call.keywords))
-        try:
-            with eager, side_effects.refused([self._folder]), modes.applied(), without_output(), kept:
-                call()
-        except side_effects.Refused:
-            return
-        except Exception as raised:
-            told = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(kept)
+            except Exception:  # What cannot be put back is not called.
+                return
+            try:
+                with eager, side_effects.refused([self._folder]), modes.applied(), without_output():
+                    call()
+            except side_effects.Refused:
+                return
+            except Exception as raised:
+                told = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
         self.emit(events.MadeInEager(told))
 
     def _write_bundle(self, examples: bool) -> bool:

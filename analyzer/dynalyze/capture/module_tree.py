@@ -31,7 +31,7 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
     """
     # Under every path that it has: a part that is shared belongs to all that hold it.
     named = list(islice(module.named_modules(remove_duplicate=False), _MOST_PARTS))
-    seconds = _seconds_of(call) if call is not None else {}
+    seconds = _seconds_of(module, call) if call is not None else {}
     classes: dict[type, int] = {}
     uninitialized = torch.nn.parameter.UninitializedTensorMixin
     parts = [
@@ -73,11 +73,13 @@ def _range_of(code: types.CodeType) -> Range:
     return code.co_filename, code.co_firstlineno, max([last, *inner])
 
 
-def _seconds_of(call: Callable[[], Any]) -> dict[int, float]:
+def _seconds_of(model: torch.nn.Module, call: Callable[[], Any]) -> dict[int, float]:
     """What each module takes in an eager call, with all below it; the second of two calls counts."""
+    from dynalyze.capture.bench.state_snapshot import left_as_found
+
     seconds: dict[int, float] = {}
     try:
-        with torch.compiler.set_stance("force_eager"), without_output():
+        with torch.compiler.set_stance("force_eager"), without_output(), left_as_found(model):
             began = time.perf_counter()
             call()
             if time.perf_counter() - began > _LONGEST_CALL_SECONDS:
