@@ -82,13 +82,6 @@ def f(x):
         turns += 1
     return x
 """,
-    "count-in-a-condition": """
-def f(x):
-    mask = x > -9
-    if x is not None and x[mask].numel() != 6:
-        raise ValueError("not all of them")
-    return x * 2
-""",
 }
 GRADIENT = "(torch.tensor([[1.0, -2.0, 3.0], [0.5, 1.5, -1.0]], requires_grad=True),)"
 
