@@ -406,17 +406,17 @@ def test_a_program_that_compiles_sees_the_same_graphs_while_watched(kind: type[B
 AT_ITS_END = """
 import atexit
 import torch
-
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.norm, self.calls = torch.nn.BatchNorm1d(8), 0
+        self.book = torch.nn.Parameter(torch.ones(1), requires_grad=False)
 
     def forward(self, x):
         self.calls += 1
+        self.book.mul_(0.9)
         print("seen")
         return torch.dropout(self.norm(x), 0.5, True)
-
 torch.manual_seed(0)
 net = Net()
 for _ in range(3):
@@ -424,7 +424,7 @@ for _ in range(3):
 
 @atexit.register
 def save():
-    print("left", net.norm.running_mean.tolist(), net.calls, torch.rand(1).item())
+    print("left", net.norm.running_mean.tolist(), net.book.item(), net.calls, torch.rand(1).item())
 """
 
 

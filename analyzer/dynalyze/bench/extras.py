@@ -37,8 +37,7 @@ class RowBench:
 
 class Extra(Protocol):
     """The part of a feature in a benchmark: `EXTRA` of its module `run`. `field` is that of the measurement, `what`
-    names it where there was no time for it. A `part` is
-    what `measure` or `failed` gave.
+    names it where there was no time for it. A `part` is what `measure` or `failed` gave.
     """
 
     field: str

@@ -31,8 +31,7 @@ from dynalyze.capture.events import TimedInTurns
 from dynalyze.capture.settings import Phase, Placement
 from dynalyze.capture.torch_private import runtime
 
-_FEWEST, _MOST = 3, 10
-"""Turns."""
+_FEWEST, _MOST = 3, 10  # Turns.
 _LONGEST_BLOCK = 0.5
 """Seconds of timed calls of each arm in a turn, where a call is shorter."""
 _WARMING = 0.15

@@ -14,6 +14,7 @@ from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.call_context import RandomState
 from dynalyze.capture.fixing.held import HeldState
 
+_MOST_COPIED = 1 << 30  # Bytes of parameters: a copy of more may not find room.
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)
 
 
@@ -97,13 +98,13 @@ class StateSnapshot:
 
 @contextlib.contextmanager
 def left_as_found(*models: Callable[..., Any], given: Iterable[Any] = ()) -> Iterator[None]:
-    """Make calls again in the program's own process, which may still save its model when it ends: buffers, gradients,
-    attributes, modes and random generators are then as they were. Parameters are not looked after.
-    """
+    """Make calls again in the program's own process, which may still save its model when it ends: it is then as it was,
+    but for parameters above _MOST_COPIED, which a forward seldom writes into. Random generators too."""
     with contextlib.ExitStack() as stack:
         stack.callback(torch.set_default_dtype, torch.get_default_dtype())
         for model in models:
-            stack.callback(StateSnapshot(model, 0, given, parameters=False).leave)
+            size = sum(each.nbytes for _, each in held_tensors(model) if isinstance(each, torch.nn.Parameter))
+            stack.callback(StateSnapshot(model, 0, given, parameters=size <= _MOST_COPIED).leave)
         yield
 
 
