@@ -5,7 +5,7 @@ What the spine asks a feature for, by the module of its folder (what it does not
     child     in the user's interpreter: commands of a measuring process (capture/bench/protocol.py `Command`)
     records   the types of its fields of a `Measurement`, in FIELDS
     run       EXTRA, its part of a benchmark (bench/extras.py)
-    rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call
+    rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call; `setting_fails`
     view      ANCHORS and `sections` of the page; `graph_times`: what each graph takes of a call
     words     `tried_words`, beside a finding
 """

@@ -223,6 +223,4 @@ def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
             found.append("CUDA graphs were used for a part only: torch skipped them for the rest")
     elif asks_for_graphs:
         found.append(f"mode {configuration.mode} brings no CUDA graphs on {device or 'this device'}")
-    if row.thinned:
-        found.append("a pass is so short that only every n-th sample of a block is kept")
     return found

@@ -36,7 +36,7 @@ def price_plot(identity: str, prices: Prices, calls: int, anchors: Mapping[str, 
     known = [(kind, f"{words}: {milliseconds(sums[kind])}") for kind, words in _KINDS.items() if sums[kind]]
     description = f"A call of {milliseconds(whole)}, in time: {', '.join(words for _, words in known)}."
     legend = [(f"part {kind}", words) for kind, words in known]
-    note = f"The {calls:,} calls of a pass in their order, so drawn that together they are one average call."
+    note = f"The {calls:,} calls of a round in their order, so drawn that together they are one average call."
     return Plot(
         identity, "A whole call" if calls == 1 else "An average call", description, _WIDTH, _TOP + _BAR + 24, shapes,
         legend, note if calls > 1 else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -120,6 +120,15 @@ class Prices(msgspec.Struct):
     problem: Message = ""
     settings: list[SettingPrice] = []
     waited: float | None = None
+
+    def tried_for(self, ids: Container[str]) -> tuple[SettingPrice | None, bool]:
+        """The setting that was tried against these graph breaks, None where none was; and whether it removes one."""
+        places = {each.place: each.setting for each in self.breaks if each.break_id in ids}
+        tried = next((each for each in self.settings if each.setting in places.values()), None)
+        if tried is None:
+            return None, False
+        stay = {place.at for place in tried.stays}
+        return tried, any(setting == tried.setting and place.at not in stay for place, setting in places.items())
 
 
 FIELDS = {"prices": Prices}

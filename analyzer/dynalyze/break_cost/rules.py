@@ -60,6 +60,12 @@ def break_impact(report: Report, ids: set[str]) -> Impact | None:
     return Impact(ms_per_call=ms, share=share, without_ms=max(0.0, call_ms - ms))
 
 
+def setting_fails(report: Report, ids: set[str]) -> bool:
+    """Whether the setting against these graph breaks was tried, and all of them stay with it."""
+    trials = [each.tried_for(ids) for each in prices_of(report.measurements)]
+    return any(tried is not None for tried, _ in trials) and not any(removes for _, removes in trials)
+
+
 def costliest_break(measured: Iterable[Measurement]) -> tuple[tuple[Location, Interval] | None, str]:
     """As rules/report_queries.py `costliest_break` says."""
     known = prices_of(measured)

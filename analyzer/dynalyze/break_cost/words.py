@@ -11,15 +11,10 @@ STAYS = "the graph still breaks here with it"
 
 def tried_words(report: Report, finding: Finding) -> str:
     """What became of a setting that was tried against the graph breaks of a finding; "" where none was."""
-    priced = prices_of(report.measurements)
-    places = {
-        each.place: each.setting for found in priced for each in found.breaks if each.break_id in finding.evidence
-    }
-    tried = next((each for found in priced for each in found.settings if each.setting in places.values()), None)
+    trials = (each.tried_for(finding.evidence) for each in prices_of(report.measurements))
+    tried, removes = next((trial for trial in trials if trial[0] is not None), (None, False))
     if tried is None:
         return ""
-    stay = {place.at for place in tried.stays}
-    removes = any(setting == tried.setting and place.at not in stay for place, setting in places.items())
     return setting_words(tried) if removes else f"{setting_name(tried.setting)} was tried: {STAYS}"
 
 

@@ -149,7 +149,7 @@ def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
         total=options["bench_seconds"],
         seconds=min(options["bench_seconds"] * _TIMED_SHARE, _MOST_TIMED),
         pairs=SHORT_PAIRS,
-        quiet=options["quiet_target"],
+        quiet=True,  # What a repeated call prints was shown when the program made it.
         memory=False,
         recorded=True,
         as_called=options["train"] is None,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Literal, TextIO
 
-from dynalyze.text.amounts import how_often
+from dynalyze.text.amounts import count_of, how_often
 from dynalyze.text.visible import notice, one_line, say
 
 _NO_SUCH_THING = (OSError, ValueError, AttributeError)  # how streams say that they have no descriptor
@@ -25,13 +25,9 @@ Source = Literal["stdout", "stderr"]
 
 _LINE_END = re.compile(rb"([\r\n])")
 _RESET = b"\x1b[0m"
-_MOST_LISTED = 5
-"""Lines whose count is told each by itself."""
-
 _LONGEST = 64 * 1024
 # What differs in one and the same line of torch's log: when it was written, and by which process.
 _STAMP = re.compile(rb"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ")
-_WORDS = 100
 _TAIL_BYTES = 16 * 1024
 _TAIL_LINES = 20
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -173,16 +169,10 @@ class Repeats:
         left, self._open = self._open, {}
         return [(source, line) for source, line in left.items() if line and self._is_new(line)]
 
-    def summary(self) -> list[str]:
-        """How often lines came again: the most frequent by themselves, the others together."""
-        again = [(line, count - 1) for line, count in self._seen.most_common() if count > 1 and line.strip()]
-        lines = []
-        for line, count in again[:_MOST_LISTED]:
-            text = line.decode(errors="replace").strip()
-            lines.append(f"{how_often(count)} more: {text if len(text) <= _WORDS else text[: _WORDS - 3] + '...'}")
-        if others := again[_MOST_LISTED:]:
-            lines.append(f"{len(others)} other lines came {how_often(sum(count for _, count in others))} more")
-        return lines
+    def summary(self) -> str:
+        """How many lines came again and how often, in a sentence; "" where none did."""
+        again = [count - 1 for line, count in self._seen.items() if count > 1 and line.strip()]
+        return f"{count_of(len(again), 'line')} above came again, {how_often(sum(again))} in all" if again else ""
 
     def _is_new(self, line: bytes) -> bool:
         key = _STAMP.sub(b"", line)
@@ -246,8 +236,8 @@ class Streams:
                 self._show(source, data)
             if self._prefixer is not None:
                 self._sink.write(self._prefixer.close())
-            for line in repeats.summary() if repeats is not None else ():
-                self._sink.write(f"{notice(line)}\n".encode(errors="replace"))
+            if repeats is not None and (said := repeats.summary()):
+                self._sink.write(f"{notice(said)}\n".encode(errors="replace"))
 
     def lines(self, source: Source) -> list[str]:
         """What was kept of a stream, as a person would have seen it, without colours."""

@@ -25,8 +25,8 @@ _COLUMNS = (
 )  # fmt: skip
 _STYLES: dict[SpeedVerdict, str] = {"faster": "green", "slower": "yellow", "no difference shown": "dim"}
 _LEGEND = (
-    "time: median per pass over the recorded calls; speedup: vs eager, 95% CI; compile: extra time of the first calls; "
-    "payback: passes until that is recovered; memory: peak vs eager; answers: vs fp64"
+    "time: median per round of the recorded calls; speedup: vs eager, 95% CI; compile: extra time of the first calls; "
+    "payback: rounds until that is recovered; memory: peak vs eager; answers: vs fp64"
 )
 
 

@@ -195,17 +195,19 @@ def recipe_of(found: GraphBreak) -> Recipe | None:
 
 
 _REORDERED = "reorderable_logging_functions"
+# Arguments that torch moves behind the graph for no print: containers, and numbers that are symbolic, or will be.
+_NOT_REORDERED = re.compile(r"'(?:float|tuple|list|dict|set|Size)'|SymNodeVariable")
 _SCALARS = "capture_scalar_outputs"
 _SIZES = "capture_dynamic_output_shape_ops"
 
 
 def config_of(recipe: Recipe, found: GraphBreak) -> str:
     """The setting of a recipe, "" where it is known to end nothing here: a number that the code below asks for breaks
-    there; a float that is printed is symbolic once it has changed; and a size that was captured, read into Python on
-    the same line, raises an error as soon as reading is captured too. Where the setting takes the method that its
-    example calls, that which the program calls.
+    there; a print of a container, or of a float (symbolic once it has changed), stays; and a size that was captured,
+    read into Python on the same line, raises an error as soon as reading is captured too. Where the setting takes the
+    method that its example calls, that which the program calls.
     """
-    if _REORDERED in recipe.config and ("'float'" in found.explanation or "SymNodeVariable" in found.context):
+    if _REORDERED in recipe.config and _NOT_REORDERED.search(f"{found.explanation}\n{found.context}"):
         return ""
     code = read_statement(found.block, found.expression)
     if _SCALARS in recipe.config and needing_a_number(code):
@@ -226,8 +228,9 @@ def setting_of(found: GraphBreak) -> str:
     """
     recipe = recipe_of(found)
     if recipe is not None and recipe.config:
-        names = {each.id for each in ast.walk(ast.parse(recipe.config)) if isinstance(each, ast.Name)}
-        return recipe.config if names <= {"torch", "warnings", "print"} else ""
+        setting = config_of(recipe, found)
+        names = {each.id for each in ast.walk(ast.parse(setting)) if isinstance(each, ast.Name)}
+        return setting if names <= {"torch", "warnings", "print"} else ""
     hinted = (_HINTED.search(hint) for hint in found.hints)
     return next((" = ".join(each.groups()) for each in hinted if each), "")
 

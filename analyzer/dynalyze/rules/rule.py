@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
+import msgspec
+
 from dynalyze import registry
 from dynalyze.report import (
     LATER_CALLS,
@@ -163,6 +165,8 @@ def judge(report: Report) -> list[Finding]:
             report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
     for _, finding in found:
         finding.impact = finding.impact or _break_cost(report, finding.evidence)
+        if (said := finding.detail) is not None and said.config and _setting_fails(report, finding.evidence):
+            finding.detail = msgspec.structs.replace(said, config="", config_note="")
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
     return costliest_first(report, [finding for _, finding in found])
 
@@ -179,6 +183,11 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     cost.seconds = seconds_later(spent or None, cost.ms_per_call)
     cost.calls = None if cost.seconds is None else LATER_CALLS
     return cost
+
+
+def _setting_fails(report: Report, evidence: Iterable[str]) -> bool:
+    """Whether running showed that the setting ends nothing here."""
+    return any(each.setting_fails(report, set(evidence)) for each in registry.modules("rules"))
 
 
 BREAK_LIMIT = "max-break-ms"

@@ -11,7 +11,9 @@ from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
 from dynalyze.break_cost.settings import SettingTrial, to_try
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval, Pair
+from dynalyze.rules.rule import judge
 from sample_break_cost import PRINTS, SCALARS
+from sample_reports import priced_report
 
 CLOSE = [Pair([1.0], [ratio]) for ratio in (0.99, 1.0, 1.01, 1.0, 0.99)]
 
@@ -63,3 +65,17 @@ def test_one_pair_alone_shows_nothing() -> None:
     found = concluded([Pair([3.0] * 9, [2.0] * 9)], CLOSE[:1])
     assert found.ms is None
     assert "too few pairs" in found.problem
+
+
+def test_a_setting_that_was_tried_in_vain_is_not_advised() -> None:
+    report = priced_report()
+    prices = report.measurements[0].prices
+    assert prices is not None
+    broken = prices.breaks[0]
+
+    def advised() -> set[str]:
+        return {each.detail.config for each in judge(report) if broken.break_id in each.evidence and each.detail}
+
+    assert PRINTS in advised()
+    prices.settings[0].stays = [broken.place]
+    assert PRINTS not in advised()

@@ -205,20 +205,11 @@ def shown(*pieces: tuple[str, bytes], once: bool = True, quiet: bool = False) ->
 
 def test_what_comes_again_is_counted() -> None:
     again = [("stderr", b"Failed to load a.so\n"), ("stderr", b"other\n")] * 3
-    assert shown(*again) == (
-        "Failed to load a.so\nother\ndynalyze: 2 times more: Failed to load a.so\ndynalyze: 2 times more: other\n"
-    )
-
-
-def test_many_lines_are_counted_together() -> None:
-    lines = b"".join(b"line %d\n" % number for number in range(8))
-    told = shown(("stdout", lines * 2)).splitlines()[8:]
-    assert told[:5] == [f"dynalyze: once more: line {number}" for number in range(5)]
-    assert told[5:] == ["dynalyze: 3 other lines came 3 times more"]
+    assert shown(*again) == "Failed to load a.so\nother\ndynalyze: 2 lines above came again, 4 times in all\n"
 
 
 def test_time_and_process_in_a_line_of_torchs_log_make_no_other_line() -> None:
-    told = "dynalyze: once more: torch/utils/_pytree.py:630] is deprecated\n"
+    told = "dynalyze: 1 line above came again, once in all\n"
     assert shown(("stderr", WARNING), ("stderr", SAME_LATER)) == WARNING.decode() + told
 
 

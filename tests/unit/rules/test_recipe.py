@@ -417,3 +417,4 @@ def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
     assert "capture_dynamic" in config(SHAPE, count, "torch.bincount(x)", bins)
     assert config(SHAPE, f"{count}.tolist()", "torch.bincount(x)", bins) == "", "with both captured torch raises"
     assert config(BUILTIN, "print(n)", "print(n)", "builtin print", "argument types ['float']") == ""
+    assert config(BUILTIN, "print(s)", "print(s)", "builtin print", "argument types ['str', 'tuple']") == ""

@@ -86,7 +86,7 @@ def measured_metrics(report: Report) -> list[Metric]:
     if best is None or best.status != "valid" or best.latency_ms is None or best.eager_latency_ms is None:
         return []
     cost, even, speed = words.compile_cost(best), best.break_even, best.speedup
-    unit = "calls" if best.calls == 1 else f"passes of {best.calls:,} calls"
+    unit = "calls" if best.calls == 1 else f"rounds of {best.calls:,} calls"
     median = "median" if best.calls == 1 else f"median of {best.calls:,} calls together"
     known = [
         (f"eager, {median}", milliseconds(best.eager_latency_ms.p50)),

@@ -112,13 +112,13 @@ def by_workload(measurements: Iterable[Measurement]) -> dict[WorkloadKey, list[M
 
 
 def conditions(items: Iterable[Measurement]) -> str:
-    """Under what all of a workload was measured: "cpu, float32, 2 threads, a pass is 16 calls"."""
+    """Under what all of a workload was measured: "cpu, float32, 2 threads, a round is 16 calls"."""
     first = next((item for item in items if item.status == "valid"), None)
     if first is None:
         return ""
     known = [first.device, first.dtype]
     known += [count_of(first.threads, "thread")] if first.threads else []
-    known += [f"a pass is {first.calls:,} calls"] if first.calls != 1 else []
+    known += [f"a round is {first.calls:,} calls"] if first.calls != 1 else []
     return ", ".join(part for part in known if part)
 
 
@@ -303,9 +303,9 @@ def first_calls(startup: StartUp) -> int:
 
 
 def passes_words(passes: float, calls: int) -> str:
-    """A number of passes: "640 calls", or "40 passes of 16 calls" where a pass makes several."""
+    """A number of passes: "640 calls", or "40 rounds of 16 calls" where a pass makes several."""
     number = math.ceil(passes)
-    return count_of(number, "call") if calls == 1 else f"{count_of(number, 'pass', 'passes')} of {calls:,} calls"
+    return count_of(number, "call") if calls == 1 else f"{count_of(number, 'round')} of {calls:,} calls"
 
 
 def short_count(number: float) -> str:

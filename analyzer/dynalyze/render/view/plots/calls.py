@@ -50,10 +50,10 @@ def calls_plot(identity: str, item: Measurement) -> Plot | None:
         *_meeting(even, item.calls, x),
         *draw.across(x, _TOP, _HEIGHT - _BOTTOM, short_count, 5),
         *draw.upwards(y, _LEFT, _WIDTH - _RIGHT, draw.time_tick, 5),
-        draw.Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "passes", "end"),
+        draw.Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "rounds", "end"),
         *(shape for curve in curves for shape in _drawn(curve, x, y)),
     ]
-    told = [f"{curve.words}: {duration(curve.after(1))} after the first pass" for curve in curves]
+    told = [f"{curve.words}: {duration(curve.after(1))} after the first round" for curve in curves]
     if even is not None and even.passes is not None:
         told.append(f"compiling has paid for itself after {passes_words(even.passes, item.calls)}")
     elif item.break_even is not None:
@@ -98,7 +98,7 @@ def _meeting(even: BreakEven | None, calls: int, x: Scale) -> list[Shape]:
         width = max(round(x.at(even.high) - left, 1), 1.0)
         shapes.append(draw.Rect("interval", left, _TOP, width, _HEIGHT - _BOTTOM - _TOP))
     middle = (x.start + x.end) / 2
-    words = f"break-even: {passes_words(even.passes, 1) if calls == 1 else short_count(even.passes) + ' passes'}"
+    words = f"break-even: {passes_words(even.passes, 1) if calls == 1 else short_count(even.passes) + ' rounds'}"
     return [
         *shapes,
         draw.Path("meeting", f"M{px(at)} {_TOP}V{_HEIGHT - _BOTTOM}"),

@@ -57,7 +57,7 @@ def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POIN
         y += strip.height + (_BETWEEN if at % 2 else _GAP)
     total = sum(len(strip.samples) for strip in strips)
     drawn = sum(min(len(strip.samples), most) for strip in strips)
-    note = "A dot is one pass. Each lane of a strip is one process; lanes at the same height ran as a pair."
+    note = "A dot is one round of the calls. Each lane of a strip is one process; lanes at the same height ran as a pair."
     left_out = f"{drawn:,} of {total:,} samples are drawn, spread evenly over their order; the JSON has them all."
     note += f" All {total:,} samples are drawn." if drawn == total else f" {left_out}"
     return Plot(
@@ -67,7 +67,7 @@ def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POIN
         _WIDTH,
         y + 22,
         [*draw.across(scale, _TOP - 4, y, lambda value: draw.time_tick(value / 1000)), *shapes],
-        [("dots eager", "a pass of eager"), ("dots compiled", "a pass compiled"), ("median", "median")],
+        [("dots eager", "a round in eager"), ("dots compiled", "a round compiled"), ("median", "median")],
         note,
     )
 
