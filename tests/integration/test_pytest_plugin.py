@@ -262,7 +262,7 @@ def test_the_documented_example_passes(output: str) -> None:
         ("test_fails_for_a_second_size",
          ["1 recompile, expected none", "`x.size()[0]` changed from 2 to 3", "mark_dynamic(x, 0)"]),
         ("test_fails_for_another_value", ["`scale` changed from 2.0 to 3.0", "torch.tensor(scale)"]),
-        ("test_fails_under_fullgraph", ["Compile refuses under fullgraph.", 'print("shape", x.shape)']),
+        ("test_fails_under_fullgraph", ["Compilation fails under fullgraph.", 'print("shape", x.shape)']),
         ("test_fails_for_the_backend", ["it does not compile", "RuntimeError: no kernel for relu"]),
         ("test_fails_with_other_values", ["compiled answers otherwise than eager", "its error against fp64 is"]),
         ("test_fails_with_other_values_of_a_compiled_module", ["its error against fp64 is"]),

@@ -41,7 +41,7 @@ def test_a_row_has_all_that_was_measured() -> None:
     )
     assert re.fullmatch(r"eager +3\d\.\d ms █+[▏▎▍▌▋▊▉]? +1\.3 GB", row(text, "eager"))
     assert "Forward, batch 4: cpu, float32, 2 threads" in text
-    assert "Decode, batch 1, sequence 128: cpu, float32, 2 threads, a pass is 16 calls" in text
+    assert "Decode, batch 1, sequence 128: cpu, float32, 2 threads, a round is 16 calls" in text
 
 
 def test_columns_stand_below_their_headings() -> None:

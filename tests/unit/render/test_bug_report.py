@@ -50,7 +50,7 @@ def test_a_refusal_under_fullgraph_is_told_as_its_break() -> None:
     report.graph_breaks[0].effect = "error"
     text = render(report)
     assert "A compile failed" not in text
-    assert "compile refuses under fullgraph" in text
+    assert "compilation fails under fullgraph" in text
 
 
 def test_wrong_answers_come_first_with_what_the_search_found() -> None:

@@ -229,7 +229,7 @@ def test_the_page_tells_every_break_and_its_effect() -> None:
         "splits the graph here",
         "the rest of this function runs in eager",
         "the whole function runs in eager",
-        "compile refuses under fullgraph",
+        "compilation fails under fullgraph",
     ):
         assert words in text
 

@@ -100,7 +100,7 @@ def test_the_limit_takes_all_that_led_to_it_and_says_what_still_runs_compiled() 
     assert limit.title == "step reached the recompile limit and runs in eager from there on"
     assert limit.detail is not None
     assert "one of its 9 compiled versions" in limit.detail.why
-    assert limit.advice.startswith("Mend the cause first. `style` changed 9 times")
+    assert limit.advice.startswith("Fix the cause first. `style` changed 9 times")
     assert "recompile_limit" in limit.detail.config
     assert free.evidence == ["r20"]
 
@@ -360,7 +360,7 @@ def test_many_modules_that_reach_the_limit_are_told_to_raise_it_or_to_be_compile
     last.cause = "limit"
     (found,) = findings(*before, last, report=modules_compiled(*range(1, 9)))
     assert found.rule == "recompile-limit"
-    assert "Mend the cause" not in found.advice and "mark_dynamic" not in found.advice
+    assert "Fix the cause" not in found.advice and "mark_dynamic" not in found.advice
     assert found.detail is not None and "recompile_limit = 16" in found.detail.config
 
 

@@ -36,6 +36,11 @@ class Table(NamedTuple):
     heads: list[str]
     rows: list[list[str]]
 
+    def without_empty_columns(self) -> Table:
+        """What was measured of no row takes no width."""
+        kept = [at for at in range(len(self.heads)) if any(row[at] for row in self.rows)]
+        return Table(self.caption, [self.heads[at] for at in kept], [[row[at] for at in kept] for row in self.rows])
+
 
 _MARKS: dict[Outcome, str] = {"faster": "✓", "slower": "!", "same": "=", "invalid": "✕", "failed": "✕", "eager": "·"}
 
@@ -108,13 +113,14 @@ def _outcome(item: Measurement) -> Outcome:
 
 
 def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
-    """What the sentences say, in columns; what was not measured stays empty."""
+    """What the sentences say, in columns."""
     rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
     heads = [
         "Configuration", "Median", "Speedup vs eager", "Compile, cold", "Compile, warm", "Worth it after", "Memory",
         *(words.rate_words(name) for name in rates), "Answers",
     ]  # fmt: skip
-    return Table("Results", heads, [_row(item, rates, words.accuracy_of(item, accuracy)) for item in items])
+    rows = [_row(item, rates, words.accuracy_of(item, accuracy)) for item in items]
+    return Table("Results", heads, rows).without_empty_columns()
 
 
 def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> list[str]:
@@ -157,7 +163,7 @@ def _samples(items: Sequence[Measurement]) -> Table:
                 [item.configuration, arm, *("" if each is None else milliseconds(each) for each in times),
                  f"{latency.samples:,}", f"{len(item.samples):,}", floor]
             )  # fmt: skip
-    return Table("Samples", heads, rows)
+    return Table("Samples", heads, rows).without_empty_columns()
 
 
 def _startup(items: Sequence[Measurement]) -> Table:
@@ -181,7 +187,7 @@ def _startup(items: Sequence[Measurement]) -> Table:
              _listed({name: duration(seconds) for name, seconds in startup.phases.items()}),
              _listed(startup.cache), _listed(startup.warm_cache)]
         )  # fmt: skip
-    return Table("Starting up", heads, rows)
+    return Table("Starting up", heads, rows).without_empty_columns()
 
 
 def _counts(items: Sequence[Measurement]) -> Table:
@@ -203,7 +209,7 @@ def _counts(items: Sequence[Measurement]) -> Table:
             [item.configuration, *("" if each is None else f"{each:,}" for each in numbers),
              *("" if each is None else size(each) for each in peaks), _listed(item.options)]
         )  # fmt: skip
-    return Table("What was compiled, and memory", heads, rows)
+    return Table("What was compiled, and memory", heads, rows).without_empty_columns()
 
 
 def _seconds(value: float | None) -> str:

@@ -41,7 +41,7 @@ _LEFT_ALONE: dict[CandidateReason, str] = {
 }
 EFFECTS: dict[Effect, tuple[str, str, str]] = {
     "error": (
-        "compile refuses under fullgraph", "stops compilation under fullgraph", "stop compilation under fullgraph"
+        "compilation fails under fullgraph", "stops compilation under fullgraph", "stop compilation under fullgraph"
     ),
     "eager": (
         "the whole function runs in eager", "sends its whole function to eager", "send their whole function to eager"

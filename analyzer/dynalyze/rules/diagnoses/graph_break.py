@@ -72,7 +72,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
     package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
     if not package:
         return advice
-    around = " Compile the parts that it does not reach, as told apart." if report.regions else ""
+    around = " Compile the parts that it does not reach, listed separately." if report.regions else ""
     whose = f"This line is in {package}."
     if inner.file != found.location.file:
         whose = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."

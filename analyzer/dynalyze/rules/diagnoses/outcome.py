@@ -58,7 +58,7 @@ def all_eager(report: Report) -> Iterator[Ranked]:
     if given_up and report.graph_breaks and report.outcome.status == "complete":
         yield all_eager.finding(
             "Every function fell back to eager",
-            "Mend the graph breaks below: until then torch.compile gains nothing here.",
+            "Fix the graph breaks below: until then torch.compile gains nothing here.",
             location=tried[0].location,
             evidence=ids(report.graph_breaks),
         )

@@ -124,7 +124,7 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
         sources = (one.lead.source for one in group.series if one is not main)
         others = dict.fromkeys(f"`{clipped(as_written(source))}`" for source in sources if source)
         also = f" Also changed: {', '.join(others)}." if others else ""
-        action = f"Mend the cause first. {told}{advice.action}{also}"
+        action = f"Fix the cause first. {told}{advice.action}{also}"
     return msgspec.structs.replace(
         advice,
         action=action,
