@@ -215,7 +215,7 @@ def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:
         functions = "one function was" if counts.eager_frames == 1 else f"{counts.eager_frames} functions were"
-        found.append(f"{functions} left in eager: the time is of compiled and eager code together")
+        found.append(f"{functions} left in eager, and these times include that")
     if asks_for_graphs and device.startswith("cuda"):
         if counts.cudagraph_replays is None:
             found.append("whether CUDA graphs were replayed is not known: this torch does not tell")

@@ -1,6 +1,6 @@
 """Measurements on the terminal: a row with a bar for each configuration, grouped by what was run.
 
-Where the terminal is too narrow for a table each configuration is a sentence.
+Where the terminal is too narrow for a table, or a table of two rows tells no more, they are a sentence.
 """
 
 from __future__ import annotations
@@ -30,20 +30,24 @@ _LEGEND = (
 )
 
 
-def add(summary: Summary, measurements: Sequence[Measurement], accuracy: Sequence[Accuracy] = ()) -> None:
-    """Add the table of all measurements to a summary; nothing where there are none."""
+def add(
+    summary: Summary, measurements: Sequence[Measurement], accuracy: Sequence[Accuracy] = (), *, brief: bool = False
+) -> None:
+    """Add the table of all measurements to a summary, or with `brief` a sentence; nothing where there are none."""
     groups = words.by_workload(measurements)
+    brief = brief or summary.width < _NARROWEST
     for workload, items in groups.items():
-        title = f"{words.capital(words.workload_words(workload))}: {words.conditions(items)}"
-        summary.line(title.removesuffix(": "), style="bold")
+        title, under = words.capital(words.workload_words(workload)), words.conditions(items)
+        if brief:
+            said = [words.sentence(item, words.accuracy_of(item, accuracy)) for item in items]
+            summary.line(f"{title}{f' ({under})' if under else ''}: {'; '.join(said)}.")
+        else:
+            summary.line(f"{title}: {under}".removesuffix(": "), style="bold")
         remarks = [
             f"{name}: {', '.join(f'{who} {three_digits(value)}' for who, value in values)}"
             for name, values in words.token_rates(items).items()
         ]
-        if summary.width < _NARROWEST:
-            for item in items:
-                summary.indented(words.sentence(item, words.accuracy_of(item, accuracy)))
-        else:
+        if not brief:
             _table(summary, items, accuracy)
             remarks[:0] = [
                 f"{item.configuration}: {words.no_difference(item.speedup)}"
@@ -54,7 +58,7 @@ def add(summary: Summary, measurements: Sequence[Measurement], accuracy: Sequenc
         for remark in [*remarks, *words.notes(items)]:
             summary.indented(remark, "dim")
         summary.line()
-    if groups and summary.width >= _NARROWEST:
+    if groups and not brief:
         summary.line(_LEGEND, style="dim")
         summary.line()
 

@@ -19,6 +19,7 @@ from dynalyze.text.visible import clipped
 _MOST_FINDINGS = 10
 _WHOLE = 3  # The costliest ones; of the others a line says what and where.
 _MOST_IDS = 4
+_EAGER_AND_ONE = 2  # Rows that a table makes no clearer.
 _LONGEST_MESSAGE = 400
 _SETTING = 12  # Below the setting itself.
 _PRICED = ("graph-break", "recompile")
@@ -40,7 +41,7 @@ def render(
         return _fixes(Summary(color, width), report, report.fixed, files)
     summary, cards = Summary(color, width), as_cards(report)
     audit_text.add_policy(summary, report.policy)
-    summary.line(words.verdict(report), style="bold")
+    summary.line(words.verdict(report, effects=verbose), style="bold")
     if raised := _what_ended_it(report):
         summary.line(one_line(raised), style="red")
     if took := words.compile_time(report):
@@ -49,7 +50,7 @@ def render(
         summary.line(note, style="dim")
     summary.line()
     whole = len(cards.findings) if verbose else _WHOLE
-    add_findings(summary, cards, cards.findings[:whole])
+    add_findings(summary, cards, cards.findings[:whole], brief=not verbose)
     _add_others(summary, cards.findings[:_MOST_FINDINGS], whole)
     left = 0 if verbose else len(cards.findings) - _MOST_FINDINGS
     more = [f"{words.count_of(left, 'more finding')}: see the page, -v or --json."] if left > 0 else []
@@ -59,7 +60,8 @@ def render(
         summary.line(" ".join(closing), style="dim")
     plan_text.add(summary, report.plan)
     if report.plan is None:
-        bench_text.add(summary, report.measurements, report.accuracy)
+        brief = not verbose and len(report.measurements) <= _EAGER_AND_ONE and not words.only_measured(report)
+        bench_text.add(summary, report.measurements, report.accuracy, brief=brief)
     audit_text.add_warmup(summary, report.warmup)
     audit_text.add_attention(summary, report.attention_matrix)
     _add_next(summary, report)
@@ -104,19 +106,23 @@ def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple
     return summary.text()
 
 
-def add_findings(summary: Summary, report: Report, findings: Sequence[Finding]) -> None:
-    """Findings of a report, numbered from 1: each with its line of code and its action."""
+def add_findings(summary: Summary, report: Report, findings: Sequence[Finding], *, brief: bool = False) -> None:
+    """Findings of a report, numbered from 1: each with its line of code and its action; `brief`: costs without
+    what a call would take, settings without what they do.
+    """
     breaks = {found.id: found for found in report.graph_breaks}
     noted: set[str] = set()
     for number, finding in enumerate(findings, 1):
         about = finding.evidence if finding.rule == "graph-break" else ()
         told = [breaks[name] for name in about if name in breaks]
-        _finding(summary, number, finding, told, words.tried_words(report, finding))
-        _add_setting(summary, finding, noted)
+        _finding(summary, number, finding, told, words.tried_words(report, finding), brief)
+        _add_setting(summary, finding, None if brief else noted)
         summary.line()
 
 
-def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str) -> None:
+def _finding(
+    summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str, brief: bool
+) -> None:  # fmt: skip
     found, known = told[0] if told else None, Text()
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
@@ -136,7 +142,7 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
             summary.place(other.location)
         known.append(f"{capital(words.effect_words(found.effect))}{times}. ", "dim")
     if finding.impact is not None:
-        known.append(one_line(f"{words.impact_words(finding)}."), "bold")
+        known.append(one_line(f"{words.impact_words(finding, brief=brief)}."), "bold")
     elif finding.rule in _PRICED:
         known.append("Cost not measured.", "dim")
     if known:
@@ -146,13 +152,15 @@ def _finding(summary: Summary, number: int, finding: Finding, told: Sequence[Gra
     summary.action(finding.advice)
 
 
-def _add_setting(summary: Summary, finding: Finding, noted: set[str]) -> None:
-    """The setting to use in place of a change, or to see one. What it does is said once: `noted` holds what was."""
+def _add_setting(summary: Summary, finding: Finding, noted: set[str] | None) -> None:
+    """The setting to use in place of a change, or to see one. What it does is said once: `noted` holds what was, where
+    it is said at all.
+    """
     detail = finding.detail
     if detail is None or not detail.config:
         return
     for line in detail.config.splitlines():
         summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
-    if detail.config_note and detail.config_note not in noted:
+    if noted is not None and detail.config_note and detail.config_note not in noted:
         summary.indented(detail.config_note, "dim", by=_SETTING)
         noted.add(detail.config_note)

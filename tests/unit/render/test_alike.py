@@ -50,6 +50,6 @@ def test_a_setting_is_named_on_the_terminal_with_its_price() -> None:
     report = printing("split")
     (finding,) = report.findings
     assert finding.detail is not None
-    shown = " ".join(terminal.render(report, width=200).split())
-    assert f"setting {finding.detail.config}" in shown
-    assert finding.detail.config_note in shown
+    shown, whole = (" ".join(terminal.render(report, width=200, verbose=each).split()) for each in (False, True))
+    assert f"setting {finding.detail.config}" in shown and f"setting {finding.detail.config}" in whole
+    assert finding.detail.config_note in whole and finding.detail.config_note not in shown

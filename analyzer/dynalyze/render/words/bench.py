@@ -143,8 +143,11 @@ def notes(items: Sequence[Measurement]) -> list[str]:
     for item in items:
         for note in item.notes:
             found.setdefault(note, []).append(item.configuration)
-    shared = len(items)
-    return [note if len(whose) == shared > 1 else f"{', '.join(whose)}: {note}" for note, whose in found.items()]
+    shared, only = len(items), sum(item.configuration != EAGER for item in items) == 1
+    return [
+        note if len(whose) == shared > 1 or (only and EAGER not in whose) else f"{', '.join(whose)}: {note}"
+        for note, whose in found.items()
+    ]
 
 
 def accuracy_of(item: Measurement, accuracy: Iterable[Accuracy]) -> Accuracy | None:

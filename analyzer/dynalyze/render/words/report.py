@@ -41,14 +41,14 @@ _LEFT_ALONE: dict[CandidateReason, str] = {
 }
 EFFECTS: dict[Effect, tuple[str, str, str]] = {
     "error": (
-        "compilation fails under fullgraph", "stops compilation under fullgraph", "stop compilation under fullgraph"
+        "compilation fails under fullgraph", "fails under fullgraph", "fail under fullgraph"
     ),
     "eager": (
-        "the whole function runs in eager", "sends its whole function to eager", "send their whole function to eager"
+        "the whole function runs in eager", "leaves its function in eager", "leave their functions in eager"
     ),
     "partly_eager": (
         "the rest of this function runs in eager",
-        "sends the rest of its function to eager", "send the rest of their function to eager",
+        "leaves the rest of its function in eager", "leave the rest of their functions in eager",
     ),
     "split": ("splits the graph here", "splits a graph", "split a graph"),
 }  # fmt: skip
@@ -111,9 +111,9 @@ def effect_words(effect: Effect) -> str:
     return EFFECTS[effect][0]
 
 
-def impact_words(finding: Finding) -> str:
+def impact_words(finding: Finding, *, brief: bool = False) -> str:
     """A measured cost in words: "Costs 0.80 ms per call (26%); without it at best 2.3 ms, before fusion; 1.2 s of
-    compile time". Never an estimate.
+    compile time", `brief` without the middle. Never an estimate.
     """
     cost = finding.impact
     if cost is None:
@@ -122,7 +122,7 @@ def impact_words(finding: Finding) -> str:
     if cost.ms_per_call is not None:
         share = f" ({percent(cost.share)})" if cost.share is not None else ""
         parts.append(f"{milliseconds(cost.ms_per_call)} per call{share}")
-    if cost.without_ms is not None:
+    if cost.without_ms is not None and not brief:
         parts.append(f"without it at best {milliseconds(cost.without_ms)}, before fusion")
     if cost.compile_seconds is not None:
         parts.append(f"{duration(cost.compile_seconds)} {cost.what}".strip())
@@ -230,12 +230,12 @@ def cache_words(item: Compilation) -> str:
     return f"{told}: {'; '.join(said)}" if said else told
 
 
-def verdict(report: Report) -> str:
-    """What happened, in one to four short sentences of plain words."""
-    return " ".join(verdict_sentences(report))
+def verdict(report: Report, *, effects: bool = True) -> str:
+    """What happened, in one to four short sentences of plain words; what each break did, unless `effects` is off."""
+    return " ".join(verdict_sentences(report, effects=effects))
 
 
-def verdict_sentences(report: Report) -> list[str]:
+def verdict_sentences(report: Report, *, effects: bool = True) -> list[str]:
     """The sentences of the verdict, the most important one first."""
     counted = totals(report)
     ending = _ending(report)
@@ -256,7 +256,8 @@ def verdict_sentences(report: Report) -> list[str]:
     unmeasured = words_bench.not_measured(report.measurements)
     wrong = words_bench.wrong_answers(report.accuracy)
     again = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
-    return [*ending, *wrong, _summary(counted, report), *_effects(counted), *unmeasured, *again, *left]
+    done = _effects(counted) if effects or not counted.breaks else []
+    return [*ending, *wrong, _summary(counted, report), *done, *unmeasured, *again, *left]
 
 
 def compile_time(report: Report) -> str:

@@ -195,6 +195,8 @@ def test_the_first_sentence_says_whether_answers_were_compared() -> None:
 def test_notes_are_told_once_and_name_whose_they_are() -> None:
     items = [replace(item, notes=["shared"]) for item in measurements()[:2]]
     items[1].notes = ["shared", "own"]
+    assert words_bench.notes(items) == ["shared", "own"], "only one was compiled"
+    items.append(replace(items[1], configuration="regional", notes=["shared"]))
     assert words_bench.notes(items) == ["shared", "default: own"]
 
 
