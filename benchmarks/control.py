@@ -4,12 +4,14 @@
     .venv/bin/python benchmarks/control.py --together 1
     .venv/bin/python benchmarks/control.py --equal 2 --together 2 --planted 1 --pairs 5
     .venv/bin/python benchmarks/control.py --planted 0 --seconds 1 --load
+    .venv/bin/python benchmarks/control.py --equal 0 --explain
 
 A run is a whole benchmark by `run_bench`, as the command makes it, with a control of its own. In runs of equals the
 measured configurations are eager itself, built again in processes of their own: `--together` of them in each run share
 its control, as the configurations of any benchmark do. In a planted run the model does 26 layers in eager and 20 when
 compiled; the backend is "eager", so nothing else changes. Memory and accuracy are left out, and so few seconds are
-timed that most of the time goes into starting processes. With `--load` the machine is made busy and quiet again, by as
+timed that most of the time goes into starting processes. With `--explain` the planted model is a program that
+`dynalyze explain` runs as it is. With `--load` the machine is made busy and quiet again, by as
 many processes as it has cores or fewer, for 1 to 20 seconds at a time.
 
 Wanted: at most 1 in 20 equals told apart, and at least 9 in 10 planted differences found.
@@ -30,10 +32,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import msgspec
+
 from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import run_bench
 from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.report import Report
 from dynalyze.report.measurements import Measurement
 
 BUSY = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
@@ -55,6 +60,12 @@ MODEL = textwrap.dedent(
 
     def build():
         return Planted().eval(), (torch.randn(64, 256),)
+
+    if __name__ == "__main__":
+        model, inputs = build()
+        compiled = torch.compile(model, backend="eager")
+        for _ in range(4):
+            compiled(*inputs)
     """
 )
 
@@ -67,6 +78,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=DEFAULT_PAIRS, help="most process pairs of a configuration")
     parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds of a configuration")
     parser.add_argument("--load", action="store_true", help="other work that comes and goes")
+    parser.add_argument("--explain", action="store_true", help="the planted ones by explain")
     parser.add_argument("--threads", type=int, help="as --threads of dynalyze bench")
     options = parser.parse_args()
     planted = Configuration("planted 1.3x", backend="eager")
@@ -130,8 +142,19 @@ def measured(
         memory=False,
         accuracy=False,
     )
+    if options.explain:
+        return explained(target)
     names = {each.name for each in configurations}
     return [each for each in run_bench(plan, progress=lambda _: None).measurements if each.configuration in names]
+
+
+def explained(target: Path) -> list[Measurement]:
+    """The same by the command, of the target run as a program."""
+    file = target.with_suffix(".json")
+    command = [sys.executable, "-m", "dynalyze", "explain", str(target), "--json", str(file)]
+    subprocess.run(command, capture_output=True, check=True)
+    found = msgspec.json.decode(file.read_bytes(), type=Report)
+    return [each for each in found.measurements if each.configuration != "eager"]
 
 
 def told(found: Measurement) -> str:

@@ -2,14 +2,16 @@
 
     .venv/bin/python benchmarks/prices.py
     .venv/bin/python benchmarks/prices.py --plants 40 --seed 2
+    .venv/bin/python benchmarks/prices.py --explain --targets
     .venv/bin/python benchmarks/prices.py --plants 0 --targets samples/breaks.py hf:BertModel
 
 A plant keeps Python busy for 0.3 to 3 ms at a line that breaks the graph, in one of these places: the forward itself, a
 helper that it calls, a module inside of it, a loop that leaves its function in eager. Beside each stands the same line
 with nothing planted. Wanted: each price within 10% of what was planted, and no line without a plant above 5% of the
-smallest one. With `--others` eager matrix products at a break are held against the same products timed alone, and the
-guards on 2,000 objects against how much longer a call takes with them than without. Of `--targets` the parts of a call
-are held against the call itself: within 5%.
+smallest one. With `--explain` the plants are in a program that compiles and calls the module, and priced by `dynalyze
+explain` as it is. With `--others` eager matrix products at a break are held against the same products timed alone, and
+the guards on 2,000 objects against how much longer a call takes with them than without. Of `--targets` the parts of a
+call are held against the call itself: within 5%.
 
 `--recompiles 5` plants recompiles of random size: a function of many operations that an int is a constant in, beside
 one that nothing changes. What a call with a new int takes beyond a warm one, by the clock of the program, is held
@@ -44,6 +46,14 @@ def busy(ms):
 
 """
 PER_PROGRAM = 5
+MAIN = """
+
+if __name__ == "__main__":
+    model, inputs = build()
+    compiled = torch.compile(model)
+    for _ in range(4):
+        compiled(*inputs)
+"""
 
 
 def program(plants: list[tuple[str, float]]) -> str:
@@ -73,16 +83,18 @@ def program(plants: list[tuple[str, float]]) -> str:
     init = "\n".join(["def __init__(self):", "    super().__init__()", *(f"    {line}" for line in made)])
     forward = "\n".join(["def forward(self, x):", *(f"    {line}" for line in [*body, "return x"])])
     text = "\n\n".join([init, *methods, forward])
-    tail = "\n\ndef build():\n    return Planted().eval(), (torch.randn(8, 64),)\n"
+    tail = "\n\ndef build():\n    return Planted().eval(), (torch.randn(8, 64),)\n" + MAIN
     return HEAD + "\n\n".join(modules) + "\n\nclass Planted(nn.Module):\n" + textwrap.indent(text, "    ") + tail
 
 
 def measured(target: str, *options: str) -> dict[str, Any]:
-    """The prices of a target, by the command itself."""
+    """The prices of a target, by the command itself: `bench`, or `explain` where the target is a program."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "dynalyze", "bench", target, "--prices", "--no-memory", "--no-accuracy",
-                   "--pairs", "1", "--seconds", "4", "--quiet-target", *options, "--json", str(file)]  # fmt: skip
+        program = target.endswith(".py")
+        words = [] if program else ["--prices", "--no-memory", "--no-accuracy", "--pairs", "1", "--seconds", "4"]
+        command = [sys.executable, "-m", "dynalyze", "explain" if program else "bench", target, *words,
+                   "--quiet-target", *options, "--json", str(file)]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if not file.exists():
             raise SystemExit(f"{target}: {done.stderr[-2000:]}")
@@ -93,7 +105,7 @@ def measured(target: str, *options: str) -> dict[str, Any]:
     return dict(found["prices"])
 
 
-def plant(count: int, seed: int, options: list[str]) -> tuple[list[float], list[float]]:
+def plant(count: int, seed: int, options: list[str], *, explain: bool = False) -> tuple[list[float], list[float]]:
     """The error of each plant's price, and what lines without a plant have of the smallest plant, as shares."""
     generator = random.Random(seed)
     errors, strays = [], []
@@ -105,7 +117,7 @@ def plant(count: int, seed: int, options: list[str]) -> tuple[list[float], list[
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "planted.py"
             file.write_text(program(plants))
-            prices = measured(f"{file}:build", *options)
+            prices = measured(str(file) if explain else f"{file}:build", *options)
             lines = file.read_text().splitlines()
         if prices["problem"]:
             print(f"withheld: {prices['problem']}")
@@ -282,12 +294,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plants", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--explain", action="store_true", help="by explain, not bench")
     parser.add_argument("--others", action="store_true", help="eager products and guards as well")
     parser.add_argument("--recompiles", type=int, default=0, help="planted recompiles")
     parser.add_argument("--targets", nargs="*", default=["samples/breaks.py"])
     parser.add_argument("--options", nargs="*", default=[], help="more options of bench, e.g. --backend=eager")
     given = parser.parse_args()
-    errors, strays = plant(given.plants, given.seed, given.options) if given.plants else ([], [])
+    errors, strays = plant(given.plants, given.seed, given.options, explain=given.explain) if given.plants else ([], [])
     if given.others:
         others()
     if given.recompiles:
