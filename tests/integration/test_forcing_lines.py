@@ -157,7 +157,7 @@ def test_a_marked_size_that_a_line_fixes(marked: Forced, name: str) -> None:
     assert (finding["rule"], finding["severity"]) == ("compile-failed", "error")
     assert size["id"] in finding["evidence"]
     assert f"serve.py:{marked.lines[name]}" in finding["advice"]
-    assert "`batch.size()[0] == 3`" in finding["advice"]
+    assert "`batch.size(0) == 3`" in finding["advice"]
     assert "torch._dynamo.maybe_mark_dynamic(batch, 0)" in finding["advice"]
 
 

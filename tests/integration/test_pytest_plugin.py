@@ -260,7 +260,7 @@ def test_the_documented_example_passes(output: str) -> None:
          ["1 graph break, expected none (model.py:18 in forward)", "GB0059", 'print("shape", x.shape)',
           "Splits the graph here.", "→ Return what you want to see"]),
         ("test_fails_for_a_second_size",
-         ["1 recompile, expected none", "`x.size()[0]` changed from 2 to 3", "mark_dynamic(x, 0)"]),
+         ["1 recompile, expected none", "`x.size(0)` changed from 2 to 3", "mark_dynamic(x, 0)"]),
         ("test_fails_for_another_value", ["`scale` changed from 2.0 to 3.0", "torch.tensor(scale)"]),
         ("test_fails_under_fullgraph", ["Compilation fails under fullgraph.", 'print("shape", x.shape)']),
         ("test_fails_for_the_backend", ["it does not compile", "RuntimeError: no kernel for relu"]),

@@ -310,7 +310,7 @@ halves(fresh)
 def test_a_marked_dimension_that_the_code_made_constant(others: Json) -> None:
     """What is advised, maybe_mark_dynamic, compiles."""
     (found,) = of(others, "marked")
-    assert found["title"].endswith("marked dynamic: `plates.size()[1]`")
+    assert found["title"].endswith("marked dynamic: `plates.size(1)`")
     assert "maybe_mark_dynamic(plates, 1)" in found["advice"]
     assert [each["status"] for each in of(others, "marked", "compilations")] == ["failed", "compiled"]
 
@@ -358,7 +358,7 @@ def test_different_modules_that_share_code_are_named_and_nothing_is_marked(other
     assert inside["title"].startswith("`self.blocks[0]` and `self.blocks[1]` are different modules that run one code")
     for finding in (around, inside):
         assert "mark_dynamic" not in finding["advice"] and finding["detail"]["example"] is None
-    assert apart["title"].startswith("`torch.rand(2, 5)[:, :4].stride()[0]` changed from 4 to 5")
+    assert apart["title"].startswith("`torch.rand(2, 5)[:, :4].stride(0)` changed from 4 to 5")
 
 
 OTHERS["calls"] = CALLS = """

@@ -244,6 +244,8 @@ _DIMENSION = re.compile(r"(?P<name>.+)\.size\(\)\[(?P<dimension>\d{1,3})\]")
 _VIOLATED = re.compile(r"Constraints violated \((?P<sources>.+?)\)!")
 # torch names the line behind a condition on sizes in the guard's comment; the beginning of its path is missing.
 _ORIGIN = re.compile(r"  # (?P<path>[^\n#]{1,1000}?):(?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200}) \(")
+# What torch says of a guard that no line asks for: the line in its comment is the first that uses the size.
+_OF_TORCH = "due to 0/1 specialization"
 _MOST_VALUES = 50
 
 _Key = tuple[int, int, str, str]
@@ -330,7 +332,8 @@ def connect(
     for process, event in run.all():
         if not isinstance(event, RecompileSeen):
             continue
-        origins = list(_ORIGIN.finditer(nearest(event)[0].partition("\n")[0]))
+        reason = nearest(event)[0].partition("\n")[0]
+        origins = [] if _OF_TORCH in reason else list(_ORIGIN.finditer(reason))
         files = (*(each.location.file for each in recompiles), *traced)
         file = next((file for file in files if file.endswith(origins[-1]["path"])), None) if origins else None
         if file is not None:

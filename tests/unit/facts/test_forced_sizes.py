@@ -153,6 +153,15 @@ def test_a_condition_names_its_line_and_the_users_own_function(function: str) ->
     assert recompile.forced_by == Location(MODEL, 14, None, "helper")
 
 
+def test_no_line_asks_for_what_torch_does_with_sizes_of_one() -> None:
+    used = (
+        "first use of this value--the guard itself is not due user code but due to 0/1 specialization in the framework"
+    )
+    told = f"0/0: 2 <= x.size()[0]  # return F.linear(x)  # {MODEL[3:]}:14 in helper (user code shown is {used})"
+    (recompile,) = judged(start(), end(), start("0/1"), again(told), end("0/1"))[1]
+    assert recompile.forced_by is None
+
+
 @pytest.mark.parametrize("path", ["/elsewhere/other.py", "", "../" + MODEL])
 def test_a_file_that_is_not_known_is_not_made_up(path: str) -> None:
     (recompile,) = judged(start(), end(), start("0/1"), again(ASKED.format(path=path)), end("0/1"))[1]
@@ -187,7 +196,7 @@ def test_a_recompile_is_told_at_the_line_that_has_to_change() -> None:
     (finding,) = judge(recompiled())
     assert finding.location == Location(MODEL, 12, None, "forward")
     assert "model.py:12" in finding.advice
-    assert "`x.size()[0]`" in finding.advice
+    assert "`x.size(0)`" in finding.advice
     assert "mark_dynamic" not in finding.advice
 
 
@@ -210,7 +219,7 @@ def test_a_marked_size_is_one_error_at_its_line() -> None:
     (finding,) = judge(report_of(start(), fixed(), end(**failure)))
     assert (finding.severity, finding.location and finding.location.line) == ("error", 12)
     assert finding.evidence == ["0/0", "d1"]
-    assert "`x.size()[0] == 3`" in finding.advice
+    assert "`x.size(0) == 3`" in finding.advice
 
 
 def test_a_constant_that_cost_nothing_is_no_finding() -> None:

@@ -85,7 +85,7 @@ def test_one_new_length_is_one_finding_that_names_every_frame() -> None:
     )
     assert len(found) == 1
     assert found[0].title == (
-        "`encode_x.size()[1]` changed from 4 to 5: encode, attend and decode were compiled again 3 times, 1.5 s"
+        "`encode_x.size(1)` changed from 4 to 5: encode, attend and decode were compiled again 3 times, 1.5 s"
     )
     assert found[0].location == at(10, "encode")
 
@@ -296,7 +296,7 @@ def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
     for source, actual in (("rows.size()[0]", "20"), ("rows.size()[0] % 2", size)):
         text = advice("symbolic", source, "0", actual).action
         assert f"size {size} away" not in text
-        assert source in text
+        assert source.replace("size()[0]", "size(0)") in text
 
 
 @pytest.mark.parametrize(
@@ -426,8 +426,7 @@ def test_a_dimension_that_the_code_made_constant_is_named() -> None:
     )
     (found,) = [each for each in judge(report) if each.rule == "compile-failed"]
     assert found.title == (
-        "Ranker.forward makes a constant of a dimension that is marked dynamic: "
-        "`rows.size()[0]`, `batch['ids'].size()[1]`"
+        "Ranker.forward makes a constant of a dimension that is marked dynamic: `rows.size(0)`, `batch['ids'].size(1)`"
     )
     assert "maybe_mark_dynamic(rows, 0)" in found.advice
     assert "maybe_mark_dynamic(batch['ids'], 1)" in found.advice
@@ -560,7 +559,7 @@ def test_an_argument_of_a_module_of_torch_is_named_as_its_caller_does(code: str 
     place = Location(MODEL, 10, None, "Sequential.forward", code)
     told = recompile("r1", "0/1", cause="shape", source="args[0].size()[0]", expected="2", actual="3", location=place)
     (finding,) = findings(told)
-    assert finding.title.startswith(f"`{name}.size()[0]` changed from 2 to 3")
+    assert finding.title.startswith(f"`{name}.size(0)` changed from 2 to 3")
     is_written = name != "args[0]" or "*args" in (code or "")
     assert (f"`torch._dynamo.mark_dynamic({name}, 0)`" in finding.advice) == is_written
     assert "dynamic=True" in finding.advice

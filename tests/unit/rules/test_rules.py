@@ -167,7 +167,7 @@ def test_the_measured_cost_of_recompiles_is_told_only_where_all_are_known() -> N
     report.recompiles = [recompile("r1", "0/1", seconds=0.5), again]
     (finding,) = found_by(report, "recompile")
     assert (finding.severity, finding.evidence) == ("warning", ["r1", "r2"])
-    assert all(part in finding.advice for part in ("x.size()[0]", "4", "5", "6"))
+    assert all(part in finding.advice for part in ("x.size(0)", "4", "5", "6"))
     assert finding.impact is not None
     assert finding.impact.compile_seconds == 0.75
     report.recompiles[1].seconds = None

@@ -95,7 +95,7 @@ def forced_sizes(reason: str) -> list[tuple[str, str]]:
 def _failed(report: Report, compilation: Compilation) -> Ranked:
     """What happened; where a dimension that is marked dynamic was made a constant, that and by which lines."""
     forced = forced_sizes(compilation.reason)
-    names = [f"{tensor}.size()[{dimension}]" for tensor, dimension in forced]
+    names = [f"{tensor}.size({dimension})" for tensor, dimension in forced]
     lines = [
         size
         for size in report.forced_sizes

@@ -20,7 +20,7 @@ from dynalyze.rules.recompile_advice.source import (
 )
 from dynalyze.rules.recompile_advice.state import different_modules, one_code, several_threads, states_of
 from dynalyze.rules.recompile_advice.tensors import is_whole
-from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.recompile_series import Series, is_zero_or_one
 from dynalyze.text.amounts import listed
 
 _SUBJECTS: dict[Cause, str] = {
@@ -56,6 +56,8 @@ def what_changed(series: Series) -> str:
         return f"{subject} changed {series.changes} times{seen}"
     if series.lead.cause == "container" and " in " in (series.lead.expected or ""):
         return f"{subject} changed, now {series.lead.actual}"
+    if is_zero_or_one(series.lead):
+        return f"{subject} was {series.lead.actual}, the code was compiled for sizes from 2 up"
     if len(values) > 1:
         return f"{subject} changed from {values[0]} to {values[1]}"
     return f"{subject} changed to {values[0]}" if series.lead.actual is not None and values else f"{subject} changed"

@@ -49,6 +49,7 @@ _SIZE = re.compile(r"(?P<tensor>[A-Za-z_][^\s()%*+/<>=-]*)\.(?:size|stride)\(\)\
 _ARGS = re.compile(r"\bargs\[(\d+)\]")
 _TORCH = re.compile(r"(?:torch|F)\.")
 _INDEXED_CHILD = re.compile(r"\._modules\['(\d+)'\]")
+_OF_DIMENSION = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 _CHILD = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
 _CLOSED_OVER = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\](?:\.cell_contents)?")
 _CACHE = re.compile(r"past_key_value|(?:key|value)_cache\b|\.layers\[\d+\]\.(?:keys|values)\b")
@@ -117,8 +118,8 @@ def read_source(recompile: Recompile) -> Expression:
 
 
 def as_written(text: str) -> str:
-    """`self._modules['layers']._modules['0'].weight` as the user wrote it: `self.layers[0].weight`."""
-    return _CHILD.sub(r".\1", _INDEXED_CHILD.sub(r"[\1]", text))
+    """`self._modules['layers']._modules['0'].weight.size()[1]` as people write it: `self.layers[0].weight.size(1)`."""
+    return _OF_DIMENSION.sub(r".\1(\2)", _CHILD.sub(r".\1", _INDEXED_CHILD.sub(r"[\1]", text)))
 
 
 def as_called(text: str, recompile: Recompile) -> str:

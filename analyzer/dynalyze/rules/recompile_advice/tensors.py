@@ -301,7 +301,7 @@ def symbolic(series: Series, source: Expression) -> Advice:
             "program than a place that varies. A copy begins at 0 always.",
             _copied(source, name, f"{name}.clone()"),
         )
-    if source.dimension is not None and source.is_name and is_zero_or_one(series.lead):
+    if source.dimension is not None and is_zero_or_one(series.lead):
         return _zero_or_one(changed_together(series), source, str(series.lead.actual))
     return _asked(source, series.forced_by, series.one_value)
 
