@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
@@ -25,6 +25,7 @@ class Series:
     `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer;
     `one_value`: only that one size has this answer.
     `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
+    `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     """
 
@@ -36,6 +37,7 @@ class Series:
     modules: list[str] = field(default_factory=list)
     differ: bool = False
     replaced: list[str] = field(default_factory=list)
+    met: list[tuple[str, int]] = field(default_factory=list)
     asked: Location | None = None
     was_dynamic: bool = False
     one_value: bool = False
@@ -100,6 +102,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     forced = {each for size in report.forced_sizes for each in size.recompiles}
     for series in found.values():
         series.was_dynamic = any(each.id in forced for each in series.members)
+        series.met = list(dict.fromkeys(_met(series, report)))
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         asking = next((each for each in members if _asks_about(each, series.lead)), None)
@@ -107,6 +110,23 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.one_value = is_one_value(asking or series.lead)
         series.replaced = list(dict.fromkeys(name for each in members for name in _held_tensors(each)))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def _met(series: Series, report: Report) -> Iterator[tuple[str, int]]:
+    """Inputs that no earlier version of the code had, with the dimensions as long as the size was fixed to: torch takes
+    a size that it sees for the first time as fixed, also where it meets one that has become dynamic.
+    """
+    ids = {each.id for each in series.members}
+    for size in report.forced_sizes:
+        graphs = [each for each in report.graphs if each.process == size.process] if ids & {*size.recompiles} else []
+        for graph in [each for each in graphs if each.compile_id in size.compile_ids]:
+            frame, _, version = graph.compile_id.rpartition("/")
+            before = {f"{frame}/{number}" for number in range(int(version))}
+            known = {each.name for earlier in graphs if earlier.compile_id in before for each in earlier.inputs}
+            for given in graph.inputs:
+                new = given.kind == "input" and given.name not in known and given.source.isidentifier()
+                lengths = [str(length) for length in given.shape if new]
+                yield from ((given.source, at) for at, length in enumerate(lengths) if length in size.values)
 
 
 # Arithmetic on one size that gives another number for another size: neither a modulo nor a division that rounds.

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.report import Advice, Cause, FailedGuard, Finding, Location, Recompile, Report
+from dynalyze.report import Advice, Cause, FailedGuard, Finding, ForcedSize, Location, Recompile, Report
+from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.rules.recompile_series import Series, gather
@@ -581,3 +582,30 @@ def test_a_state_that_begins_as_a_number_is_told_as_that() -> None:
     state = recompile("r1", "0/1", cause="value", source="fn.memory['v']", expected="0.0", actual="Tensor object")
     (one,) = findings(state)
     assert "before the first call" in one.advice and "0.0" in one.advice
+
+
+@pytest.mark.parametrize(
+    ("code", "earlier", "marked"),
+    [
+        ("y = y * mask.unsqueeze(-1)", [], True),
+        ("y = y * mask.unsqueeze(-1)", [GraphInput("mask", shape=[2, 5], source="mask")], False),
+        ("if x.shape[1] == 7:", [], False),
+    ],
+)
+def test_a_size_that_meets_a_new_input_is_marked_with_it(code: str, earlier: list[GraphInput], marked: bool) -> None:
+    """As torch does: a size that is seen for the first time is fixed, and fixes the dynamic size that meets it."""
+    report, line = empty_report(), at(12, "step", code)
+    own = [GraphInput("x", shape=[2, 7], source="x")]
+    report.graphs = [
+        Graph("g1", "0/0", inputs=[*own, *earlier]),
+        Graph("g2", "0/1", inputs=[*own, GraphInput("mask", shape=[2, 7], source="mask")]),
+    ]
+    report.forced_sizes = [
+        ForcedSize("d1", line, "x.size()[1]", 1, values=["7"], compile_ids=["0/1"], recompiles=["r1"], process=0)
+    ]
+    changed = recompile("r1", "0/2", cause="shape", source="x.size()[1]", expected="7", actual="12", forced_by=line)
+    for each in report.graphs:
+        each.process = report.forced_sizes[0].process = changed.process
+    (found,) = findings(changed, report=report)
+    assert ("mark_dynamic(x, 1)" in found.advice and "mark_dynamic(mask, 1)" in found.advice) is marked
+    assert ("model.py:12 fixes" in found.advice) is not marked

@@ -121,7 +121,8 @@ _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 def shape(series: Series, source: Expression) -> Advice:
     """A size that the first compile took for fixed."""
     if series.forced_by is not None:
-        return _specialized(source, series.forced_by, dynamic=series.was_dynamic)
+        fixed = _specialized(source, series.forced_by, dynamic=series.was_dynamic)
+        return _met_first(series, series.forced_by) or fixed
     if series.asked is not None:
         return _asked(source, series.asked, series.one_value)
     if source.is_cache:
@@ -174,6 +175,24 @@ def shape(series: Series, source: Expression) -> Advice:
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _met_first(series: Series, line: Location) -> Advice | None:
+    """The size met that of an input that came for the first time; None where the line asks something about it."""
+    sizes = changed_together(series)
+    for name, dimension in series.met:
+        at = sizes.dimensions.setdefault(name, [])
+        at[:] = sorted({*at, dimension})
+    if not series.met or not sizes.marks() or _LOOP.search(line.code or "") or _COMPARED.search(line.code or ""):
+        return None
+    names = listed([f"`{name}`" for name in dict(series.met)])
+    return Advice(
+        f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}; or compile with "
+        "`torch.compile(..., dynamic=True)`.",
+        f"{names} came for the first time, and torch takes such a size as fixed. At {named_place(line)} the size that "
+        f"had become dynamic meets it, and is as fixed from there on. {_BUCKETS}",
         link=DYNAMIC_PAGE,
     )
 
@@ -421,6 +440,7 @@ def _zero_or_one(sizes: Sizes, source: Expression, size: str) -> Advice:
 
 
 _COMPARISON = re.compile(r"[=!]= *\d")
+_COMPARED = re.compile(r"[=!<>]=|[<>]|\bint\(|\brange\(")
 _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
 
 
