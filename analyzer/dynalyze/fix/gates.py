@@ -22,6 +22,7 @@ from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation
 from dynalyze.report import Report
 from dynalyze.report.fixes import CompiledOperators, Evidence
+from dynalyze.text.amounts import count_of
 
 _TRACED = "eager"
 """A backend whose answers the comparison of traced calls has had."""
@@ -140,7 +141,7 @@ def less_compiled(before: CompiledOperators | None, after: CompiledOperators | N
     if before.compiled and not after.compiled:
         return "nothing of its calls is compiled any more"
     more = (after.operators - after.compiled) - (before.operators - before.compiled)
-    return f"{more} more operators of its calls run in eager" if more > 0 else ""
+    return f"its calls run {count_of(more, 'more operator')} in eager" if more > 0 else ""
 
 
 def vanished(before: CompiledOperators | None, after: CompiledOperators | None) -> int:

@@ -44,7 +44,7 @@ _RAISES = "traced, the program's own calls: raises"
 _AGAIN = ", after the others"
 """How the reason begins where a change ended a break and led to one that nothing ended."""
 
-_KEPT = "Nothing: the number that is read is kept in Python"
+_KEPT = "No change: the program keeps this number in Python"
 _NOT_TOGETHER = "all changes together could not be verified"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
