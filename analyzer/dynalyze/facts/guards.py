@@ -54,6 +54,7 @@ _DEVICES = {"CPU", "CUDA", "HIP", "XPU", "MPS", "Meta", "HPU", "PrivateUse1", "X
 _BACKENDS = re.compile(r"Cached backend: (?P<cached>.+?) \(id=\w+\)\. New backend: (?P<new>.+?) \(id=\w+\)")
 _STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S.*)")
 _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
+_EMPTY = re.compile(r"^not (?P<source>[A-Za-z_][^\s()]*)$")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
 _IMPORTED = re.compile(r"G\['__import_(?P<module>\w+)'\]")
@@ -182,6 +183,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Guard]], .
     (_LENGTH, lambda found, _: Guard(
         "container", f"len({readable(found['source'] or found.string)})", found["expected"]
     )),
+    (_EMPTY, lambda found, _: Guard("container", readable(found["source"]), "empty", "not empty")),
     (_CHECK, _check),
     (re.compile(r"(?s:.*)__code__"), lambda found, _: Guard("identity", readable(found.string))),
     (_EQUAL, _value),

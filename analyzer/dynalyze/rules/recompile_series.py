@@ -108,7 +108,8 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         asking = next((each for each in members if _asks_about(each, series.lead)), None)
         series.asked = asking.forced_by if asking is not None else None
         series.one_value = is_one_value(asking or series.lead)
-        series.replaced = list(dict.fromkeys(name for each in members for name in _held_tensors(each)))
+        held = (name for each in members for name in _held_tensors(each))
+        series.replaced = list(dict.fromkeys([*held, *_not_taken_again(series.lead, members, report)]))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
 
 
@@ -150,6 +151,19 @@ def _held_tensors(found: Recompile) -> list[str]:
     failed: list[Recompile | FailedGuard] = [found, *found.also]
     held = (_HELD.match(each.source or "") for each in failed if each.cause == "shape")
     return [each["name"] for each in held if each is not None and "._parameters[" not in each["name"]]
+
+
+def _not_taken_again(lead: Recompile, members: Iterable[Recompile], report: Report) -> list[str]:
+    """Tensors that the module did not have in its first call and that the last version took from it, where the one for
+    another size does not: that call made them anew.
+    """
+    taken = {graph.key: {each.source for each in graph.inputs} for graph in report.graphs}
+    after, before = (
+        taken.get((lead.process, lead.epoch, name or ""), set()) for name in (lead.compile_id, lead.previous)
+    )
+    found_none = [each for each in members if each.cause == "module_attribute" and each.expected == "None"]
+    names = {re.sub(r"\W+", "_", each.source or ""): each.source or "" for each in found_none}
+    return [names[name] for name in names if lead.cause == "shape" and name in before - after]
 
 
 def functions(members: Iterable[Recompile]) -> list[str]:

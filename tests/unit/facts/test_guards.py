@@ -60,6 +60,7 @@ GUARDS: list[tuple[str, Cause, str | None, str | None, str | None]] = [
     ("___check_obj_id(L['self'].act.forward, 7655)", "identity", "self.act.forward", None, None),
     ("___check_obj_id(f.__code__, 139968063593728)", "identity", "f.__code__", None, None),
     ("___check_type_id(L['x'], 94863)", "tensor_type", "x", None, None),
+    ("not log", "container", "log", "empty", "not empty"),
     ("2 <= x.size()[0]", "symbolic", "x.size()[0]", "2 <= x.size()[0]", None),
     ("2 <= L['x'].size()[0] <= 1024", "symbolic", "x.size()[0]", "2 <= x.size()[0] <= 1024", None),
     ("(items.size()[0] % 2) == 0", "symbolic", "items.size()[0] % 2", "0", None),

@@ -609,3 +609,23 @@ def test_a_size_that_meets_a_new_input_is_marked_with_it(code: str, earlier: lis
     (found,) = findings(changed, report=report)
     assert ("mark_dynamic(x, 1)" in found.advice and "mark_dynamic(mask, 1)" in found.advice) is marked
     assert ("model.py:12 fixes" in found.advice) is not marked
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_table_that_the_next_size_makes_anew_is_made_once(taken: bool) -> None:
+    """A grid that the first call found missing: the code for another size takes none from the module."""
+    report, x = empty_report(), GraphInput("x", shape=[1, 16], source="x")
+    grid = GraphInput("self_grid", shape=[4], source="self_grid")
+    report.graphs = [
+        Graph("g1", "0/0", inputs=[x]),
+        Graph("g2", "0/1", inputs=[x, grid]),
+        Graph("g3", "0/2", inputs=[x, grid] if taken else [x]),
+    ]
+    missing = recompile("r1", "0/1", cause="module_attribute", source="self.grid", expected="None", change="c1")
+    other = recompile("r2", "0/2", cause="shape", source="x.size()[1]", expected="16", actual="24", change="c2")
+    other.previous = "0/1"
+    for graph in report.graphs:
+        graph.process = other.process
+    (about,) = [each for each in findings(missing, other, report=report) if "size" in each.title]
+    assert ("self.grid" in about.advice) is not taken
+    assert ("mark_dynamic" in about.advice) is taken
