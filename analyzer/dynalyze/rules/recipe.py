@@ -18,7 +18,14 @@ import msgspec
 
 from dynalyze.facts.sources import condition_span
 from dynalyze.report import GraphBreak
-from dynalyze.rules.statement_shapes import SHAPES, Statement, chance, needing_a_number, read_statement
+from dynalyze.rules.statement_shapes import (
+    SHAPES,
+    Statement,
+    asking_for_size,
+    chance,
+    needing_a_number,
+    read_statement,
+)
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"
@@ -260,10 +267,12 @@ def reasons_without_recipe() -> dict[str, str]:
 
 def fill(action: str, expression: str | None, code: Statement | None = None) -> str:
     """Put the user's own source expression into an action, on one line and cut to a readable length; what `chance`
-    makes of a decision by a random number; and the code `{below}` that needs a number.
+    makes of a decision by a random number; and the code `{below}` that needs a number, or `{sized}` that asks for a
+    size.
     """
     written = code or Statement()
-    for name, words in {**chance(written), "below": needing_a_number(written)}.items():
+    below = {"below": needing_a_number(written), "sized": asking_for_size(written)}
+    for name, words in {**chance(written), **below}.items():
         action = action.replace(f"{{{name}}}", words)
     line = " ".join((expression or "").split())
     asked = condition_span(line)  # Of a line whose columns are not known.

@@ -307,6 +307,26 @@ def needing_a_number(written: Statement) -> str:
     return f"{listed(asked[:3])} below {'needs' if len(asked) == 1 else 'need'} the number. "
 
 
+def asking_for_size(written: Statement) -> str:
+    """The decisions below on what a line made, for texts: they break once its size is allowed. "" where there are none:
+    "`if rows.numel() == 0` below asks about it and breaks next: ... ".
+    """
+    made = {each.id for each in ast.walk(written.target or ast.Pass()) if isinstance(each, ast.Name)}
+    asked = [
+        f"`if {ast.unparse(each.test)}`"
+        for each in written.following
+        if isinstance(each, ast.If)
+        and made.intersection(name.id for name in ast.walk(each.test) if hasattr(name, "id"))
+    ]
+    if not asked:
+        return ""
+    asks, what = ("asks", "it") if len(asked) == 1 else ("ask", "them")
+    return (
+        f"{listed(asked[:3])} below {asks} how many there are and would break next: leave {what} out where nothing "
+        "comes of none. "
+    )
+
+
 def _decides(found: ast.stmt, following: list[ast.stmt]) -> bool:
     way = Statement(found, following)
     return updates(way) or chooses(way)

@@ -418,3 +418,15 @@ def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
     assert config(SHAPE, f"{count}.tolist()", "torch.bincount(x)", bins) == "", "with both captured torch raises"
     assert config(BUILTIN, "print(n)", "print(n)", "builtin print", "argument types ['float']") == ""
     assert config(BUILTIN, "print(s)", "print(s)", "builtin print", "argument types ['str', 'tuple']") == ""
+
+
+def test_the_decision_on_the_size_that_a_setting_allows_is_named() -> None:
+    made = "rows, slot = torch.where(chosen == i)\nif rows.numel() == 0:\n    continue\nout[rows] += expert(flat[rows])"
+    found = broken(made, "Dynamic shape operator", [], "aten.nonzero.default")
+    found.expression = "torch.where(chosen == i)"
+    recipe = recipe_of(found)
+    assert recipe is not None and recipe.id == "dynamic-shape"
+    action = fill(recipe.action, found.expression, read_statement(found.block, found.expression))
+    assert "`if rows.numel() == 0`" in action and "{" not in action
+    other = read_statement(made.replace("rows.numel()", "flat.numel()"), found.expression)
+    assert "below" not in fill(recipe.action, found.expression, other)
