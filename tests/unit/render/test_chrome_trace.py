@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dynalyze.privacy import without_source
 from dynalyze.render import chrome_trace
-from dynalyze.report import PHASES, BackwardCompile, Compilation, Location, Process, Report
+from dynalyze.report import PHASES, BackwardCompile, Compilation, Location, Report
 from records import filled_report
-from sample_reports import HOSTILE, compilation, empty_report, hostile_report, recompile, rich_report
+from sample_reports import HOSTILE, compilation, empty_report, hostile_report, recompile
 
 Event = dict[str, Any]
 
@@ -46,15 +46,6 @@ def crossings(found: list[Event]) -> list[tuple[str, str]]:
     return crossed
 
 
-def test_the_checker_itself_sees_a_crossing() -> None:
-    row = {"pid": 0, "tid": 1}
-    assert crossings([{"name": "a", "ts": 0, "dur": 10, **row}, {"name": "b", "ts": 5, "dur": 10, **row}]) == [
-        ("a", "b")
-    ]
-    assert crossings([{"name": "a", "ts": 0, "dur": 10, **row}, {"name": "b", "ts": 5, "dur": 5, **row}]) == []
-    assert crossings([{"name": "a", "ts": 0, "dur": 5, **row}, {"name": "b", "ts": 5, "dur": 5, **row}]) == []
-
-
 amounts = st.floats(0, 1e4, allow_nan=False)
 phases = st.dictionaries(st.sampled_from((*PHASES, "backward")), amounts)
 begins = st.none() | amounts
@@ -76,14 +67,6 @@ def test_slices_nest_whatever_the_times(found: list[Compilation]) -> None:
     assert crossings(drawn) == []
     assert all(isinstance(event["ts"], int) and isinstance(event["dur"], int) for event in drawn)
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in drawn)
-
-
-@given(st.lists(compiles(), max_size=12))
-def test_no_compile_is_left_out(found: list[Compilation]) -> None:
-    report = empty_report()
-    report.compilations = found
-    whole = [event for event in events(report) if "compile_id" in event["args"]]
-    assert len(whole) == sum(1 + len(item.backward) for item in found)
 
 
 def test_phases_lie_inside_of_each_other() -> None:
@@ -128,14 +111,6 @@ def test_compiles_at_the_same_time_have_rows_of_their_own() -> None:
     assert [event["tid"] for event in slices(report)] == [1, 2, 1]
     names = {e["tid"]: e["args"]["name"] for e in events(report) if e["name"] == "thread_name"}
     assert names == {1: "compiles", 2: "compiles at the same time, 2"}
-
-
-def test_processes_are_named() -> None:
-    report = rich_report()
-    report.processes = [Process(0, 4711, 0), Process(1, 4712)]
-    names = {e["pid"]: e["args"]["name"] for e in events(report) if e["name"] == "process_name"}
-    assert names == {0: "process 0, pid 4711, rank 0", 1: "process 1, pid 4712"}
-    assert {event["pid"] for event in slices(report)} == {0, 1}
 
 
 def test_a_compile_that_never_ended_is_an_instant() -> None:

@@ -10,7 +10,7 @@ from dynalyze.render.view import graphs as module
 from dynalyze.render.view.graphs import GraphsView
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.page import Page
-from dynalyze.report import Finding, Graph, GraphInput, Kernel, Location
+from dynalyze.report import Graph, Kernel, Location
 from dynalyze.report.measurements import Measurement
 from sample_reports import SOURCE, clean_report, compilation, empty_report
 
@@ -21,12 +21,6 @@ def test_each_stage_has_its_operations_of_both_directions() -> None:
     assert (graph.fact.ops, graph.aten, graph.after, graph.calls) == (42, "60 + 75", "31", "3 + 1")
     assert graph.place and graph.place.text.rpartition("/")[2] == "model.py:40"
     assert page.links.compilation(0, 0, graph.fact.compile_id).anchor == "compile-0-0"
-
-
-def test_a_graph_of_which_nothing_more_is_known() -> None:
-    graph = Page(clean_report()).graphs.shown.items[1]
-    assert (graph.fact.ops, graph.aten, graph.after, graph.calls) == (7, "", "", "")
-    assert (graph.kernels.items, graph.inputs.items, graph.fact.code) == ([], [], [])
 
 
 def test_a_graph_has_its_compile_time_and_what_it_takes_of_a_call() -> None:
@@ -50,16 +44,6 @@ def test_inputs_sizes_and_symbols() -> None:
         ("self.w", "[8, 8]", 128),
     ]
     assert graph.size == ""  # One of them has no fixed size.
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1536, "1.54 kB"), (2_500_000, "2.50 MB"), (7_000_000_000, "7.00 GB")],
-)
-def test_sizes_as_people_write_them(number: int, shown: str) -> None:
-    report = empty_report()
-    report.graphs = [Graph("g1", "0/0", inputs=[GraphInput("L_x_", bytes=number)])]
-    assert Page(report).graphs.shown.items[0].size == shown
 
 
 def test_kernels_stand_with_their_graph() -> None:
@@ -86,13 +70,6 @@ def test_each_line_has_the_kernels_it_became() -> None:
         [("mm", "g1-kernel-3", 1)],
     ]
     assert second == [[("cpp_fused_add_relu_0", "g1-kernel-2", 1)], []]
-
-
-def test_a_report_of_before_the_counts_says_how_often_the_kernel_is_called() -> None:
-    report = clean_report()
-    report.kernels[0].place_calls = []
-    line = Page(report).graphs.shown.items[0].lines.shown.items[0]
-    assert line.uses[0][0][1] == 2
 
 
 def test_lines_and_kernels_beyond_the_page_are_counted_and_link_nowhere() -> None:
@@ -137,16 +114,3 @@ def test_the_page_says_where_the_rest_of_the_code_is() -> None:
     assert "7 lines omitted: <code>--artifacts DIR</code> writes them all." in page
     assert "1 of its texts omitted: <code>--artifacts DIR</code> writes them all." in page
     assert "def forward(self, L_x_):\n    return (L_x_,)" in page
-
-
-def test_a_finding_links_to_its_graph() -> None:
-    report = clean_report()
-    report.findings = [Finding("fallback-kernels", "info", "T", evidence=["g2"])]
-    page = render(report)
-    assert '<a href="#g2">g2</a>' in page
-    assert 'class="graph" id="g2"' in page
-
-
-def test_no_graphs() -> None:
-    page = render(empty_report())
-    assert "No graph was recorded." in page

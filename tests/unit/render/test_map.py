@@ -21,8 +21,8 @@ from dynalyze.privacy import without_source
 from dynalyze.render import graphml
 from dynalyze.render.graphml import compile_map
 from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.map import MAX_NODES, RADIUS, MapView, tree
-from dynalyze.report import Compilation, CompilationStatus, Graph, GraphBreak, Location, Report
+from dynalyze.render.view.map import RADIUS, MapView, tree
+from dynalyze.report import Compilation, CompilationStatus, GraphBreak, Location, Report
 from dynalyze.report.code import SourceFile, SourceFunction
 from recordings import as_run, recorded
 from records import TORCH, filled_report
@@ -78,11 +78,6 @@ def test_the_caller_is_the_function_that_begins_nearest_above() -> None:
     assert relations(report_of(found)) == {("1/0", "calls", "2/0")}
 
 
-def test_a_line_in_code_that_was_not_compiled_is_no_caller() -> None:
-    found = [frame("0/0", 10, "forward"), frame("1/0", 50, "helper", (90, "main"))]
-    assert relations(report_of(found)) == set()
-
-
 def test_another_process_calls_nothing_here() -> None:
     found = [frame("0/0", 10, "forward"), frame("1/0", 50, "helper", (14, "forward"), process=1)]
     assert relations(report_of(found)) == set()
@@ -105,24 +100,6 @@ def test_the_part_after_a_break_goes_on_from_the_part_that_broke() -> None:
     assert graph.edges["compile 1/0", "compile 2/0"]["breaks"] == "b2"
 
 
-def test_a_recompiled_part_still_goes_on_from_the_part_before_the_break() -> None:
-    found = [frame("0/0", 10, status="broken"), frame("1/0", 12, resumes=True), frame("1/1", 12, resumes=True)]
-    assert relations(report_of(found)) == {
-        ("0/0", "continues-after", "1/0"),
-        ("0/0", "continues-after", "1/1"),
-        ("1/0", "recompiled-to", "1/1"),
-    }
-
-
-def test_two_breaks_on_one_line_follow_each_other() -> None:
-    found = [
-        frame("0/0", 10, status="broken"),
-        frame("1/0", 12, resumes=True, status="broken"),
-        frame("2/0", 12, resumes=True),
-    ]
-    assert relations(report_of(found)) == {("0/0", "continues-after", "1/0"), ("1/0", "continues-after", "2/0")}
-
-
 def test_a_recompile_follows_the_version_that_it_replaced() -> None:
     report = report_of([frame("0/0", 10), frame("0/1", 10), frame("0/2", 10)])
     assert relations(report) == {("0/0", "recompiled-to", "0/1"), ("0/1", "recompiled-to", "0/2")}
@@ -130,13 +107,6 @@ def test_a_recompile_follows_the_version_that_it_replaced() -> None:
     assert ("0/0", "recompiled-to", "0/2") in relations(report)
     kinds = Counter(kind for _, kind in compile_map(report).nodes(data="kind"))
     assert kinds == {"frame": 1, "version": 2}
-
-
-def test_graphs_hang_on_their_compiles() -> None:
-    report = report_of([frame("0/0", 10)])
-    report.graphs = [Graph("g1", "0/0", ops=7), Graph("g2", "9/0", ops=1)]
-    assert relations(report) == {("0/0", "produced", "g1")}
-    assert dict(compile_map(report).nodes(data="operations"))["graph g2"] == 1
 
 
 @pytest.mark.parametrize("name", ["nested_helpers", "two_breaks_in_a_row", "one_helper_two_callers"])
@@ -151,20 +121,6 @@ def test_every_part_of_a_recorded_program_hangs_together(name: str, tmp_path: Pa
     after = {end for _, end, kind in graph.edges(data="relation") if kind == "continues-after"}
     assert after == {name for name, resumes in graph.nodes(data="resumes") if resumes}
     assert nx.is_directed_acyclic_graph(graph)
-
-
-def test_the_recorded_helpers_call_each_other(tmp_path: Path) -> None:
-    report = empty_report()
-    report.compilations = compilations(as_run(recorded("nested_helpers"), tmp_path), Places(TORCH), Sources())
-    names = {item.compile_id: (item.function, item.resumes) for item in report.compilations}
-    named = {(names[a], kind, names[b]) for a, kind, b in relations(report)}
-    forward, scale, announce = (("forward", False), ("scale", False), ("announce", False))
-    assert named == {
-        (forward, "calls", scale),
-        (scale, "calls", announce),
-        (announce, "continues-after", ("announce", True)),
-        (forward, "continues-after", ("forward", True)),
-    }
 
 
 # GraphML.
@@ -252,14 +208,6 @@ def view(report: Report) -> MapView:
     return MapView(report, Index(report, anchors), anchors)
 
 
-def test_versions_are_one_node() -> None:
-    found = view(report_of([frame("0/0", 10), frame("0/1", 10), frame("0/2", 10)]))
-    (node,) = found.nodes
-    assert (node.anchor, found.edges) == ("compile-0-0", [])
-    assert "3 versions" in node.title
-    assert "×3" in node.note
-
-
 def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:
     found = [frame("0/0", 10, "Net.forward", status="broken"), frame("1/0", 40, "forward", (14, "forward"), "eager")]
     shown = view(report_of(found, [broke("b1", 41, ["0/0", "1/0"], (14,))]))
@@ -277,12 +225,6 @@ def test_nothing_lies_outside_of_the_drawing_and_no_line_reaches_a_label() -> No
         assert RADIUS < node.y < shown.height - RADIUS
 
 
-def test_too_many_nodes_are_counted() -> None:
-    shown = view(report_of([frame(f"{n}/0", n + 1, f"f{n}") for n in range(MAX_NODES + 9)]))
-    assert (len(shown.nodes), shown.omitted) == (MAX_NODES, 9)
-    assert len(shown.frames.items) == MAX_NODES + 9
-
-
 def test_a_function_that_calls_itself_is_one_node() -> None:
     shown = view(report_of([frame("0/0", 10, "fold"), frame("0/1", 10, "fold", (12, "fold"))]))
     assert (len(shown.nodes), shown.edges) == (1, [])
@@ -293,8 +235,3 @@ def test_functions_that_call_each_other_are_drawn() -> None:
     shown = view(report_of(found))
     assert [edge.relation for edge in shown.edges] == ["calls"]
     assert [[link.text for _, link in steps] for _, _, steps in shown.frames.items] == [["1/0"], ["0/0"]]
-
-
-def test_an_empty_report_has_no_map() -> None:
-    shown = view(empty_report())
-    assert (shown.nodes, shown.width, shown.height) == ([], 0, 0)

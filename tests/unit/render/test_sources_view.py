@@ -75,22 +75,6 @@ def test_a_line_leads_to_its_kernels_and_they_lead_back() -> None:
     assert table.place.anchor == row.anchor
 
 
-def test_a_line_of_a_graph_without_kernels_leads_to_the_graph() -> None:
-    report = told()
-    report.graphs = [Graph("g1", "0/0", ops=1)]
-    (file,) = Page(report).sources.files
-    assert [(link.text, link.anchor) for link in file.rows[1].links] == [("g1", "g1")]
-
-
-def test_several_graphs_of_a_line_are_folded_under_their_number() -> None:
-    report = told()
-    report.graphs = [Graph(f"g{n}", f"{n}/0", ops=1) for n in range(1, 5)]
-    report.sources[0].lines[1].graphs = ["g1", "g2", "g3", "g4"]
-    row = Page(report).sources.files[0].rows[1]
-    ((name, listed),) = row.lists
-    assert (row.links, name, [link.anchor for link in listed.items]) == ([], "4 graphs", ["g1", "g2", "g3", "g4"])
-
-
 def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() -> None:
     report = told()
     report.graph_breaks[0].compile_ids = ["0/0"]
@@ -105,12 +89,6 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
     html = render(report)
     assert all(f'id="{link.anchor}"' in html for link in row.see)
     assert f'id="{page.map.anchors[broken.id]}"' in html
-
-
-def test_lines_beyond_the_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynalyze.render.view.links.MAX_LINES", 3)
-    sources = Page(told()).sources
-    assert ([row.fact.line for row in sources.files[0].rows], sources.omitted) == ([10, 11, 12], 1)
 
 
 def test_long_files_and_whole_ones_stay_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +106,3 @@ def test_hostile_lines_are_inert() -> None:
     assert "<script>alert" not in html
     assert "\u202e" not in html
     assert "\u2028" not in html
-
-
-def test_without_sources_there_is_no_section() -> None:
-    assert 'id="sources"' not in render(empty_report())

@@ -7,26 +7,20 @@ import io
 import re
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
 from dynalyze.render import html, markdown
 from dynalyze.render.terminal import render
-from dynalyze.render.words import report as words
-from dynalyze.report import Finding, Location, Report, Status
+from dynalyze.report import Finding, Location, Report
 from dynalyze.report.fixes import Unfixed, WholeProgram
 from html_tree import Tree
 from sample_reports import (
     MODEL,
-    benched_report,
     clean_report,
-    empty_report,
     fixed_report,
-    hostile_report,
     line_of,
-    measured_report,
     rich_report,
 )
 
@@ -50,17 +44,6 @@ def with_finding(**changes: object) -> Report:
     fields: dict[str, object] = {"location": line_of(44, 12, 33), "evidence": ["b1"], "advice": "Move it."}
     report.findings = [Finding(**{"rule": "print", "severity": "info", "title": "T", **fields, **changes})]  # type: ignore[arg-type]
     return report
-
-
-EVERY = [empty_report(status) for status in get_args(Status)] + [
-    clean_report(), rich_report(), hostile_report(), measured_report(), benched_report(),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("report", EVERY, ids=lambda report: f"{report.outcome.status}-{len(report.graph_breaks)}")
-def test_the_verdict_comes_first(report: Report) -> None:
-    first = words.verdict_sentences(report)[0]
-    assert " ".join(plain(report).split()).startswith(" ".join(first.split()))
 
 
 def test_a_break_that_is_not_among_the_facts_does_no_harm() -> None:
@@ -123,11 +106,6 @@ def test_colour_on_a_terminal_unless_it_is_not_wanted(monkeypatch: pytest.Monkey
     assert "\x1b" not in render(rich_report())
 
 
-def test_colour_changes_no_word() -> None:
-    colored = ESCAPES.sub("", render(rich_report(), color=True, width=80))
-    assert [line.rstrip() for line in colored.splitlines()] == plain(rich_report()).splitlines()
-
-
 def test_every_colour_is_ended_on_its_line() -> None:
     for line in render(rich_report(), color=True, width=80).splitlines():
         codes = ESCAPES.findall(line)
@@ -154,23 +132,6 @@ def test_a_file_below_the_current_directory_is_named_from_there(
     text = plain(with_finding(location=Location(str(tmp_path / "nets" / "model.py"), 7)))
     assert "nets/model.py:7" in text
     assert str(tmp_path) not in text
-
-
-def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    assert "model.py:44" in plain(with_finding())
-
-
-def test_a_break_that_stays_has_what_was_tried_for_it_and_why_that_failed() -> None:
-    report = fixed_report()
-    tried = replace(report.fixes[0], id="f9", breaks=["b3"], status="rejected", reason="it prints less")
-    again = replace(tried, id="f10")
-    report.fixes += [tried, again]
-    shown = " ".join(plain(report).split())
-    assert "b3 stays: " in shown and f"Tried f9 and f10 ({tried.title}): it prints less." in shown
 
 
 def test_a_rejected_change_is_on_the_page_with_the_reason_alone() -> None:

@@ -16,15 +16,12 @@ from dynalyze.render.words.report import (
     SEVERITY_WORDS,
     STATUS_WORDS,
     compile_time,
-    count_of,
     duration,
-    short_path,
     totals,
     tried_words,
-    trust_notes,
     verdict,
 )
-from dynalyze.report import Candidate, Capture, Cause, CompilationStatus, Effect, Finding, Severity, Status
+from dynalyze.report import Cause, CompilationStatus, Effect, Finding, Severity, Status
 from dynalyze.report.measurements import Interval
 from sample_reports import (
     clean_report,
@@ -72,16 +69,6 @@ def test_inclusive_phases_are_not_added_up() -> None:
     assert whole() is None
 
 
-def test_a_plain_recording_needs_no_note_and_a_lossy_one_has_them() -> None:
-    report = clean_report()
-    assert trust_notes(report) == []
-    report.capture = Capture(unreadable_lines=1, listener_errors=["x"], mode="in_place", recorded_calls=1, notes=["N."])
-    report.candidates = [Candidate("module", "net", "Net", compiled=True), Candidate("module", "loss", "L1Loss")]
-    joined = " ".join(trust_notes(report))
-    for part in ("its 1 call of net ran compiled", "1 line of the recording", "1 error", "N."):
-        assert part in joined
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
@@ -100,14 +87,6 @@ def test_a_plain_recording_needs_no_note_and_a_lossy_one_has_them() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_counts_and_paths() -> None:
-    assert [count_of(number, "break") for number in (0, 1, 1200)] == ["0 breaks", "1 break", "1,200 breaks"]
-    assert count_of(2, "process", "processes") == "2 processes"
-    assert short_path("/opt/lib/site-packages/transformers/cache.py") == "transformers/cache.py"
-    assert short_path("/home/ada/work/ranker/model.py") == "…/work/ranker/model.py"
-    assert short_path("model.py") == "model.py"
 
 
 def test_every_word_of_the_report_has_words() -> None:

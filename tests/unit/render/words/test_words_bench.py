@@ -12,7 +12,6 @@ from dynalyze.render.words import bench as words_bench
 from dynalyze.render.words import report as words
 from dynalyze.report.measurements import (
     Accuracy,
-    AccuracyVerdict,
     BreakEven,
     Interval,
     Latency,
@@ -23,8 +22,8 @@ from dynalyze.report.measurements import (
     StartUp,
     TensorAccuracy,
 )
-from dynalyze.text.amounts import milliseconds, percent, size
-from sample_measurements import eager_row, measured, measurements, speedup
+from dynalyze.text.amounts import milliseconds
+from sample_measurements import eager_row, measured, speedup
 from sample_reports import clean_report, measured_report
 
 STEADY = Latency(20.0, 21.0, 22.0, 23.0, 20.1, 0.5, 50)
@@ -58,14 +57,6 @@ def test_what_is_not_valid_has_a_reason_and_no_number(status: str, reason: str, 
     assert words_bench.sentence(item, Accuracy("fullgraph", verdict="equal")) == said
 
 
-@pytest.mark.parametrize("verdict", get_args(AccuracyVerdict))
-def test_each_verdict_on_answers_has_words(verdict: AccuracyVerdict) -> None:
-    item = Accuracy("default", verdict=verdict)
-    assert words_bench.answers(item)
-    assert len(words_bench.verdict_short(verdict)) <= 8
-    assert words_bench.answers_title(verdict)[0].isupper()
-
-
 # ---- what compiling costs ---------------------------------------------------------------------------------
 
 
@@ -85,26 +76,11 @@ def test_a_cost_that_was_not_seen_to_its_end_is_a_bound() -> None:
     assert (cost.words, cost.short) == ("at least 12 s", "≥12 s")
 
 
-def test_one_call_counts_though_it_was_steady_at_once() -> None:
-    cost = words_bench.compile_cost(compiled(startup=StartUp(cold_calls_ms=[520.0, 20.0], steady_after=0)))
-    assert cost is not None
-    assert cost.seconds == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize("changes", [{"startup": None}, {"startup": StartUp()}, {"latency_ms": None}])
 def test_a_cost_that_was_not_measured_is_not_told(changes: dict[str, object]) -> None:
     item = compiled(**changes)
     assert words_bench.compile_cost(item) is None
     assert "to compile" not in words_bench.sentence(item)
-
-
-@pytest.mark.parametrize(
-    ("peak", "eager", "said"),
-    [(1_200_000_000, 1_000_000_000, "+200 MB"), (900_000_000, 1_000_000_000, "-100 MB"), (10**9, 10**9, "+0 MB"),
-     (3_500_000_000, 1_000_000_000, "+2.5 GB"), (10**9, None, "")],
-)  # fmt: skip
-def test_memory_against_eager(peak: int, eager: int | None, said: str) -> None:
-    assert words_bench.more_memory(Memory("rss", peak, eager_steady_peak=eager)) == said
 
 
 # ---- amounts ----------------------------------------------------------------------------------------------
@@ -117,13 +93,6 @@ def test_memory_against_eager(peak: int, eager: int | None, said: str) -> None:
 )  # fmt: skip
 def test_milliseconds(value: float, said: str) -> None:
     assert milliseconds(value) == said
-
-
-def test_sizes_and_shares() -> None:
-    assert [size(each) for each in (0, 1, 999, 1500, 2e6, 1.28e9, 25e9)] == [
-        "0 bytes", "1 byte", "999 bytes", "2 kB", "2 MB", "1.3 GB", "25 GB",
-    ]  # fmt: skip
-    assert [percent(each) for each in (0, 0.004, 0.04, 1.5)] == ["0%", "0.4%", "4%", "150%"]
 
 
 @pytest.mark.parametrize("ratio", [1.0, 9.996, 99.96, 12345.0, float("inf"), 5e-300])
