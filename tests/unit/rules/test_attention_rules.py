@@ -113,20 +113,6 @@ def test_a_builtin_of_flash_attn(installed: dict[str, str], advice: str) -> None
     assert (finding.evidence, finding.title) == (["b1"], "The kernels of flash_attn_2_cuda cannot be in a graph")
 
 
-def test_a_builtin_of_flash_attn_3() -> None:
-    report = empty_report()
-    text = BUILTIN.replace("flash_attn_2", "flash_attn_3")
-    report.graph_breaks = [broke("b1", USER.file, "attend", "Attempted", explanation=text)]
-    assert only(report, "flash-attention-builtin").advice.startswith("Build flash-attn 3 anew")
-
-
-def test_another_builtin_is_none_of_flash_attn() -> None:
-    report = empty_report()
-    text = BUILTIN.replace("flash_attn_2_cuda", "sageattention._fused")
-    report.graph_breaks = [broke("b1", USER.file, "attend", "Attempted", explanation=text)]
-    assert found(report, "flash-attention-builtin") == []
-
-
 # float32.
 
 
@@ -136,13 +122,6 @@ def test_a_refusal_of_float32_is_an_error() -> None:
     finding = only(report, "flash-attention-float32")
     assert (finding.severity, finding.evidence) == ("error", ["a1"])
     assert "bfloat16" in finding.advice
-
-
-def test_a_compile_that_was_refused_float32() -> None:
-    report = empty_report()
-    report.compilations = [Compilation("3/0", 0, 0, USER, "failed", reason=REFUSED)]
-    finding = only(report, "flash-attention-float32")
-    assert (finding.severity, finding.evidence, finding.location) == ("error", ["3/0"], USER)
 
 
 def test_float32_parameters_are_read_from_the_configuration() -> None:
@@ -180,11 +159,6 @@ def test_a_norm_that_leaves_float32() -> None:
     assert finding.detail is not None and "autocast computes in float32" in finding.detail.why
 
 
-def test_an_earlier_torch_does_not_blame_the_norm() -> None:
-    detail = only(mixed("2.11.0"), "attention-mixed-dtypes").detail
-    assert detail is not None and "rms_norm" not in detail.why
-
-
 def test_one_type_or_attention_of_pytorch_is_fine() -> None:
     own = sdpa(query=tensor(1, dtype="float32"), value=tensor(1, dtype="bfloat16"))
     assert found(with_attention(flash(), own), "attention-mixed-dtypes") == []
@@ -216,12 +190,6 @@ def test_a_gpu_older_than_the_kernels(attention: str, capability: tuple[int, int
     assert finding.title.endswith(f"Tesla T4 (compute capability {capability[0]}.{capability[1]})")
     assert finding.detail is not None and needs in finding.detail.why
     assert "sdpa" in finding.advice and finding.evidence == ["m1"]
-
-
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0), ()])
-def test_ampere_or_an_unknown_gpu_is_silent(capability: tuple[int, ...]) -> None:
-    report = on_gpu(*capability)
-    assert found(report, "flash-attention-device") == []
 
 
 # Masks.
@@ -263,13 +231,6 @@ def reason(report: Report) -> tuple[str, str]:
     return finding.severity, finding.detail.why
 
 
-def test_math_that_the_program_asked_for() -> None:
-    report = with_attention(sdpa("math", "cpu"))
-    report.graphs = [Graph("g1", "0/0", histogram={"_sdpa_kernel": 2})]
-    severity, why = reason(report)
-    assert severity == "info" and "sdpa_kernel" in why
-
-
 def test_math_that_a_switch_leads_to() -> None:
     report = with_attention(sdpa("math"))
     names = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enabled")
@@ -298,12 +259,6 @@ def test_a_fused_or_unknown_kernel_is_no_fault(backend: AttentionBackend) -> Non
 # Which kernel.
 
 
-def test_the_kernels_are_counted() -> None:
-    finding = only(with_attention(sdpa("cpu_flash", count=3), sdpa("math"), sdpa("")), "attention-backend")
-    assert "the fused kernel for CPUs (3 calls)" in finding.title and "an unknown kernel (1 call)" in finding.title
-    assert "default backend" in finding.advice and finding.severity == "info"
-
-
 def test_one_kernel_for_all_or_none_known_is_no_finding() -> None:
     assert found(with_attention(sdpa("flash"), sdpa("flash", line=13)), "attention-backend") == []
     assert found(with_attention(sdpa("")), "attention-backend") == []
@@ -325,11 +280,6 @@ def test_flex_attention_outside_of_a_graph() -> None:
     finding = only(report, "flex-attention")
     assert (finding.severity, finding.location, finding.evidence) == ("warning", USER, ["0/0"])
     assert "torch.compile(flex_attention)" in finding.advice
-
-
-def test_a_block_mask_in_each_call() -> None:
-    report = with_attention(AttentionCall("a1", "g1", "flex_attention", "flex", USER.file, 12, mask_made=True))
-    assert "create_block_mask" in only(report, "flex-attention").advice
 
 
 def test_flex_attention_compiled_again() -> None:

@@ -103,22 +103,11 @@ def test_several_adapters_without_a_switch_are_a_chance() -> None:
     assert "run at once" in together[0].title and "add_weighted_adapter" in together[0].advice
 
 
-@pytest.mark.parametrize("fields", [{}, {"names": ["a", "b"], "switches": 1}, {"names": ["a", "b"], "merged": True}])
-def test_one_adapter_merged_ones_and_switched_ones_are_no_chance(fields: dict[str, Any]) -> None:
-    assert found(with_adapters(**fields), "lora-several-adapters") == []
-
-
 def test_an_unmerged_adapter_in_inference() -> None:
     (finding,) = found(with_adapters(), "lora-unmerged")
     assert finding.severity == "info"
     assert finding.title == "The adapter `french` of rank 4 is computed beside the weights in 2 layers"
     assert "merge_and_unload" in finding.advice
-
-
-def test_merging_into_quantised_weights_comes_with_a_warning() -> None:
-    report = with_adapters()
-    report.modules[0].layers = [LayerGroup("bitsandbytes", "Linear4bit", 2)]
-    assert "rounds them anew" in found(report, "lora-unmerged")[0].advice
 
 
 @pytest.mark.parametrize(
@@ -252,13 +241,6 @@ def test_layers_compiled_one_by_one_belong_to_the_cache_only_beside_it() -> None
     assert finding.evidence == ["r1", "r2"] and "one by one" in finding.advice
 
 
-def test_a_static_cache_is_not_advised_twice() -> None:
-    report = empty_report()
-    report.modules = [ModuleFacts("m1", "Llama", cache="static")]
-    report.recompiles = [recompile("r1", "0/1", source=f"{CACHE}.is_initialized", cause="value", guard="")]
-    assert "past_key_values=cache" in found(report, "dynamic-cache")[0].advice
-
-
 @pytest.mark.parametrize(
     ("attention", "cache", "fires"),
     [
@@ -297,11 +279,6 @@ def test_four_bits_in_float32_are_a_fault_where_they_are_slow(
     assert finding.title == "4 4-bit layers of Llama compute in float32"
 
 
-@pytest.mark.parametrize("facts", [{"compute_dtype": "bfloat16"}, {}])
-def test_another_compute_dtype_is_no_finding(facts: dict[str, Any]) -> None:
-    assert found(with_layers("bitsandbytes", "Linear4bit", facts), "bitsandbytes-compute-dtype") == []
-
-
 def test_outliers_break_the_graph() -> None:
     report = with_layers("bitsandbytes", "Linear8bitLt", {"threshold": 6.0, "has_fp16_weights": False})
     broken_in(report, "bitsandbytes/functional.py", context=INT8_BREAK, occurrences=13)
@@ -309,11 +286,6 @@ def test_outliers_break_the_graph() -> None:
     assert finding.title == "8-bit layers with an outlier threshold of 6 break the graph 13 times"
     assert "llm_int8_threshold=0.0" in finding.advice and "capture_dynamic_output_shape_ops" in finding.advice
     assert found(report, "bitsandbytes-breaks") == []
-
-
-def test_a_threshold_without_a_break_is_no_finding() -> None:
-    report = with_layers("bitsandbytes", "Linear8bitLt", {"threshold": 6.0, "has_fp16_weights": False})
-    assert judge(report) == []
 
 
 @pytest.mark.parametrize(
@@ -358,18 +330,7 @@ def test_what_bitsandbytes_rearranges_in_its_first_call(source: str, cause: str)
     assert "before torch.compile" in finding.advice
 
 
-def test_a_weight_of_another_layer_is_no_packed_one() -> None:
-    report = with_layers("bitsandbytes", "Linear4bit", {})
-    source = "self._modules['head']._parameters['weight'].size()[0]"
-    report.recompiles = [recompile("r1", "0/1", source=source, guard="")]
-    assert [each.rule for each in judge(report)] == ["recompile"]
-
-
 # torchao and other quantisers.
-
-
-def test_torchao_that_compiles_whole_is_no_finding() -> None:
-    assert judge(with_layers("torchao", "Int8Tensor", {"dtype": "float32"})) == []
 
 
 def test_what_happens_in_torchaos_code() -> None:
@@ -379,13 +340,6 @@ def test_what_happens_in_torchaos_code() -> None:
     assert finding.title == "In torchao's own code: 1 graph break, 1 function left in eager"
     assert finding.evidence == ["b1", "s1"]
     assert "torchao 0.18.0 with torch 2.13.0" in finding.advice
-
-
-def test_torchao_without_its_kernels_says_why() -> None:
-    report = with_layers("torchao", "Int4Tensor", {"kernels_skipped": "incompatible torch version."})
-    (finding,) = found(report, "torchao")
-    assert finding.severity == "info"
-    assert finding.advice.endswith("torchao says: incompatible torch version.")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dynalyze.report import Advice, Cause, FailedGuard, Finding, ForcedSize, Location, Recompile, Report
 from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
-from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, clean_report, compilation, empty_report, recompile
@@ -106,14 +105,6 @@ def test_the_limit_takes_all_that_led_to_it_and_says_what_still_runs_compiled() 
     assert free.evidence == ["r20"]
 
 
-def test_every_recompile_is_evidence_of_exactly_one_finding() -> None:
-    values = [recompile(f"r{n}", f"{n % 3}/{n}", source=f"v{n % 4}", change=f"c{n % 5}") for n in range(30)]
-    values[17].cause = "limit"
-    found = findings(*values)
-    evidence = [each for finding in found for each in finding.evidence]
-    assert sorted(evidence) == sorted(each.id for each in values)
-
-
 # Advice.
 
 
@@ -130,15 +121,6 @@ def test_integers_of_a_module_have_their_setting_and_others_do_not() -> None:
     assert integer.example is not None
     assert integer.example.after == 'self.register_buffer("power", torch.tensor(2))'
     assert advice("module_attribute", "self.mode", "'a'", "'b'").config == ""
-
-
-@pytest.mark.parametrize("cause", [cause for cause in CAUSES if cause not in ("dynamic_marking", "backend")])
-def test_the_advice_names_the_variable(cause: Cause) -> None:
-    source = {"shape": "frames.size()[1]", "symbolic": "frames.size()[1]", "global_state": "default_dtype"}.get(
-        cause, "frames"
-    )
-    text = advice(cause, source, "1", "2").action
-    assert ("default dtype" if cause == "global_state" else "frames") in text
 
 
 @given(st.sampled_from(CAUSES), st.none() | st.text(max_size=30), st.none() | st.text(max_size=8), st.text(max_size=8))
@@ -176,29 +158,12 @@ def failed_too(source: str, cause: Cause = "shape", expected: str = "4", actual:
     return FailedGuard("0/0", cause, f"{source} guard", source, expected, actual)
 
 
-def test_sizes_that_changed_together_are_one_answer() -> None:
-    also = [
-        failed_too("x.size()[2]"),
-        failed_too("batch['mask'].size()[1]"),
-        failed_too("self._parameters['w'].size()[0]"),
-    ]
-    given = advice("shape", "x.size()[1]", "4", "5", also=also)
-    assert "`torch._dynamo.mark_dynamic(x, (1, 2))` and `torch._dynamo.mark_dynamic(batch['mask'], 1)`" in given.action
-    assert given.config == "torch.compiler.config.dynamic_sources = \"L['x'],L['batch']['mask']\""
-    assert given.example is not None and given.example.after.splitlines()[-1] == "step(x, batch)"
-
-
 def test_sizes_that_include_a_number_or_what_cannot_be_written_are_not_marked() -> None:
     number = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("n", "value", "4", "5")])
     computed = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("encode(y).size()[1]")])
     for told in (number, computed):
         assert "mark_dynamic" not in told.action and "dynamic=True" in told.action
     assert "\"L['x'],L['n']\"" in number.config
-
-
-def test_sizes_of_which_one_is_forced_are_not_marked() -> None:
-    given = advice("shape", "x.size()[1]", "4", "5", forced_by=at(12, "step", "for i in range(x.shape[1]):"))
-    assert "model.py:12" in given.action and "mark_dynamic" not in given.action + given.config
 
 
 @pytest.mark.parametrize(("expected", "actual"), [("0.1", "0.2"), ("3", "4")])
@@ -224,28 +189,12 @@ def test_a_size_that_a_line_asks_about_is_not_marked() -> None:
     assert "mark_dynamic(x, 0)" in first.advice
 
 
-def test_a_table_that_follows_the_input_is_to_be_made_once() -> None:
-    of_table = recompile("r2", "0/2", source="self._buffers['table'].size()[0]", change="c2")
-    found = findings(recompile("r1", "0/1", source="x.size()[1]", change="c1"), of_table)
-    assert len(found) == 2
-    for finding in found:
-        assert "`self.table` once" in finding.advice and "mark_dynamic" not in finding.advice
-
-
 @pytest.mark.parametrize("source", ["self.encode(x).size()[1]", "___stack0.size()[0]", "(a + b).size()[0]"])
 def test_what_is_computed_inside_cannot_be_marked(source: str) -> None:
     given = advice("shape", source, "4", "5")
     assert "mark_dynamic" not in given.action
     assert "dynamic=True" in given.action
     assert given.config == ""
-
-
-def test_a_tensor_of_the_half_after_a_break_cannot_be_marked() -> None:
-    report = clean_report()
-    report.compilations = [compilation("1/1", resumes=True)]
-    report.recompiles = [recompile("r1", "1/1", source="hidden.size()[1]")]
-    (series,), _ = gather(report)
-    assert "mark_dynamic" not in advise(series).action
 
 
 @pytest.mark.parametrize(
@@ -323,15 +272,6 @@ def test_an_integer_is_made_dynamic_and_a_part_of_an_argument_never_a_tensor() -
         assert told.example is not None and "dynamic=True" in told.example.after
 
 
-@pytest.mark.parametrize("source", ["x.size()[0]", "___stack0.size()[0]"])
-def test_a_size_of_one_around_a_break_is_neither_marked_nor_made_dynamic(source: str) -> None:
-    """`dynamic=True` compiles 1 apart as well, and `mark_dynamic` of a size of 1 raises."""
-    parts = [recompile(f"r{n}", f"{n}/1", source=source, expected="1", actual="2", change="c1") for n in range(2)]
-    (one,) = findings(*parts)
-    assert "size 1" in one.advice
-    assert not any(word in one.advice for word in ("dynamic=True", "mark_", "___"))
-
-
 def modules_compiled(*instances: int | None, names: str = "abcdefghijkl") -> Report:
     """One code compiled again and again, each time for the module of that number."""
     report = empty_report()
@@ -354,15 +294,6 @@ def test_the_first_compile_of_another_module_is_no_change_between_calls() -> Non
     assert "mark_dynamic" not in apart.advice
     assert (again.severity, again.evidence) == ("warning", ["r3"])  # the second one compiled once more
     assert "mark_dynamic(x, 0)" in again.advice
-
-
-def test_many_modules_that_reach_the_limit_are_told_to_raise_it_or_to_be_compiled_as_one() -> None:
-    *before, last = map(made_otherwise, range(1, 9))
-    last.cause = "limit"
-    (found,) = findings(*before, last, report=modules_compiled(*range(1, 9)))
-    assert found.rule == "recompile-limit"
-    assert "Fix the cause" not in found.advice and "mark_dynamic" not in found.advice
-    assert found.detail is not None and "recompile_limit = 16" in found.detail.config
 
 
 @pytest.mark.parametrize(
@@ -407,13 +338,6 @@ def test_train_and_eval_are_told_as_modes(cause: str) -> None:
     assert "eval()" in given.action
 
 
-def test_what_a_function_closes_over() -> None:
-    source = read_source(recompile("r1", "0/1", source="act.__closure__[0].cell_contents"))
-    assert source.closed_over_by == "act"
-    (found,) = findings(*counted("value", "act.__closure__[0].cell_contents", ["1", "2"]))
-    assert found.title.startswith("A value that `act` closes over changed from 1 to 2")
-
-
 # Dimensions that were marked dynamic, and forced to a constant.
 
 
@@ -450,13 +374,6 @@ def test_a_title_has_only_the_digits_that_tell_values_apart(expected: str, actua
     assert told in finding.title
 
 
-@pytest.mark.parametrize("source", ["scores.mean().item()", "int(scores.sum())", "peak(scores)"])
-def test_a_number_that_a_graph_break_leaves_behind_is_not_to_be_passed(source: str) -> None:
-    told = advice("value", source, "3", "4", result_of=at(12, "step"))
-    assert "model.py:12" in told.action and f"`{source}`" in told.action
-    assert "torch.tensor" not in told.action and told.config == "" and told.example is None
-
-
 @pytest.mark.parametrize(
     ("cause", "source", "expected", "actual"),
     [
@@ -473,39 +390,6 @@ def test_what_has_no_name_but_on_the_stack_ends_with_its_break(
     assert "___" not in found.title + found.advice
 
 
-def test_a_number_of_the_object_behind_a_replaced_forward_is_no_argument() -> None:
-    told = advice("value", "fn._modules['0'].forward.__self__.multiplier", "1.0", "0.5")
-    assert "Leave `multiplier` a Python number" in told.action and "tensor" not in told.action
-    assert told.example is None
-
-
-def classes(*causes: str) -> list[Recompile]:
-    guard = "___check_type_id(net, 9453), type=<class 'lib.patch.Patched'>"
-    made = {"source": "net", "expected": "lib.patch.Patched", "actual": "Patched object", "guard": guard}
-    return [recompile(f"r{n}", f"0/{n}", cause=cause, change=f"c{n}", **made) for n, cause in enumerate(causes, 1)]
-
-
-def test_a_class_that_is_made_anew_for_each_call_is_told_as_one() -> None:
-    (found,) = findings(*classes("value", "value"))
-    assert "torch.func.functional_call" in found.advice and "`lib.patch.Patched`" in found.advice
-
-
-@pytest.mark.parametrize(
-    ("source", "told"),
-    [
-        ("self.param_groups[0]['lr']", "lr=torch.tensor(lr)"),
-        ("optimizer.param_groups[1]['betas'][0]", "cycle_momentum=False"),
-        ("optimizer.param_groups[0]['momentum']", "cycle_momentum=False"),
-        ("optimizer.param_groups[0]['weight_decay']", "`weight_decay` of `AdamW` once"),
-    ],
-)
-@pytest.mark.parametrize("cause", ["value", "module_attribute", "global_variable"])
-def test_the_values_of_an_optimizer(cause: str, source: str, told: str) -> None:
-    given = advice(cause, source, "0.1", "0.2", owner="torch.optim.adamw.AdamW", library="optimizer")
-    assert told in given.action
-    assert "buffer" not in given.action and "argument" not in given.action
-
-
 @pytest.mark.parametrize("cause", ["value", "module_attribute", "global_variable"])
 def test_nobody_is_told_to_change_the_class_of_a_library(cause: str) -> None:
     owner = {"owner": "peft.tuners.lora.layer.Linear", "library": "peft"}
@@ -513,33 +397,11 @@ def test_nobody_is_told_to_change_the_class_of_a_library(cause: str) -> None:
     assert "register" not in given.action and "peft" in given.action and given.example is None
 
 
-def test_threads_that_compiled_at_once_make_one_call_before() -> None:
-    unexplained = {"cause": "other", "source": None, "expected": None, "actual": None, "threads": 3}
-    (found,) = findings(*(recompile(f"r{n}", f"0/{n}", change=f"c{n}", **unexplained) for n in (1, 2)))
-    assert found.title.startswith("3 threads ") and found.evidence == ["r1", "r2"]
-    assert "once before the threads start" in found.advice and "issue" not in found.advice
-
-
 def test_all_that_the_first_call_makes_belongs_in_the_constructor() -> None:
     entry = failed_too("self.kept", "container", "'cos' not in self.kept", "'cos' in self.kept")
     also = [entry, failed_too("self.scale", "value", "1", "2")]
     told = advice("module_attribute", "self.table", "None", "Tensor object", also=also).action
     assert "`self.table` and `self.kept['cos']` in the constructor" in told
-
-
-def test_what_changed_beside_a_size_is_named() -> None:
-    beside = recompile("r1", "0/1", source="x.size()[0]", also=[failed_too("flag", "value", "False", "True")])
-    (found,) = findings(beside)
-    assert "In the same call `flag` changed too, which compiles anew by itself." in found.advice
-
-
-@pytest.mark.parametrize(
-    ("source", "whole"),
-    [("len(again.unbind())", "`again.unbind()`"), ("list(dict.keys(kept.copy()))[0]", "`kept.copy()`")],
-)
-def test_the_expression_behind_a_container_is_whole(source: str, whole: str) -> None:
-    assert whole in advice("container", source, "2", "3").action
-    assert whole in advice("container", source, "2", "3", result_of=at(12, "step")).action
 
 
 @pytest.mark.parametrize(

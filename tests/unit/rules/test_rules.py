@@ -187,12 +187,6 @@ def test_the_limit_that_raises_says_so_and_is_told_once() -> None:
     assert finding.detail is not None and "runs in eager" not in finding.detail.why
 
 
-def test_a_recompile_of_which_nothing_is_known_still_has_advice() -> None:
-    report = empty_report()
-    report.recompiles = [recompile("r1", "0/1", source=None, expected=None, actual=None, guard="")]
-    assert found_by(report, "recompile")[0].advice
-
-
 # Nothing compiled, all in eager, failures.
 
 
@@ -208,20 +202,6 @@ def test_every_function_in_eager() -> None:
     report.graph_breaks = [graph_break("b1", "eager", PLACE)]
     (finding,) = found_by(report, "all-eager")
     assert (finding.severity, finding.evidence) == ("error", ["b1"])
-
-
-def test_one_compiled_function_is_enough() -> None:
-    report = eager_report()
-    report.compilations.append(compilation("2/0"))
-    assert found_by(report, "all-eager") == []
-
-
-def test_functions_without_a_tensor_operation_are_not_blamed_on_breaks() -> None:
-    report = eager_report()
-    for each in report.compilations:
-        each.reason = "nothing to compile: no tensor operation was traced"
-    for finding in found_by(report, "all-eager"):
-        assert "break" not in finding.advice
 
 
 @pytest.mark.parametrize("status", ["timed_out", "interrupted"])
@@ -252,12 +232,6 @@ def test_the_most_urgent_comes_first() -> None:
     assert [f.severity for f in found] == ["error"] * 2 + ["warning"] * 5
     assert set(evidence[:2]) == {"b5", "0/0"}
     assert evidence[2:] == ["b4", "b3", "b2", "b1", "r1"]
-
-
-def test_equals_stay_in_the_order_of_the_facts() -> None:
-    report = empty_report()
-    report.graph_breaks = [graph_break(f"b{n}", "split", PLACE) for n in range(9)]
-    assert [f.evidence[0] for f in judge(report)] == [f"b{n}" for n in range(9)]
 
 
 def test_a_rule_that_fails_costs_nobody_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
