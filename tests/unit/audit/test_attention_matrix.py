@@ -12,10 +12,10 @@ from dynalyze.audit import attention_matrix as attention_matrix_module
 from dynalyze.audit.attention_matrix import Trials, attention_matrix, check_target, combination_name, fill
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan
-from dynalyze.bench.workers import Stopped, WorkerFailed
+from dynalyze.bench.workers import Stopped
 from dynalyze.capture import transformers_attention
 from dynalyze.capture.inputs import Misuse
-from dynalyze.facts.attention_matrix import fastest, instead_of, outcome, right
+from dynalyze.facts.attention_matrix import fastest, instead_of, right
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable
@@ -133,34 +133,11 @@ def test_what_fails_costs_its_own_cell_and_says_why(status: str, error: str, exp
     assert [each.status for each in cells[1:]] == ["runs"] * 3
 
 
-def test_what_cannot_even_begin_is_not_here() -> None:
-    found = only(UsageError("Net cannot switch its attention once it is made"))
-    assert (found.status, found.reason) == ("not_here", "Net cannot switch its attention once it is made")
-
-
 def test_what_cannot_be_had_here_is_never_run() -> None:
     trials = FakeTrials()
     cells = made(trials, ("sdpa", "flash_attention_2"), refused={"flash_attention_2": "no package"}).cells
     assert [(each.status, each.reason) for each in cells[2:]] == [("not_here", "no package")] * 2
     assert not any("flash" in asked for asked in trials.asked)
-
-
-def test_an_accuracy_worker_that_dies_leaves_the_cell() -> None:
-    found = only(ran(), accuracy=WorkerFailed("died", "the process was killed"))
-    assert (found.status, found.accuracy) == ("runs", None)
-    assert found.notes == ["The accuracy is not known: the process was killed"]
-
-
-def test_dtypes_of_outputs_and_the_reason_of_a_verdict_are_kept() -> None:
-    tensors = [
-        {"kind": "output", "dtype": "bfloat16", "compiled_dtype": "float32"},
-        {"kind": "gradient", "dtype": "float64", "compiled_dtype": "float64"},
-    ]
-    answer = {"verdict": "suspicious", "reason": "Logits: another dtype.", "tensors": tensors}
-    found = only(ran(), accuracy=answer)
-    assert found.facts == {"output_dtype": "bfloat16", "compiled_output_dtype": "float32"}
-    assert found.notes == ["Accuracy: Logits: another dtype."]
-    assert outcome(found) == "suspicious"
 
 
 def test_times_stand_in_the_cell_only_where_they_are_valid() -> None:
@@ -179,12 +156,6 @@ def test_ctrl_c_keeps_the_finished_cells() -> None:
     assert words_attention.counted(found).endswith("2 were not reached.")
 
 
-def test_a_cell_whose_numbers_were_cut_off_says_so() -> None:
-    found = made(FakeTrials(accuracy=Stopped("out_of_time")))
-    assert (found.stopped, len(found.cells)) == ("out_of_time", 1)
-    assert found.cells[0].notes == ["The time was up before its accuracy was known."]
-
-
 def test_speeds_come_last_so_that_a_time_limit_costs_no_cell() -> None:
     trials = FakeTrials(speed=Stopped("out_of_time"))
     found = made(trials)
@@ -192,11 +163,6 @@ def test_speeds_come_last_so_that_a_time_limit_costs_no_cell() -> None:
     assert [asked for asked in trials.asked if asked.startswith("speed")] == trials.asked[-1:]
     assert trials.asked[-1] == "speed: sdpa, float32"  # what the target has by itself comes first
     assert all(each.notes == ["The time was up before it was timed."] for each in found.cells)
-
-
-def test_a_speed_that_cannot_be_asked_for_costs_no_cell() -> None:
-    found = made(FakeTrials(speed=UsageError("no such phase")))
-    assert [each.notes for each in found.cells] == [["The speed is not known: no such phase"]] * 4
 
 
 def test_what_hangs_costs_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,17 +259,6 @@ def test_flags_and_availability_are_read() -> None:
     assert told["flash_attention_3"] == {"used": "kernels-community/fa3", "refused": ""}
 
 
-def test_a_version_without_the_check_refuses_nothing() -> None:
-    class Old:
-        pass
-
-    class Other:
-        def _check_and_adjust_attn_implementation(self) -> None: ...
-
-    for model in (Old(), Other()):
-        assert transformers_attention.availability(model, ["sdpa"]) == {"sdpa": {"used": "sdpa", "refused": ""}}
-
-
 def test_attention_is_switched_or_refused() -> None:
     model = Model()
     transformers_attention.switch(model, "eager")
@@ -316,12 +271,6 @@ def test_attention_is_switched_or_refused() -> None:
         transformers_attention.switch(Fixed(), "eager")
     with pytest.raises(Misuse, match="no model of transformers"):
         transformers_attention.switch(len, "eager")
-
-
-def test_a_dtype_that_is_none_is_a_mistake() -> None:
-    for name in ("int8", "nonsense"):
-        with pytest.raises(Misuse, match="no floating dtype"):
-            transformers_attention.choices(Model(), [], [name])
 
 
 # --- what is concluded
@@ -376,11 +325,6 @@ def test_the_targets_own_combination_is_a_warning_and_others_are_told() -> None:
     assert own.detail.why == "Unsupported Tensor.item() call. Read from a run of each combination on this device."
     assert told["eager-bfloat16"].severity == told["flex_attention-bfloat16"].severity == "info"
     assert set(told) == {"flash_attention_2-bfloat16", "eager-bfloat16", "flex_attention-bfloat16"}
-
-
-def test_what_fails_in_eager_or_is_not_here_is_no_finding() -> None:
-    quiet = matrix(cells=[cell("a", "float32", "eager_error", None), cell("b", "float32", "not_here", None)])
-    assert not [each for each in judge(with_matrix(quiet)) if each.rule == "attention-matrix"]
 
 
 def test_cells_of_one_attention_are_one_finding() -> None:

@@ -149,23 +149,6 @@ def test_the_start_is_told_cold_and_warm(tmp_path: Path) -> None:
     assert (startup.import_seconds, startup.load_seconds, startup.steady_after) == (1.0, 0.5, 1)
 
 
-def test_memory_is_told_against_eager(tmp_path: Path) -> None:
-    acts = {"default": {"memory": {"steady_peak": 1500, "compile_peak": 4000}, "memory@4": {"steady_peak": 1200}}}
-    memory = row(bench(tmp_path, acts=acts), "default").memory
-    assert memory is not None
-    # The first process compiled with empty caches; the one for memory came after two pairs.
-    assert (memory.compile_peak, memory.steady_peak, memory.eager_steady_peak) == (4000, 1200, 1000)
-    assert memory.ratio == pytest.approx(1.2)
-
-
-def test_accuracy_comes_with_its_configuration(tmp_path: Path) -> None:
-    found = bench(tmp_path, "default,regional", works=(Work("train", 4, 8),))
-    assert [(each.configuration, each.verdict, each.phase, each.batch) for each in found.accuracy] == [
-        ("default", "equal", "train", 4),
-        ("regional", "equal", "train", 4),
-    ]
-
-
 @pytest.mark.parametrize("first", [True, False])
 def test_answers_can_come_before_speed(tmp_path: Path, first: bool) -> None:
     found = bench(tmp_path, answers_first=first)
@@ -326,12 +309,6 @@ def test_what_eager_refuses_and_compiled_answers_is_told_without_an_eager_run(tm
     assert [(each.verdict, each.contracts[0].eager) for each in found.accuracy] == [("suspicious", "ValueError: wrong")]
 
 
-def test_calls_that_cannot_be_made_again_are_invalid(tmp_path: Path) -> None:
-    found = bench(tmp_path, acts={"eager": {"load": "error not_replayable a lock cannot travel"}})
-    assert found.status == "complete"
-    assert (row(found, "eager").status, row(found, "eager").reason) == ("invalid", "a lock cannot travel")
-
-
 def test_a_mistake_of_the_user_ends_it_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no 'Nett' in net"):
         bench(tmp_path, acts={"*": {"load": "error misuse no 'Nett' in net"}})
@@ -346,12 +323,6 @@ def test_an_invalid_time_is_never_a_number(tmp_path: Path, order: str) -> None:
     assert (found.samples, found.throughput) == ([], {})
     assert found.counts is not None
     assert found.counts.recompiles_while_timing >= 2
-
-
-def test_what_never_compiled_has_no_start_either(tmp_path: Path) -> None:
-    acts = {"default": {"warm": {"counts": {"compiled_frames": 0}}, "check": {"invalid": "nothing was compiled"}}}
-    found = row(bench(tmp_path, acts=acts), "default")
-    assert (found.status, found.startup, found.memory) == ("invalid", None, None)
 
 
 def test_a_worker_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:
@@ -453,14 +424,6 @@ def test_a_training_step_is_looked_at_when_all_else_of_its_process_is_done(
     step = row(found, "default").step_memory
     assert (step is not None) == asked
     assert step is None or (step.eager_kept, step.compiled_kept, step.compiled_peak) == (8, 8, 20)
-
-
-def test_a_training_step_that_cannot_be_looked_at_spoils_nothing_else(tmp_path: Path) -> None:
-    acts = {"*": {"step_memory": "error out_of_memory it was too large", "record": RECORDED, "prices": NO_PRICES}}
-    found = bench(tmp_path, acts=acts, works=(Work("train"),), recorded=True, accuracy=False, memory=False)
-    measured = row(found, "default")
-    assert measured.status == "valid" and measured.speedup is not None
-    assert measured.step_memory is not None and "it was too large" in measured.step_memory.problem
 
 
 @pytest.mark.parametrize(("hangs", "told"), [("load@4", 3), ("load@3", None)])

@@ -107,10 +107,6 @@ def test_what_makes_compile_impossible(changes: dict[str, Any], check: str, mend
     assert (line(facts, check).status, line(facts, check).fatal, line(facts, check).mend) == ("problem", True, mend)
 
 
-def test_a_switch_that_is_set_to_off_switches_nothing_off() -> None:
-    assert diagnose(replace(CPU, variables={"TORCHDYNAMO_DISABLE": "0"})).works
-
-
 def test_without_a_compiler_a_gpu_still_works() -> None:
     facts = replace(GPU, compiler=None, compiler_error="none", trials=[CPU.trials[0], GPU.trials[2]])
     assert diagnose(facts).works
@@ -143,11 +139,6 @@ def test_without_a_compiler_a_gpu_still_works() -> None:
 )
 def test_the_compile_itself_decides(trials: list[CompileTrial], works: bool) -> None:
     assert diagnose(replace(CPU, trials=trials)).works is works
-
-
-def test_what_took_too_long_is_not_known() -> None:
-    facts = replace(CPU, trials=[CompileTrial("eager", "cpu", error="it took longer", unfinished=True)])
-    assert line(facts, "Dynamo alone").status == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -258,19 +249,6 @@ def test_a_package_whose_import_ends_the_process() -> None:
     assert (found.status, found.mend) == ("problem", "/env/bin/python -m pip uninstall flash-attn")
 
 
-def test_variables_that_cost_are_warned_of() -> None:
-    facts = replace(CPU, variables={"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"})
-    assert line(facts, "TORCHINDUCTOR_FX_GRAPH_CACHE").mend == "unset TORCHINDUCTOR_FX_GRAPH_CACHE"
-    assert line(facts, "TORCHINDUCTOR_MAX_AUTOTUNE").status == "ok"
-
-
-def test_a_switch_with_a_value_that_does_nothing() -> None:
-    """torch compares with "1" alone."""
-    facts = replace(CPU, variables={"TORCHDYNAMO_DISABLE": "true"})
-    assert diagnose(facts).works
-    assert line(facts, "TORCHDYNAMO_DISABLE").status == "warning"
-
-
 @pytest.mark.parametrize(("writable", "runs"), [(False, True), (True, False)], ids=["read-only", "noexec"])
 @pytest.mark.parametrize("name", ["Inductor", "Triton"])
 def test_a_cache_folder_that_cannot_hold_code(name: str, writable: bool, runs: bool) -> None:
@@ -293,14 +271,6 @@ def test_a_cache_folder_that_cannot_hold_code(name: str, writable: bool, runs: b
 )
 def test_only_what_can_come_out_right_is_tried(facts: Facts, trials: list[tuple[str, str]]) -> None:
     assert trials_of(facts) == trials
-
-
-def test_without_a_trial_nothing_is_claimed() -> None:
-    found = diagnose(
-        replace(CPU, trials=[CompileTrial("eager", "cpu", 0.1), CompileTrial("inductor", "cpu", 0, "x", True)])
-    )
-    assert found.works
-    assert found.summary == "It is not known whether torch.compile works here."
 
 
 def test_caches(tmp_path: Path) -> None:
