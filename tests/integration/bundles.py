@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from warm_starts import forking
+from warm_starts import forking, run_script
 
 from dynalyze.launch.question import START
 from limits import WALL_SECONDS
@@ -108,7 +108,7 @@ def record(source: str, work: Path, **request: Any) -> Recorded:
 
 
 def read(recorded: Recorded, code: str = EACH_CALL, **request: Any) -> dict[str, Any]:
-    """Read the bundle in a fresh process, run `code` with its `workload` there, and return what it `found`."""
+    """Read the bundle in another process, run `code` with its `workload` there, and return what it `found`."""
     bundle = recorded.bundle
     assert not bundle["error"], bundle["error"]
     out = recorded.work / "found.pickle"
@@ -118,8 +118,10 @@ def read(recorded: Recorded, code: str = EACH_CALL, **request: Any) -> dict[str,
         "sys_path": bundle["sys_path"], "arguments": bundle["arguments"], "folder": bundle["folder"],
     }  # fmt: skip
     asked = {"source": source, "out": str(out), **request}
-    ended = _python("-c", READER, str(START), json.dumps(asked), work=Path("/"))
-    assert ended.returncode == 0, ended.stderr[-4000:]
+    script = recorded.work / "reader.py"
+    script.write_text(READER)
+    status, _, stderr = run_script(script, [str(START), json.dumps(asked)], Path("/"), {}, WALL_SECONDS)
+    assert status == 0, stderr[-4000:]
     found: dict[str, Any] = pickle.loads(out.read_bytes())
     return found
 
