@@ -296,7 +296,7 @@ INTERPRETERS = [
 ]
 COMMANDS = [
     "explain model.py",
-    "bench model.py:Net --input torch.ones(2)",
+    also_slowly("bench model.py:Net --input torch.ones(2)"),
     also_slowly("explain model.py --backend eager"),
     also_slowly("explain model.py:Net --input torch.ones(2)"),
     also_slowly("explain -m model"),
@@ -314,8 +314,8 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("source", "said"), INTERPRETERS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_torch_that_will_not_do_is_one_line(
     tmp_path: Path, bare_python: Path, command: str, source: str | None, said: str
 ) -> None:

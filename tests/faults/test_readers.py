@@ -143,12 +143,12 @@ def test_a_damaged_log(command: Callable[..., Any], row: Log) -> None:
     assert command("diff", "first.json", "again.json", "--fail-on", "regression")[0] == 0
 
 
-@pytest.mark.parametrize("name", sorted(Metrics.__annotations__))
-def test_every_measure_of_a_log_may_be_anything(command: Callable[..., Any], name: str) -> None:
+def test_every_measure_of_a_log_may_be_anything(command: Callable[..., Any]) -> None:
     values = ["x", True, [], {}, 1e308, -1, HUGE, "\ud800", 0.5]
-    Path("x.log").write_text("".join(log(metrics={name: value}) for value in values))
+    lines = [log(metrics={name: value}) for name in sorted(Metrics.__annotations__) for value in values]
+    Path("x.log").write_text("".join(lines))
     assert command("report", "x.log", "--json", "x.json", "--html", "x.html")[0] == 0
-    assert len(from_json(Path("x.json").read_bytes()).compilations) == len(values)
+    assert len(from_json(Path("x.json").read_bytes()).compilations) == len(lines)
 
 
 def planted(change: Callable[[dict[str, Any]], Any], base: Callable[[], Any] = rich_report) -> bytes:
@@ -202,18 +202,24 @@ def test_what_is_no_report_is_refused_with_its_place(command: Callable[..., Any]
     assert not Path("x.html").exists()
 
 
-SHOWN = {
-    "half a character": lambda d: d["graph_breaks"][0].update(explanation="\ud800 and \udfff"),
-    "a NUL": lambda d: d["graph_breaks"][0].update(explanation="a\x00b"),
+def times(document: dict[str, Any]) -> None:
+    for each in document["compilations"]:
+        each["seconds"].update(total=1e99)
+
+
+# What stands at different places of a report is planted together.
+ODD: tuple[Callable[[dict[str, Any]], Any], ...] = (
+    lambda d: d["settings"].update(x=1.7e308, y=HUGE),
+    lambda d: d.update(created="0000-99-99T99:99:99Z", weather={"sunny": [1, 2]}),
+    lambda d: d["graphs"][0]["inputs"][0].update(bytes=-5, shape=[-1, -2]),
+    lambda d: d["graph_breaks"][0]["location"].update(line=-3, column=-7, end_column=-9),
+    times,
+    lambda d: [each.update(histogram={"a": 0}) for each in d["graphs"]],
+    lambda d: d["graph_breaks"][0].update(explanation="\ud800, \udfff and a\x00b"),
+)
+SHOWN: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "odd at every place": lambda d: [change(d) for change in ODD],
     "a text of two megabytes": lambda d: d["graph_breaks"][0].update(explanation="x" * (2 << 20)),
-    "a setting of 1e308": lambda d: d["settings"].update(x=1.7e308),
-    "a setting of four hundred digits": lambda d: d["settings"].update(x=HUGE),
-    "a date that never was": lambda d: d.update(created="0000-99-99T99:99:99Z"),
-    "sizes below zero": lambda d: d["graphs"][0]["inputs"][0].update(bytes=-5, shape=[-1, -2]),
-    "a line below zero": lambda d: d["graph_breaks"][0]["location"].update(line=-3, column=-7, end_column=-9),
-    "times of 1e99": lambda d: [each["seconds"].update(total=1e99) for each in d["compilations"]],
-    "operations of nothing": lambda d: [each.update(histogram={"a": 0}) for each in d["graphs"]],
-    "an unknown field": lambda d: d.update(weather={"sunny": [1, 2]}),
 }
 
 

@@ -209,7 +209,7 @@ def test_no_source_of_a_program_that_compiles_nothing(tmp_path: Path) -> None:
 
 def test_the_environment_is_an_allowlist(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import torch\n")
-    env = {"MY_CANARY": "canary_environment", "TORCH_LOGS": "+dynamo", "HF_TOKEN": "canary_hf"}
+    env = {"MY_CANARY": "canary_environment", "HF_TOKEN": "canary_hf"}
     assert write("explain", "model.py", cwd=tmp_path, env=env).holding(CANARY) == {}
 
 

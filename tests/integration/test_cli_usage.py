@@ -209,7 +209,7 @@ def test_an_unreadable_program(cwd: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("logging", "def log(x): print(x)"), ("calendar", "DAYS = 7")],
+    [("logging", "def log(x): print(x)"), pytest.param("calendar", "DAYS = 7", marks=pytest.mark.slow)],
 )
 def test_a_file_named_as_a_module_of_python_is_found_as_by_plain_python(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
