@@ -35,3 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     several = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if several and can_fork({}) and any("unit" not in Path(argument).parts for argument in config.args):
         share_servers()
+
+
+def pytest_runtest_setup() -> None:
+    """What a test compiles in this process costs it no look at the guards' speed."""
+    from warm_starts import spare_guard_profiles
+
+    spare_guard_profiles()

@@ -15,8 +15,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def explained(*words: str, cwd: Path) -> tuple[Outcome, dict[str, Any]]:
-    """With a home of its own for what transformers copies of a checkpoint's code."""
-    return explain(*words, "--backend", "eager", cwd=cwd, env={**OFFLINE, "HF_HOME": str(cwd / "hf")})
+    return explain(*words, "--backend", "eager", cwd=cwd, env=OFFLINE)
 
 
 def one_line(ended: Outcome) -> str:

@@ -2,7 +2,8 @@
 
 The program is the real one, with its own command line, streams, environment, directory, supervisor and child; what is
 spared is the start of two interpreters, and torch's import, which take more than all else in most tests. A sandbox is
-the real one, around a fork. Two servers live for each test run: one has imported the command line, the other torch.
+the real one, around a fork. Servers live for each test run: one has imported the command line, one torch, and one
+transformers too, for programs that name it.
 `DYNALYZE_TESTS_START=real` starts everything anew instead, as `make slow` does; so do tests that ask for it.
 
 Processes that measure have caches and variables of torch's of their own, and so a server of their own.
@@ -16,6 +17,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -43,6 +45,26 @@ IMPORTS = {
                "torch._inductor.compile_fx", "torch._export.non_strict_utils", "torch._functorch.aot_autograd",
                "dynalyze.capture.child", "dynalyze.capture.in_place", "dynalyze.capture.module_tree"),
 }  # fmt: skip
+IMPORTS["transformers"] = (*IMPORTS["target"], "transformers.models.llama.modeling_llama",
+                           "transformers.models.auto.modeling_auto", "transformers.generation.utils")  # fmt: skip
+# What torch imports while it compiles the first program, and the first with inductor; each brings more.
+IMPORTED_BY_THE_FIRST = (
+    "torch._dynamo.dce_extra_outputs", "torch._export.db.logging", "torch._functorch._aot_autograd.subclass_codegen",
+    "torch._higher_order_ops.passes.inline_invoke_subgraph", "torch._inductor.compiler_bisector",
+    "torch._subclasses.schema_check_mode", "torch.distributed.tensor.experimental", "torch.export._trace",
+    "torch.fx.experimental.validator", "sympy.combinatorics", "sympy.tensor.tensor", "sympy.physics.units",
+    "torch.utils.cpp_extension", "torch._inductor.choices", "torch._inductor.codegen.cpp_wrapper_mps",
+    "torch._inductor.codegen.cpu_device_op_overrides", "torch._inductor.codegen.cuda.device_op_overrides",
+    "torch._inductor.codegen.cuda_combined_scheduling", "torch._inductor.codegen.halide",
+    "torch._inductor.codegen.mps_device_op_overrides", "torch._inductor.codegen.mtia.device_op_overrides",
+    "torch._inductor.codegen.pallas", "torch._inductor.codegen.python_wrapper_mtia",
+    "torch._inductor.codegen.wrapper_fxir", "torch._inductor.codegen.xpu.xpu_combined_scheduling",
+    "torch._inductor.extern_node_serializer", "torch._inductor.fx_passes.efficient_conv_bn_eval",
+    "torch._inductor.fx_passes.fuse_attention", "torch._inductor.fx_passes.mkldnn_fusion",
+    "torch._inductor.fx_passes.pad_mm", "torch._inductor.runtime.caching", "torch._inductor.hooks",
+    "torch._inductor.codegen.cpp_wrapper_cpu_array_ref", "torch._inductor.codegen.memory_planning",
+    *(f"torch._inductor.fx_passes.serialized_patterns._sfdp_pattern_{number}" for number in range(1, 31)),
+)  # fmt: skip
 # What start.py can be asked for that is a fork here.
 FORKED = ("explain", "measure", "warmup", "serve", "fork-measures", "inquire")
 # Read while a module is imported, or of the interpreter itself.
@@ -55,6 +77,8 @@ ADOPTED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"
 MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
              "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE",
              "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO")  # fmt: skip
+# What says that a program imports transformers first of all: not after it has changed what can be imported.
+_IMPORTS_IT = re.compile(rb"^(?:from|import) transformers\b", re.MULTILINE)
 # Set in the command: the addresses of the servers that stand for interpreters.
 ADDRESS = "DYNALYZE_TESTS_TARGETS"
 # Set in the command: a part of the request of a target that is started anew, as one whose memory is watched from above.
@@ -87,7 +111,7 @@ def run_dynalyze(
     """
     request = {
         "argv": ["dynalyze", *arguments], "cwd": str(cwd),
-        "env": {**os.environ, **env, ADDRESS: interpreters(measures)},
+        "env": {**os.environ, **env, ADDRESS: interpreters(measures, arguments, cwd, env)},
         "module": "dynalyze",
     }  # fmt: skip
     return _ran("command", request, stdin, seconds)
@@ -105,7 +129,8 @@ def run_script(
         )  # fmt: skip
         return ended.returncode, ended.stdout, ended.stderr
     argv = [str(script), *arguments]
-    return _ran("target", {"argv": argv, "cwd": str(cwd), "env": environment, "path": argv[0]}, None, seconds)
+    request = {"argv": argv, "cwd": str(cwd), "env": environment, "path": argv[0]}
+    return _ran(_with_torch([script.name, *arguments], script.parent, env), request, None, seconds)
 
 
 def _ran(what: str, request: Mapping[str, Any], stdin: str | None, seconds: float) -> tuple[int, str, str]:
@@ -121,9 +146,22 @@ def _ran(what: str, request: Mapping[str, Any], stdin: str | None, seconds: floa
         return status, *(_text(stream) for stream in (out, err))
 
 
-def interpreters(measures: bool) -> str:
+def interpreters(
+    measures: bool, arguments: Sequence[str] = (), cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> str:
     """The value of ADDRESS: servers that have torch, each with variables of its own."""
-    return os.pathsep.join([server("target"), *([server("measuring")] if measures else [])])
+    first = server(_with_torch(arguments, cwd, env or {}))
+    return os.pathsep.join([first, *([server("measuring")] if measures else [])])
+
+
+def _with_torch(arguments: Sequence[str], folder: Path | None, env: Mapping[str, str]) -> str:
+    """The server for a target: that of transformers where one of the files that are named imports it anyway."""
+    if "HF_HOME" in env:  # Read while it is imported.
+        return "target"
+    names = {name for each in arguments for name in (each.partition(":")[0], f"{each}.py")}
+    files = [path for name in names if folder and (path := folder / name).suffix == ".py" and path.is_file()]
+    named = any(each.startswith("hf:") for each in arguments)
+    return "transformers" if named or any(_IMPORTS_IT.search(each.read_bytes()) for each in files) else "target"
 
 
 def forking(env: Mapping[str, str], *, measures: bool = False) -> tuple[str, dict[str, str]]:
@@ -193,7 +231,8 @@ def _listens(address: str) -> bool:
 def _started(what: str, folder: tempfile.TemporaryDirectory[str]) -> str:
     address = _address(folder.name, what)
     Path(address).parent.mkdir()
-    env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if what == "measuring" else {})}
+    own = {"measuring": dict.fromkeys(MEASURING, "0"), "transformers": {"HF_HUB_OFFLINE": "1"}}
+    env = {**os.environ, **own.get(what, {})}
     process = subprocess.Popen(
         [sys.executable, "-c", WITHOUT_A_FILE, str(SELF), "serve", address, what],
         stdin=subprocess.PIPE,
@@ -235,7 +274,7 @@ def start_dynalyze(
     if not can_fork(env):
         return [sys.executable, "-m", "dynalyze", *arguments], {}
     command = [sys.executable, "-IS", str(SELF), "command", server("command"), *arguments]
-    return command, {ADDRESS: interpreters(measures)}
+    return command, {ADDRESS: interpreters(measures, arguments)}
 
 
 def stand_for_command(address: str, arguments: Sequence[str]) -> NoReturn:
@@ -306,13 +345,17 @@ def serve(address: str, what: str) -> None:
     del sys.path[0]
     Path(address).with_name("environment").write_text(json.dumps(_read_at_import(os.environ), sort_keys=True))
     try:
-        for name in IMPORTS["command" if what == "command" else "target"]:
+        for name in IMPORTS["target" if what == "measuring" else what]:
             importlib.import_module(name)
     except BaseException:
         shutil.rmtree(Path(address).parent)  # Nobody waits for us then.
         raise
     if what != "command":
         sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
+        for name in IMPORTED_BY_THE_FIRST:
+            with contextlib.suppress(ImportError):  # Of another version of torch.
+                importlib.import_module(name)
+        spare_guard_profiles()
     gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
@@ -340,6 +383,13 @@ def serve(address: str, what: str) -> None:
                     os._exit(0)
                 elif isinstance(key.data, Job):
                     _attend(key, selector)
+
+
+def spare_guard_profiles() -> None:
+    """Let torch not flush the processor's caches after each compile, to time the new guards once; nothing reads it."""
+    guards = sys.modules.get("torch._dynamo.guards")
+    if guards is not None and hasattr(guards, "profile_guard_manager"):
+        guards.profile_guard_manager = lambda *_: 0.0  # type: ignore[attr-defined]
 
 
 def _fork(listener: socket.socket, selector: selectors.BaseSelector) -> None:
