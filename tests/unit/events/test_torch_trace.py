@@ -20,7 +20,6 @@ from dynalyze.capture.events import (
     Frame,
     GraphSeen,
     RecompileSeen,
-    TorchLoaded,
 )
 from dynalyze.events import torch_trace
 from dynalyze.events.torch_trace import TraceLog, is_trace, read_text, read_trace
@@ -82,11 +81,6 @@ def test_a_whole_log(tmp_path: Path) -> None:
     assert (log.records, log.unreadable) == (4, 0)
 
 
-def test_events_keep_the_distances_of_the_logs_clock(tmp_path: Path) -> None:
-    first, second = read(tmp_path, start(second=5), start(second=47, frame_id=1)).processes[0].events[:2]
-    assert second.at - first.at == pytest.approx(42)
-
-
 def test_source_lines_that_the_log_quotes_are_kept(tmp_path: Path) -> None:
     graph = "class GraphModule:\n     # File: /job/m.py:4 in f, code: y = x + 1\n     y = x + 1"
     reason = (
@@ -107,11 +101,6 @@ def test_texts_of_graphs_can_be_read_later(tmp_path: Path) -> None:
     assert texts == [code, code]
 
 
-def test_the_version_of_torch(tmp_path: Path) -> None:
-    log = read(tmp_path, artifact("torch_version", json.dumps({"pytorch_version": "2.13.0"})))
-    assert log.processes[0].events == [TorchLoaded(version="2.13.0")]
-
-
 @pytest.mark.parametrize("cut", [1, 30, 120, len(WHOLE) - 2])
 def test_a_log_cut_short_keeps_what_is_whole(tmp_path: Path, cut: int) -> None:
     log = read(tmp_path, WHOLE[:-cut])
@@ -128,27 +117,6 @@ def test_lines_of_others_are_counted_and_interrupt_no_text(tmp_path: Path) -> No
     assert recompile.text.startswith("first")
     assert recompile.text.endswith("second")
     assert log.unreadable == 2
-
-
-def test_bytes_that_are_no_utf_8_become_question_marks(tmp_path: Path) -> None:
-    log = read(tmp_path, artifact("recompile_reasons", "x == 'K'").replace(b"K", b"\xe9"))
-    (event,) = log.processes[0].events
-    assert isinstance(event, RecompileSeen)
-    assert event.text == "x == '�'"
-
-
-def test_a_record_that_makes_no_sense_is_counted(tmp_path: Path) -> None:
-    log = read(
-        tmp_path, record({"dynamo_start": {"stack": 5}, **ID}), record({"str": 7}),
-        b'V1121 04:39:01.535000 1 a.py:1] {"dynamo_start": {"sta\n', artifact("torch_version", "none"), WHOLE,
-    )  # fmt: skip
-    assert log.unreadable == 4
-    assert kinds(log) == ["CompileStarted", "CompileEnded"]
-
-
-def test_an_empty_log(tmp_path: Path) -> None:
-    log = read(tmp_path)
-    assert (log.processes, log.records, log.unreadable) == ([], 0, 0)
 
 
 def test_records_of_other_versions(tmp_path: Path) -> None:
@@ -251,15 +219,6 @@ def test_a_line_longer_than_memory_should_hold(tmp_path: Path) -> None:
     assert log.unreadable == 1
 
 
-def test_texts_after_a_long_line_are_still_found(tmp_path: Path) -> None:
-    graph = record({"dynamo_output_graph": {}, **ID}, "code")
-    long = artifact("fx_graph_cache_miss", "x" * 20_000_000)
-    log = read(tmp_path, long, graph, WHOLE)
-    seen = log.processes[0].events[1]
-    assert isinstance(seen, GraphSeen)
-    assert read_text(log.path, seen.text) == "code"
-
-
 def test_equal_texts_are_kept_once_and_no_more_than_there_is_room_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,26 +229,12 @@ def test_equal_texts_are_kept_once_and_no_more_than_there_is_room_for(
     assert [len(text) for text in texts] == [8000, 8000, 2000, 2000]
 
 
-def test_events_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_trace, "MOST_EVENTS", 3)
-    log = read(tmp_path, *[start(frame_id=number) + end(frame_id=number) for number in range(4)])
-    assert log.omitted == 5
-    assert kinds(log)[:3] == ["CompileStarted", "CompileEnded", "CompileStarted"]
-
-
 @pytest.mark.parametrize(
     ("data", "found"),
     [(WHOLE, True), (b"\tcut\n" + WHOLE, True), (b"", False), (b"{}", False), (b"\x89PNG\r\n\xff\n", False)],
 )
 def test_what_looks_like_a_log(data: bytes, found: bool) -> None:
     assert is_trace(data) == found
-
-
-@settings(max_examples=25)
-@given(st.binary(max_size=300), st.integers(0, len(WHOLE)))
-def test_no_bytes_are_too_strange(data: bytes, at: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        read(Path(folder), WHOLE[:at] + data + WHOLE[at:])
 
 
 SCALARS = st.none() | st.integers() | st.text(max_size=5)
@@ -333,12 +278,3 @@ def test_keys_beyond_the_room_for_texts_keep_their_digest(tmp_path: Path, monkey
     found = [event for event in log.processes[0].events if isinstance(event, CacheLooked)]
     assert [bool(event.components) for event in found] == [True, False]
     assert [event.digest for event in found] == ["fkey"] * 2 and len(log.settings) == 1
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"components": 3}', '{"components": [null, {}]}', '{"key": []'])
-def test_damaged_keys_are_counted_or_left_out(tmp_path: Path, text: str) -> None:
-    log = read(tmp_path, WHOLE, artifact("fx_graph_cache_miss", text), start(frame_compile_id=1))
-    found = [event for event in log.processes[0].events if isinstance(event, CacheLooked)]
-    assert len(found) + log.unreadable == 1
-    assert all(event.components == [] for event in found)
-    assert kinds(log)[-1] == "CompileStarted"

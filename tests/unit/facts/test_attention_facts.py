@@ -81,27 +81,10 @@ def test_the_softmax_of_a_gpu_stands_at_no_line() -> None:
     assert [found.backend for found in calls(run)] == ["math"]
 
 
-def test_a_softmax_of_another_line_is_no_attention() -> None:
-    run = run_with(("dynamo", dynamo(LINE, call())), ("inference", aten(LINE, f"f = {FLASH}", OTHER_LINE, SOFTMAX)))
-    assert [found.backend for found in calls(run)] == ["cpu_flash"]
-
-
 def test_two_kernels_at_one_line_are_told_apart_by_their_order() -> None:
     text = dynamo(LINE, call("a"), call("b", ", is_causal = True"))
     run = run_with(("dynamo", text), ("inference", aten(LINE, f"soft = {SOFTMAX}", f"flash = {FLASH}")))
     assert [(found.causal, found.backend) for found in calls(run)] == [(False, "math"), (True, "cpu_flash")]
-
-
-def test_kernels_that_cannot_be_matched_stay_unknown() -> None:
-    text = dynamo(LINE, call("a"), call("b"), call("c"))
-    run = run_with(("dynamo", text), ("inference", aten(LINE, f"soft = {SOFTMAX}", f"flash = {FLASH}")))
-    assert [(found.backend, found.count) for found in calls(run)] == [("", 3)]
-
-
-def test_a_failed_compile_says_nothing_about_kernels() -> None:
-    refused = end(fail_type="BackendCompilerFailed", fail_reason="no", has_guarded_code=False)
-    run = run_with(("dynamo", dynamo(LINE, call())), ("inference", aten(LINE, f"flash = {FLASH}")), ended=refused)
-    assert [found.backend for found in calls(run)] == [""]
 
 
 def test_hand_written_attention_that_inductor_knows() -> None:

@@ -219,12 +219,6 @@ def test_each_compile_knows_the_breaks_that_it_met() -> None:
     ]  # fmt: skip
 
 
-def test_where_all_frames_are_torchs_the_innermost_is_the_location() -> None:
-    inside = [torch_frame(5, "forward", "nn/modules/rnn.py"), torch_frame(9, "apply", "nn/functional.py")]
-    found = one(start("0/0", inside[0], []), broke(inside, above=[]))
-    assert (found.location.file, found.location.line) == (f"{TORCH}/nn/functional.py", 9)
-
-
 def test_without_live_fields_a_skipped_caller_does_not_blame_the_helper() -> None:
     """The text says that `forward` was skipped; `helper`, which holds the line, was only split."""
     stack = [MAIN, frame(17, "forward"), frame(7, "helper")]

@@ -8,20 +8,16 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.events import (
-    BreakSeen,
     CandidateEntry,
     CandidatesCounted,
     CandidateSeen,
     Definitions,
     GraphSeen,
-    InPlaceFailed,
     InPlaceStarted,
     Lost,
     Misused,
     ModuleClass,
     NothingCompiled,
-    ObjectCall,
-    ObjectStarted,
     ProgramEnded,
     TargetEnded,
     TorchLoaded,
@@ -82,11 +78,6 @@ def test_a_crash_names_its_signal_and_what_was_compiling(status: int, name: str)
     assert report_of(*COMPILED, status=status).outcome.message == f"The program was killed by {name}."
 
 
-def test_a_crash_in_a_resumed_half_names_the_users_function() -> None:
-    resumed = start("1/0", frame(20, "torch_dynamo_resume_in_decode_at_18"))
-    assert "while decode was compiling" in report_of(resumed, status=-11).outcome.message
-
-
 @pytest.mark.parametrize("events", [(), COMPILED, (*COMPILED, OK)])
 def test_the_time_limit(events: tuple[Any, ...]) -> None:
     outcome = report_of(*events, reason="timed_out", status=None, seconds=60.4).outcome
@@ -100,11 +91,6 @@ def test_a_run_that_was_stopped_because_compiling_had_settled() -> None:
         outcome = report_of(*COMPILED, told, reason=reason, status=status).outcome
         assert outcome.status == "complete"
         assert "early" in outcome.message.lower()
-
-
-def test_a_break_before_tracing_counts_as_an_attempt() -> None:
-    untraced = BreakSeen(message="Attempt to trace generator\n  Explanation: x\n", untraced=True, inside=[frame(6)])
-    assert report_of(untraced, OK).outcome.status == "complete"
 
 
 NOTHING: list[tuple[str, list[Any], list[str]]] = [
@@ -180,26 +166,6 @@ def test_nothing_was_compiled_and_why(events: list[Any], says: list[str]) -> Non
     assert report.capture.mode == "none"
 
 
-def test_a_program_without_torch() -> None:
-    run = RunLog([process(Definitions(spec="a.py"), OK)])
-    report = build_report(run, Ended("ended", 0, 1.0), Target("script", "a.py"), [])
-    assert (report.outcome.status, report.outcome.message) == ("nothing_compiled", "The program never imported torch.")
-    assert report.environment["torch"] is None
-
-
-def test_a_worker_that_compiled_is_enough() -> None:
-    run = RunLog([process(TorchLoaded(version="2.13.0", folder=TORCH), OK), process(*COMPILED, number=1, pid=4712)])
-    report = build_report(run, Ended("ended", 0, 1.0), Target("script", "a.py"), [])
-    assert report.outcome.status == "complete"
-    assert [(p.process, p.pid) for p in report.processes] == [(0, 4711), (1, 4712)]
-
-
-def test_a_workers_ending_is_not_the_programs() -> None:
-    worker = process(*COMPILED, TargetEnded(exit_status=1), NothingCompiled(disabled=True), number=1, pid=4712)
-    report = build_report(RunLog([process(*COMPILED, OK), worker]), Ended("ended", 0, 1.0), Target("script", "a"), [])
-    assert report.outcome.status == "complete"
-
-
 NET = CandidateEntry(
     "module", "net", "Net", "/m.py", 30, "forward", calls=12, parameters=20, seconds=3.0, compiled=True
 )  # fmt: skip
@@ -252,26 +218,6 @@ def test_modules_that_nothing_tells_apart_are_one_row_for_each_end_that_they_cam
         (12, 3, 2.0, 0.02, False),
     ]
     assert report.capture.recorded_calls == 128
-
-
-def test_what_raised_under_compile_is_told() -> None:
-    failed = InPlaceFailed("net", "Net", "RuntimeError: no kernel")
-    capture = report_of(InPlaceStarted(), *COMPILED, failed, OK).capture
-    assert (capture.mode, len(capture.notes)) == ("in_place", 1)
-    for part in ("Net", "torch.compile", "eager", "RuntimeError: no kernel"):
-        assert part in capture.notes[0]
-
-
-def test_a_program_that_compiles_by_itself_has_no_table() -> None:
-    assert report_of(CandidateSeen(NET), *COMPILED, CandidatesCounted(5.0, [NET]), OK).candidates == []
-
-
-def test_an_object_and_examples() -> None:
-    called = (ObjectStarted(calls=2), *COMPILED, ObjectCall(index=0, refused="No."), ObjectCall(index=1))
-    report = report_of(*called, OK)
-    assert (report.capture.mode, report.capture.replayed_calls) == ("object", 2)
-    assert report.capture.notes == ["Refused under --fullgraph: No."]
-    assert report_of(ProgramEnded(exit_status=0), *called, OK).capture.mode == "examples"
 
 
 def test_what_was_lost_is_said_and_bounded() -> None:

@@ -78,10 +78,6 @@ def test_records_of_torch(name: str, payload: Any, cache: str, reason: str) -> N
     assert (event.cache, event.reason, event.id) == (cache, reason, "0/0")
 
 
-def test_a_long_reason_is_cut() -> None:
-    assert len(read("fx_graph_cache_bypass", {"cache_bypass_reason": "x" * 10**6}).reason) == 1000
-
-
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -160,23 +156,10 @@ def test_fifty_graphs_with_one_reason_are_one_finding() -> None:
     assert f"PyTorch says: {PASS}." in found.advice
 
 
-def test_both_caches_with_different_words_are_one_finding() -> None:
-    frozen = [bypass("Cannot cache a graph with freezing enabled", "autograd"), bypass("mkldnn tensors unpickleable")]
-    (found,) = findings(report_of(start(), *frozen, end()))
-    assert "weights are frozen" in found.title
-    assert (found.severity, found.impact) == ("warning", None), "an unmeasured cost is not told"
-
-
 def test_where_inductors_cache_still_works_less_is_lost() -> None:
     (found,) = findings(report_of(start(), bypass(FUNCTION, "autograd"), end(duration_us=5)))
     assert (found.severity, found.impact) == ("info", None)
     assert found.title.startswith("forward is traced anew")
-
-
-def test_a_cache_that_the_user_switched_off_is_worth_no_warning() -> None:
-    (found,) = findings(report_of(start(), bypass("FX graph cache is not enabled", "autograd"), end()))
-    assert found.severity == "info"
-    assert found.title.startswith("forward is compiled anew")
 
 
 def test_without_source_the_kind_stays_and_the_words_go() -> None:

@@ -102,13 +102,6 @@ def test_a_bypass_has_its_reason_and_the_line_of_the_operation() -> None:
     assert [(place.file, place.line) for place in use.places] == [(MODEL, 7)]
 
 
-def test_a_damaged_text_of_settings_is_left_out() -> None:
-    events = looked()
-    TEXTS.update(dict.fromkeys(TEXTS, "[1"))
-    found = read(*events)
-    assert len(found.keys) == 2 and not found.settings and found.keys[0].settings == []
-
-
 def test_variables_are_those_that_a_setting_takes_its_value_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,11 +17,11 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.render.chrome_trace import spans
 from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.timeline import MAX_ROWS, TimelineView
-from dynalyze.report import PHASES, BackwardCompile, Compilation, CompileMemory, Report
+from dynalyze.render.view.timeline import TimelineView
+from dynalyze.report import PHASES, BackwardCompile, Compilation, Report
 from recordings import as_run, line_with, recorded, without_live_fields
 from records import TORCH, end, frame, process, run_of, start
-from sample_reports import compilation, empty_report, recompile
+from sample_reports import compilation, empty_report
 
 
 def compiled(run: RunLog) -> list[Compilation]:
@@ -143,12 +143,6 @@ def test_steps_that_torch_told_of_go_before_its_sums_and_what_none_accounts_for_
     assert one(start(), told).exclusive == {**STEPS, "other": 0.25}
 
 
-def test_memory_is_told_of_each_direction_where_it_was_read() -> None:
-    found = one(start(), with_costs(duration_us=1), end(backward=True, duration_us=1))
-    assert found.memory == CompileMemory(3, 2, 1)
-    assert [each.memory for each in found.backward] == [None]
-
-
 seconds = st.dictionaries(st.sampled_from(PHASES), st.floats(-10, 1e6, allow_nan=False))
 
 
@@ -233,30 +227,3 @@ def test_rows_stand_in_order_of_their_start() -> None:
     assert [row.label.split()[0] for row in view(report).rows] == ["1/0", "0/0", "0/0"]
     assert "backward" in view(report).rows[1].label
     assert [span.backward for span in spans(report)] == [False, True, False]
-
-
-def test_the_share_of_recompilation_is_said_in_words() -> None:
-    report = timed(("0/0", 1.0, 3.0), ("0/1", 5.0, 1.0))
-    assert view(report).sentences == ["4.0 s went into 2 compiles.", "None of it was recompilation."]
-    report.recompiles = [recompile("r1", "0/1")]
-    assert view(report).sentences[1] == "25% of compile time was recompilation (1.0 s)."
-    report.recompiles = [recompile("r1", "0/1", cause="limit")]
-    assert view(report).sentences[1] == "None of it was recompilation."
-
-
-def test_a_compile_of_another_process_with_the_same_id_is_no_recompile() -> None:
-    report = timed(("0/0", 1.0, 3.0), ("0/1", 5.0, 1.0))
-    report.recompiles = [recompile("r1", "0/1", process=1)]
-    assert view(report).sentences[1] == "None of it was recompilation."
-
-
-def test_a_compile_without_a_start_is_told_and_not_drawn() -> None:
-    found = view(timed(("0/0", 1.0, 3.0), ("1/0", None, 1.0)))
-    assert len(found.rows) == 1
-    assert found.sentences[-1] == "The start of 1 compile is not known: they are not drawn."
-
-
-def test_of_too_many_rows_the_longest_are_drawn_in_order_of_their_start() -> None:
-    found = view(timed(*((f"{at}/0", float(at), 0.5 + at % 2) for at in range(2 * MAX_ROWS + 7))))
-    assert [row.label.split()[0] for row in found.rows] == [f"{2 * at + 1}/0" for at in range(MAX_ROWS)]
-    assert found.undrawn == MAX_ROWS + 7

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ci_reports import FOLDER, judged
 from dynalyze.facts.fingerprints import add_fingerprints, fingerprints
 from dynalyze.privacy import redact, without_source
-from dynalyze.report import Finding, Kernel, Location, Report
+from dynalyze.report import Finding, Location, Report
 from dynalyze.report.held import changed
 from sample_reports import clean_report, rich_report
 
@@ -21,12 +21,6 @@ def everywhere(report: Report, change: Callable[[Location], Location]) -> Report
 
 def of(report: Report) -> set[str]:
     return {finding.fingerprint for finding in judged(report).findings}
-
-
-def test_no_two_findings_share_one() -> None:
-    report = judged(rich_report())
-    assert len(set(fingerprints(report))) == len(report.findings) >= 8
-    assert all(len(found) == 32 and int(found, 16) for found in fingerprints(report))
 
 
 def test_lines_may_move() -> None:
@@ -107,13 +101,6 @@ def test_without_source_they_are_still_apart_and_stay() -> None:
     moved = everywhere(bare, lambda place: replace(place, line=place.line + 3))
     assert of(bare) == of(moved)
     assert len(of(bare)) == len(judged(bare).findings)
-
-
-def test_another_fallback_is_another_finding() -> None:
-    one, other = clean_report(), clean_report()
-    one.kernels.append(Kernel("g1", "aten.sort.stable", "fallback"))
-    other.kernels.append(Kernel("g1", "aten.fft.default", "fallback"))
-    assert of(one).isdisjoint(of(other))
 
 
 def test_without_a_place_the_title_tells_and_its_numbers_do_not() -> None:

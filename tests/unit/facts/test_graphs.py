@@ -278,18 +278,6 @@ def test_a_graph_that_a_restart_traced_again_is_one() -> None:
     assert all(g.location is not None and g.location.line == 10 for g in found)
 
 
-def test_a_restart_leaves_nothing_of_the_first_attempt() -> None:
-    run = graphs_run(("dynamo", DYNAMO), ("inference", FORWARD), ("dynamo", DYNAMO))
-    ((graph,), _) = graphs(run, compiled(run), Sources())
-    assert [stage.stage for stage in graph.stages] == ["dynamo"]
-
-
-def test_a_graph_without_its_start_is_still_there() -> None:
-    ((found,), _) = graphs(run_of(GraphSeen(id="7/0")), [], Sources())
-    assert (found.compile_id, found.ops, found.location) == ("7/0", 0, None)
-    assert graphs(run_of(GraphSeen(id="7/0", stage="post_grad")), [], Sources()) == ([], [])
-
-
 FORWARD_OF_TWO = """class GraphModule(torch.nn.Module):
     def forward(self, primals_1: "f32[4, 8][8, 1]cpu"):
         # File: /home/ada/model.py:12 in forward, code: h = x.sin().t()
@@ -316,12 +304,6 @@ def test_what_backward_computes_again_are_operations_of_the_forward_but_no_views
     ((graph,), _) = graphs(run, [], Sources())
     assert [(each.name, each.op) for each in graph.saved] == [("exp", "aten.exp")]
     assert [(each.place and each.place.line, each.ops) for each in graph.recomputed] == [(12, ["aten.sin"])]
-
-
-def test_a_backward_without_its_forward_computes_nothing_again() -> None:
-    run = graphs_run(("dynamo", DYNAMO), ("backward", BACKWARD_OF_TWO))
-    ((graph,), _) = graphs(run, [], Sources())
-    assert [each.name for each in graph.saved] == ["exp"] and graph.recomputed == []
 
 
 def test_a_cuda_graph_that_is_skipped_when_the_graph_runs() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.facts.kernels import KernelFound, aot_id, kernels_of, split_name
+from dynalyze.facts.kernels import KernelFound, kernels_of, split_name
 
 CPU = """# AOT ID: ['0_inference']
 import torch
@@ -64,53 +64,6 @@ def benchmark_compiled_module(args, times=10, repeat=10):
     extern_kernels.mm(args)
 """
 
-TRITON = """# AOT ID: ['3_forward']
-# kernel path: /tmp/torchinductor_ada/ab/cab.py
-# Topologically Sorted Source Nodes: [h, relu], Original ATen: [aten.addmm, aten.relu]
-# Source node to ATen node mapping:
-#   h => add_tensor
-#   relu => relu
-# Graph fragment:
-#   %relu : Tensor "f32[4, 8][8, 1]cuda:0" = call_function[target=torch.ops.aten.relu.default](args = (%h,))
-triton_poi_fused_addmm_relu_0 = async_compile.triton('triton_poi_fused_addmm_relu_0', \'\'\'
-import triton
-
-@triton.jit
-def triton_poi_fused_addmm_relu_0(in_ptr0, xnumel, XBLOCK : tl.constexpr):
-    tmp0 = tl.load(in_ptr0 + (x0), xmask)
-    extern_kernels.not_called(tmp0)
-\'\'\', device_str='cuda')
-
-
-# Topologically Sorted Source Nodes: [softmax], Original ATen: [aten._softmax]
-triton_per_fused__softmax_1 = async_compile.triton('triton_per_fused__softmax_1', \'\'\'
-def triton_per_fused__softmax_1(in_ptr0): pass
-\'\'\', device_str='cuda')
-
-# Original path: /home/ada/kernels.py:10
-scale_kernel_2 = async_compile.triton('scale_kernel', \'\'\'
-def scale_kernel(x): pass
-\'\'\', device_str='cuda')
-
-def partition_0(args):
-    arg0_1, arg1_1 = args
-    with torch.cuda._DeviceGuard(0):
-        torch.cuda.set_device(0)
-        buf0 = empty_strided_cuda((4, 8), (8, 1), torch.float32)
-        # Topologically Sorted Source Nodes: [h], Original ATen: [aten.t, aten.addmm]
-        extern_kernels.mm(arg1_1, reinterpret_tensor(arg0_1, (4, 8), (1, 4), 0), out=buf0)
-        buf1 = buf0; del buf0  # reuse
-        # Topologically Sorted Source Nodes: [h, relu], Original ATen: [aten.addmm, aten.relu]
-        stream0 = get_raw_stream(0)
-        triton_poi_fused_addmm_relu_0.run(buf1, arg1_1, 32, stream=stream0)
-        stream0 = get_raw_stream(0)
-        triton_per_fused__softmax_1.run(buf1, 4, 8, grid=grid(4), stream=stream0)
-        # Topologically Sorted Source Nodes: [], Original ATen: []
-        scale_kernel_2.run(buf1, 32, grid=grid(1), stream=stream0)
-        triton_poi_fused_addmm_relu_0.run(buf2, arg1_1, 32, stream=stream0)
-    return (buf1, )
-"""
-
 
 def by_name(code: str, *known: str) -> dict[str, KernelFound]:
     found = kernels_of(code, known)
@@ -153,12 +106,6 @@ def test_kinds(method: str, kind: str) -> None:
 def test_calls_that_are_written_in_cpp_are_unknown_not_none() -> None:
     assert kernels_of("cpp_wrapper_src = '''\nvoid inductor_entry_impl() {}\n'''\n") is None
     assert kernels_of("def call(args):\n    return ()\n") == []
-
-
-def test_the_id_of_the_graph() -> None:
-    assert aot_id(CPU) == ("0_inference", "inference")
-    assert aot_id(TRITON) == ("3_forward", "forward")
-    assert aot_id("import torch") == ("", "")
 
 
 @pytest.mark.parametrize(

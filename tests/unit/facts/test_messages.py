@@ -44,10 +44,6 @@ def test_an_explanation_of_several_lines_keeps_its_lines_without_their_indentati
     assert found.context == ""
 
 
-def test_a_context_of_several_lines_is_kept_whole() -> None:
-    assert parse_message("Type\n  Explanation: E.\n\n  Developer debug context: one\ntwo\n").context == "one\ntwo"
-
-
 def test_the_higher_order_operator_that_torch_puts_below_the_type_is_no_part_of_it() -> None:
     inside = PRINT.replace("operator\n", "operator\n  Higher Order Operator: cond\n", 1)
     found = parse_message(message_in(payload(inside, STACK)))
@@ -85,16 +81,6 @@ def test_a_skip_that_torch_logs_late_keeps_its_cause() -> None:
 @pytest.mark.parametrize("message", [PRINT, BRANCH, PRINT + THEN + LOOP])
 def test_the_message_inside_a_payload_is_the_exceptions_own(reason: str, message: str) -> None:
     assert parse_message(message_in(payload(message, STACK, reason))) == parse_message(message)
-
-
-def test_a_line_quoted_by_an_explanation_is_no_frame() -> None:
-    quoting = BRANCH.replace("branching.\n", 'branching.\n        # File "/x/other.py", line 3, in g, code: if y:\n')
-    assert frames_in(payload(quoting, STACK)) == [(f.file, f.line, f.name) for f in STACK]
-
-
-def test_frames_with_odd_names() -> None:
-    odd = [frame(3, "<lambda>", "/home/ada/my models/é, line 4.py"), frame(1, "<listcomp>", "C:\\models\\net.py")]
-    assert frames_in(payload(PRINT, odd)) == [(f.file, f.line, f.name) for f in odd]
 
 
 def test_the_header_tells_the_place_where_there_is_no_traceback() -> None:

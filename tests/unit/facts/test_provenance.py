@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 from dynalyze.capture.events import GraphSeen
 from dynalyze.events.log import RunLog
-from dynalyze.facts import graphs as module
 from dynalyze.facts.graphs import graphs, texts_of
-from dynalyze.facts.kernels import Tracked, lacking
+from dynalyze.facts.kernels import Tracked
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.launch.artifacts import write_artifacts
 from dynalyze.launch.observe import Observation, _environment
 from dynalyze.launch.spec import TargetSpec
-from dynalyze.report import Graph, Kernel
+from dynalyze.report import Kernel
 from records import TORCH, run_of, start
 
 FILE = "/home/ada/model.py"
@@ -133,13 +132,6 @@ def test_what_inductor_tracked_comes_first() -> None:
     assert (mm.post_grad_nodes, mm.source_nodes) == (["mm", "mm_3"], ["mm", "mm_again"])
 
 
-def test_handles_of_another_graph_are_not_looked_at() -> None:
-    """torch leaves those of an earlier backward graph in the record."""
-    stale = {**STACKS, "extern_kernels.mm:9": [stack(55)], "triton_poi_fused_mul_sin_0:8": [stack(56)]}
-    found = kernels(forward(("kernel_stacks", stale)))
-    assert {line for kernel in found.values() for line in lines(kernel)} == {12, 13, 14}
-
-
 def test_a_backward_graph_has_its_own_record_and_its_own_nodes() -> None:
     code = ("output_code", BACKWARD_CODE)
     before = (("dynamo", DYNAMO), ("output_code", FORWARD_CODE), ("kernel_stacks", STACKS))
@@ -149,13 +141,6 @@ def test_a_backward_graph_has_its_own_record_and_its_own_nodes() -> None:
     told = graphs(run_with(*before, ("post_grad", BACKWARD), code), [], Sources())[1][-1]
     # `a` is line 12 to Dynamo; the backward graph has an `a` of its own.
     assert (told.direction, lines(told), told.provenance) == ("backward", {13: 1}, "comments")
-
-
-def test_more_lines_than_a_report_holds_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_PLACES", 3)
-    many = {"triton_poi_fused_mul_sin_0:1": [stack(n) for n in range(1, 11)]}
-    kernel = kernels(forward(("kernel_stacks", many)))["triton_poi_fused_mul_sin_0"]
-    assert (lines(kernel), kernel.places_omitted) == ({1: 1, 2: 1, 3: 1}, 7)
 
 
 @pytest.mark.parametrize(
@@ -211,12 +196,3 @@ def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _environment(Observation(target, provenance=True))["INDUCTOR_PROVENANCE"] == "1"
     monkeypatch.setenv("INDUCTOR_PROVENANCE", "2")
     assert _environment(Observation(target, provenance=True))["INDUCTOR_PROVENANCE"] == "2"
-
-
-def test_what_could_not_be_tracked_is_said() -> None:
-    both = [Graph("g1", "0/0"), Graph("g2", "0/1")]
-    tracked, untracked = Kernel("g1", "k", "cpp", provenance="inductor"), Kernel("g2", "k", "cpp")
-    assert lacking(both, [tracked]) == []
-    assert "for 1 of 2 graphs" in lacking(both, [tracked, untracked])[0]
-    assert "no kernel" in lacking(both, [])[0]
-    assert lacking([], []) == []

@@ -12,7 +12,6 @@ from dynalyze.capture.events import FailedCheck, FailedVersion
 from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
-from dynalyze.facts.guards import readable
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -251,18 +250,3 @@ def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> Non
         )
     )  # fmt: skip
     assert (found.source, found.expected, found.actual) == ("x.max().item()", "3", "4")
-
-
-def test_an_imported_module_is_named_as_it_is_imported() -> None:
-    assert readable("G['__import_torch_dot_nn_dot_modules_dot_linear'].F") == "torch.nn.modules.linear.F"
-    assert readable("L['self'].scale") == "self.scale"
-
-
-UNEXPLAINED = "0/0: Unexpected recompilation: runtime guards failed even though they passed"
-
-
-@pytest.mark.parametrize(("threads", "told"), [((7, 7), 0), ((7, 8), 2), ((0, 0), 0)])
-def test_threads_count_where_no_guard_failed(threads: tuple[int, int], told: int) -> None:
-    first, second = (start(f"0/{n}", thread=thread) for n, thread in enumerate(threads))
-    assert one(first, again(UNEXPLAINED), second, end("0/1")).threads == told
-    assert one(first, again("0/0: n == 3"), second, end("0/1")).threads == 0

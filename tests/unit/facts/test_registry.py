@@ -43,17 +43,6 @@ def test_the_copy_for_where_there_is_no_torch_is_whole() -> None:
     assert [known.id_of(each) for each in ("Data-dependent branching", "no such type", "")] == ["GB0170", None, None]
 
 
-def test_former_types_of_an_id_still_lead_to_it(tmp_path: Path, fresh: None) -> None:
-    versions: list[dict[str, Any]] = [
-        {"Gb_type": kind, "Context": "", "Explanation": "", "Hints": []} for kind in ("new", "old", "oldest")
-    ]
-    known = entries(json.dumps({"GB0007": versions}), tmp_path)
-    assert [known.id_of(kind) for kind in ("new", "old", "oldest")] == ["GB0007"] * 3
-    entry = known.entry("GB0007")
-    assert entry is not None
-    assert (entry.gb_type, entry.former) == ("new", ("old", "oldest"))
-
-
 def test_a_present_type_beats_a_former_one_of_another_id(tmp_path: Path, fresh: None) -> None:
     def version(kind: str) -> dict[str, Any]:
         return {"Gb_type": kind, "Context": "", "Explanation": "", "Hints": []}

@@ -17,7 +17,7 @@ from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_silence, skipped_frames
 from dynalyze.report import Finding, Location, Report, SkippedFrame
 from dynalyze.rules.rule import judge
-from records import MODEL, TORCH, frame, process, run_of
+from records import MODEL, TORCH, frame, run_of
 from sample_reports import clean_report, empty_report, graph_break
 
 MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"
@@ -84,16 +84,6 @@ def test_helpers_of_libraries_are_left_out_and_entries_kept() -> None:
     assert [each.entry for each in facts(skip(LISTED, helper, entry=True))] == [True]
 
 
-def test_the_rest_of_a_function_without_tensors_is_no_function() -> None:
-    assert facts(skip("No ops traced", frame(12, "torch_dynamo_resume_in_score_at_11"))) == []
-
-
-def test_several_processes_share_a_fact() -> None:
-    run = run_of(skip())
-    run.processes.append(process(TorchLoaded(version="2.13.0", folder=TORCH), skip(), number=1))
-    assert len(skipped_frames(run, Places(TORCH), Sources(readable=False))) == 1
-
-
 def test_one_finding_a_reason_entries_first() -> None:
     report = clean_report()
     report.skipped_frames = facts(skip(code=frame(20, "norm")), skip(entry=True), skip(LISTED, frame(30, "leaves")))
@@ -103,13 +93,6 @@ def test_one_finding_a_reason_entries_first() -> None:
     assert "set_stance" in first.advice
     assert second.title.startswith("leaves runs in eager")
     assert {finding.severity for finding in (first, second)} == {"warning"}
-
-
-def test_no_finding_without_tensors() -> None:
-    report = clean_report()
-    report.skipped_frames = facts(skip(tensors=False, entry=True), skip("No ops traced", entry=True))
-    assert len(report.skipped_frames) == 2
-    assert findings(report) == []
 
 
 def test_a_function_that_a_graph_break_names_is_not_told_twice() -> None:
@@ -132,11 +115,6 @@ def test_where_nothing_compiled_that_finding_names_the_reason_alone() -> None:
     report.skipped_frames = frames
     (found,) = judge(report)
     assert (found.rule, found.evidence, found.location) == ("nothing-compiled", ["s1"], frames[0].location)
-
-
-def test_a_helper_is_no_reason_for_silence() -> None:
-    given = NothingCompiled(wrapped=[Wrapped("function", "score", MODEL, 30)])
-    assert "left it in eager" not in reason_for_silence(given, None, None, facts(skip()), ended=True)
 
 
 # The child's side.

@@ -109,26 +109,11 @@ def test_lines_that_were_compiled_and_lines_that_broke(net: str) -> None:
     assert (last.code, last.ops, last.graphs, last.breaks) == ("        return self.head(h) * n", 3, ["g2", "g3"], [])
 
 
-def test_a_function_in_eager_but_not_its_comments_or_its_def(net: str) -> None:
-    facts = run_facts([compilation(net, 6, "Net.forward", "eager")], [broken(net, 11, "eager")])
-    assert states(facts) == {7: "eager", 8: "eager", 11: "broken", 12: "eager", 13: "eager"}
-
-
 def test_after_a_break_that_gives_up_the_rest(net: str) -> None:
     facts = run_facts(
         [compilation(net, 6, "Net.forward", "broken")], [broken(net, 11, "partly_eager")], ops={(net, 8): {"g1": 1}}
     )
     assert states(facts) == {8: "compiled", 11: "broken", 12: "eager", 13: "eager"}
-
-
-def test_the_function_of_a_break_is_shown_even_if_it_was_never_compiled(net: str) -> None:
-    (file,) = source_files(*run_facts(breaks=[broken(net, 17)]), Sources(), Places(TORCH))
-    assert [(each.line, each.last) for each in file.functions] == [(16, 17)]
-
-
-def test_what_was_skipped_in_silence_runs_in_eager(net: str) -> None:
-    place = Location(net, 21, None, "train", None)
-    assert states(run_facts(skipped=[SkippedFrame("s1", place, "skip_list")])) == {22: "eager", 23: "eager"}
 
 
 def test_recompiles_stand_at_the_function_and_at_the_line_that_forced_them(net: str) -> None:
@@ -248,7 +233,3 @@ def test_the_hash_of_the_set_knows_paths_and_contents_but_no_order() -> None:
         [file("/a"), file("/b", "11"), file("/c", "22")],
     ]
     assert len({whole, *map(hash_of_set, others)}) == 1 + len(others)
-
-
-def test_a_path_that_is_no_unicode_can_be_hashed() -> None:
-    assert len(hash_of_set([file("/caf\udce9.py")])) == 64

@@ -12,7 +12,7 @@ import pytest
 from dynalyze.capture.events import Frame
 from dynalyze.facts.behind import looks
 from dynalyze.facts.sources import LogSources, Sources, condition_span
-from dynalyze.report import Location, Snippet
+from dynalyze.report import Location
 from records import write_source
 
 
@@ -100,13 +100,6 @@ def test_of_columns_of_another_line_the_begin_of_the_code_is_kept(
     assert (found.column, found.end_column) == (column, None)
 
 
-def test_a_snippet_has_three_lines_on_either_side(tmp_path: Path) -> None:
-    file = write_source(tmp_path, "".join(f"line {n}\n" for n in range(1, 21)))
-    assert Sources().snippet(Location(file, 10)) == Snippet(7, [f"line {n}" for n in range(7, 14)])
-    assert Sources().snippet(Location(file, 1)) == Snippet(1, [f"line {n}" for n in range(1, 5)])
-    assert Sources().snippet(Location(file, 20)) == Snippet(17, [f"line {n}" for n in range(17, 21)])
-
-
 @pytest.mark.parametrize("line", [0, -1, 3, 10**9])
 def test_a_line_that_the_file_does_not_have(tmp_path: Path, line: int) -> None:
     file = write_source(tmp_path, "a = 1\nb = 2\n")
@@ -151,12 +144,6 @@ def test_where_paths_are_not_ours_to_open_nothing_is_opened(tmp_path: Path) -> N
     found = Sources(readable=False).location(file, 1, "f", 0, 1)
     assert (found.code, found.column) == (None, 0)
     assert Sources(readable=False).snippet(found) is None
-
-
-def test_a_decorated_function_is_at_its_def(tmp_path: Path) -> None:
-    file = write_source(tmp_path, "@outer\n@inner(\n    1,\n)\nasync def f(x):\n    return x\n\n\ndef g():\n    ...\n")
-    sources = Sources()
-    assert [sources.definition(file, line) for line in (1, 2, 5, 6, 9, 99)] == [5, 5, 5, 6, 9, 99]
 
 
 @pytest.mark.parametrize(
@@ -209,14 +196,6 @@ def test_a_link_that_leads_out_of_the_root_stays_closed(file: Path) -> None:
         (root / link).symlink_to(target)
     for named in (root / "link.py", root / "up.py", root / ".." / "src" / "model.py"):
         assert LogSources({}, [root], {str(named): HASH}).line(str(named), 1) is None
-
-
-def test_quoted_lines_are_all_there_is_otherwise(file: Path) -> None:
-    sources = LogSources({("/job/m.py", 7): "return f(x)"})
-    location = sources.location("/job/m.py", 7, "g")
-    assert (location.code, location.column) == ("return f(x)", None)
-    assert sources.snippet(location) is None
-    assert sources.line(str(file), 1) is None
 
 
 def test_lines_behind_a_line_that_read_values_decide_by_them_or_print(tmp_path: Path) -> None:
