@@ -99,10 +99,6 @@ def test_exit_statuses(status: Status, fail_on: str, code: int) -> None:
     assert outputs(json_file="r.json", fail_on=fail_on).publish(report) == code
 
 
-def test_findings_below_the_level_let_it_pass() -> None:
-    assert outputs(json_file="r.json", fail_on="warning").publish(clean_report()) == 0
-
-
 def test_a_price_above_the_limit_fails_by_the_low_end_of_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
     code = outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(priced_report())
     assert (code, "1.40 ms per call" in capsys.readouterr().err) == (1, True)
@@ -115,16 +111,6 @@ def test_breaks_whose_price_is_not_known_fail_and_say_why(capsys: pytest.Capture
     assert outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(report) == 1
     assert "not known: no prices were measured" in capsys.readouterr().err
     assert outputs(json_file="r.json", fail_on="max-break-ms=1.2").publish(clean_report()) == 0, "no break, no price"
-
-
-def test_the_trace_and_the_map_go_to_files_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outputs(chrome_trace="t.json", graphml="m.graphml").publish(rich_report())
-    assert {path.name for path in here.iterdir()} == {"t.json", "m.graphml"}
-    assert json.loads((here / "t.json").read_text())["traceEvents"]
-    assert (here / "m.graphml").read_text().startswith("<?xml")
-    said = capsys.readouterr().out
-    assert "t.json" in said
-    assert "m.graphml" in said
 
 
 # Whole or not at all.
@@ -230,11 +216,6 @@ def test_texts_are_utf_8_whatever_the_locale(here: Path, monkeypatch: pytest.Mon
 # Devices and pipes.
 
 
-def test_a_device_stays_a_device() -> None:
-    outputs(json_file="/dev/null").publish(clean_report())
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)  # noqa: PTH116 - the device itself, not what pathlib makes of it.
-
-
 def test_a_full_device_is_one_clear_line() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
@@ -306,12 +287,6 @@ def test_what_is_read_is_not_overwritten(here: Path) -> None:
     (here / "link").symlink_to(here / "model.py")
     for name in ("model.py", "./model.py", "link"):
         assert "overwrite" in refused("model.py", json_file=name)
-
-
-def test_checking_writes_nothing(here: Path) -> None:
-    outputs(json_file="r.json", html_file="r.html")
-    outputs()
-    assert list(here.iterdir()) == []
 
 
 def test_no_file_is_left_in_the_folder_for_temporary_ones(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,12 +44,3 @@ def test_another_effect_or_another_advice_is_a_card_of_its_own() -> None:
     report = printing("split", "split")
     report.findings[1] = msgspec.structs.replace(report.findings[1], advice="Something else.")
     assert len(as_cards(report).findings) == 2
-
-
-def test_a_setting_is_named_on_the_terminal_with_its_price() -> None:
-    report = printing("split")
-    (finding,) = report.findings
-    assert finding.detail is not None
-    shown, whole = (" ".join(terminal.render(report, width=200, verbose=each).split()) for each in (False, True))
-    assert f"setting {finding.detail.config}" in shown and f"setting {finding.detail.config}" in whole
-    assert finding.detail.config_note in whole and finding.detail.config_note not in shown

@@ -20,7 +20,7 @@ from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, Unfixed, 
 from dynalyze.report.held import Holds, changed
 from dynalyze.rules.rule import judge
 from large_report import large_report
-from records import filled, filled_report
+from records import filled
 from sample_reports import clean_report, empty_report, hostile_report, measured_report, priced_report, rich_report
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference" / "report-json.md"
@@ -99,16 +99,6 @@ def test_sixty_breaks_find_room_in_20_kilobytes_and_what_does_not_is_counted() -
     assert told["next"] == "dynalyze fix model.py"
 
 
-def test_texts_of_any_length_find_room() -> None:
-    """Every text of the report is long, and what is not ASCII takes six characters of JSON for each."""
-    for text in ("x" * 5_000, "\u202e" * 5_000, "word " * 1_000):
-        report = judged(
-            changed(filled_report("plain"), lambda holds, _, text=text: "b1" if holds is Holds.WORD else text)
-        )
-        report.outcome.status = "complete"
-        assert len(brief.render(report).encode()) <= 20_000
-
-
 FORMS = ("{}", "'{}'", "ValueError: {}", "x == '{}' and y", "/{}/a.py", "a raised {} there", "`{}`", "{}\nfile: {}")
 
 
@@ -183,19 +173,6 @@ def test_the_verdict_on_a_change_of_somebody_else(verified: bool) -> None:
         assert told["verdict"].startswith("Not verified: ‹1›") and INSTRUCTION in told["program"]["quotes"][0]
 
 
-def test_what_is_only_suggested_is_no_next_step() -> None:
-    report = fixed_report()
-    assert report.fixed is not None
-    report.fixed.kept = []
-    report.fixed.unfixed += [Unfixed(name, "Data-dependent branching") for name in ("b1", "b2")]
-    for each in report.fixes:
-        each.status, each.reason = "suggested", "no call runs it"
-    told = document(report)
-    assert told["verdict"] == "Suggested, not verified: changes for 3 of 3 graph breaks."
-    assert told["verified"] is False and "next" not in told
-    assert "unsafe" not in brief.render(report)
-
-
 def test_each_card_of_a_graph_break_names_the_command_for_it() -> None:
     report = judged(rich_report())
     report.fix_command = ["fix", "model.py", "--compile", "a b", "--", "--batch", "4"]
@@ -205,17 +182,6 @@ def test_each_card_of_a_graph_break_names_the_command_for_it() -> None:
         if each["rule"] == "graph-break":
             only = ",".join(each["breaks"])
             assert each["next"] == f"dynalyze fix model.py --compile 'a b' --only {only} -- --batch 4"
-
-
-def test_torchs_own_lines_are_nothing_to_change() -> None:
-    report = judged(rich_report())
-    report.fix_command = ["fix", "model.py"]
-    inside = "/opt/venv/lib/python3.11/site-packages/torch/nn/functional.py"
-    for each in report.graph_breaks[1:]:
-        each.location = msgspec.structs.replace(each.location, file=inside)
-    assert document(report)["next"] == f"dynalyze fix model.py --only {report.graph_breaks[0].id}"
-    report.graph_breaks[0].location = report.graph_breaks[1].location
-    assert "next" not in document(report)
 
 
 def test_the_docs_name_every_field() -> None:

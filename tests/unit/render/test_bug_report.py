@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dynalyze.render.bug_report import render
-from dynalyze.report import Compilation, GraphBreak, Location, Snippet
+from dynalyze.report import Compilation, GraphBreak, Location
 from dynalyze.report.audit import Bisection, StageRun
 from dynalyze.report.measurements import Accuracy, TensorAccuracy
-from sample_reports import clean_report, empty_report, hostile_report, rich_report
+from sample_reports import empty_report, hostile_report, rich_report
 
 PLACE = Location("/home/ada/model.py", 12, 8, "forward", "print(h)", 16)
 
@@ -25,12 +25,6 @@ def test_breaks_of_one_reason_are_told_once() -> None:
     assert text.count("**Graph break**") == 1
     assert "<code>model.py:12</code>, and at 2 further lines" in text
     assert "builtin print\nDynamo does not know print." in text
-
-
-def test_the_code_around_it_stands_without_its_indentation() -> None:
-    report = empty_report()
-    report.graph_breaks = [broken("b1", 12, snippet=Snippet(10, ["", "    h = x", "    print(h)", ""]))]
-    assert "```python\nh = x\nprint(h)\n```" in render(report)
 
 
 def test_a_failed_compile_has_the_compilers_message_once() -> None:
@@ -70,17 +64,6 @@ def test_wrong_answers_come_first_with_what_the_search_found() -> None:
         assert part in text
     (comment,) = [line for line in text.splitlines() if "runs alone" in line]
     assert comment.count("--") == 2  # Its own two ends.
-
-
-def test_versions_and_the_command_are_there() -> None:
-    report = rich_report()
-    text = render(report)
-    assert f"dynalyze {' '.join(report.command)}" in text
-    assert f"- torch {report.environment['torch']}" in text
-
-
-def test_a_run_without_faults_says_so() -> None:
-    assert "Nothing that torch.compile did wrong" in render(clean_report())
 
 
 def test_hostile_texts_stay_texts() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from dynalyze.render.html import render, render_caches
 from dynalyze.render.view.page import Page
-from dynalyze.report import Report
-from dynalyze.report.plans import CompilePlan, NotMeasured
 from html_tree import Tree
-from sample_reports import cached, empty_report, fixed_report
+from sample_reports import cached, fixed_report
 
 
 def test_the_page_of_fix_says_how_many_breaks_are_fixed_and_how_to_apply_each_change() -> None:
@@ -23,35 +19,6 @@ def test_the_page_of_fix_says_how_many_breaks_are_fixed_and_how_to_apply_each_ch
         ("f1", ""),
     ]
     assert "To apply it: dynalyze fix model.py --only b1 --write" in Tree(render(fixed_report())).text()
-
-
-def test_a_suggested_change_is_applied_as_one_and_the_verdict_says_that_nothing_is_verified() -> None:
-    report = fixed_report()
-    report.fixes = [replace(report.fixes[1], status="suggested")]
-    page = Page(report)
-    assert (page.verdict.status, page.verdict.tone) == ("Suggested, not verified", "warning")
-    assert page.verified.all == ""
-    assert [row.command for row in page.verified.shown.items] == [
-        "dynalyze fix model.py --only b1 --write --unsafe-fixes"
-    ]
-    report.fixes = [replace(report.fixes[0], status="rejected")]
-    assert (Page(report).verdict.status, Page(report).verdict.tone) == ("Not verified", "warning")
-
-
-def planless() -> Report:
-    report = empty_report()
-    report.command = ["plan", "model.py"]
-    report.plan = CompilePlan(problem="the budget ended", not_measured=[NotMeasured("regional", "no repeated blocks")])
-    return report
-
-
-def test_the_page_of_plan_says_why_there_is_none() -> None:
-    page = Page(planless())
-    assert (page.verdict.status, page.verdict.tone) == ("No plan", "warning")
-    assert "the budget ended" in page.verdict.headline
-    assert page.plan is not None
-    assert page.plan.notes == ["regional: no repeated blocks."]
-    assert "regional: no repeated blocks." in Tree(render(planless())).text()
 
 
 def test_the_page_of_cache_tells_differences_uses_and_moves() -> None:

@@ -11,12 +11,12 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ci_reports import hostile_reports, judged, judged_by_policy, samples, texts
+from ci_reports import hostile_reports, samples, texts
 from dynalyze.render import markdown
 from dynalyze.render.markdown import code, prose
 from dynalyze.report import Finding, Report
 from dynalyze.text.visible import visible
-from sample_reports import clean_report, empty_report, rich_report
+from sample_reports import empty_report
 
 # The tags that are ours. Each stands alone, without attributes.
 TAGS = {"b", "br", "code", "details", "sub", "summary"}
@@ -98,40 +98,6 @@ def test_it_fits_a_comment(report: Report) -> None:
     text = markdown.render(report)
     assert text.startswith("### ")
     assert len(text) < 65_536
-
-
-def test_a_break_with_its_place_and_advice() -> None:
-    text = markdown.render(judged(rich_report()))
-    assert "<code>model.py:44</code>" in text
-    assert "Take the print out of the compiled code" in text
-    assert 'call <code>print("score", score)</code> outside the compiled function' in text
-    assert text.startswith("### ❌")
-    assert "| graph breaks | 6 |" in text
-
-
-def test_a_clean_run() -> None:
-    text = markdown.render(judged(clean_report()))
-    assert text.startswith("### ✅ dynalyze: <code>model.py</code>")
-    assert "Fix these first" not in text
-
-
-def test_a_run_that_failed_is_not_green() -> None:
-    assert markdown.render(judged(empty_report("failed", "It raised."))).startswith("### ❌")
-
-
-def test_the_policy_decides_and_failures_come_first() -> None:
-    report = judged_by_policy()
-    text = markdown.render(report)
-    assert text.startswith("### ❌ dynalyze: failed")
-    rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
-    assert [row.split(" | ")[0].strip("| ") for row in rows] == [
-        "check", "graph-breaks", "speedup", "Answers", "memory", "recompiles",
-    ]  # fmt: skip
-    assert "Logged until the release" in text
-    assert "known to the baseline" in text
-    assert report.policy is not None
-    report.policy.passed = True
-    assert markdown.render(report).startswith("### ✅ dynalyze: passed")
 
 
 def test_thousands_of_findings_are_counted_and_cut() -> None:

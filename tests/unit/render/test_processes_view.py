@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dynalyze.render.view.compiles import ProcessesView
 from dynalyze.render.view.links import Anchors
-from dynalyze.render.words.report import totals
 from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process, Recompile, Report, Target
 
 PLACE = Location("/job/model.py", 3, function="step")
@@ -14,10 +13,6 @@ def report(*processes: Process) -> Report:
     found = Report("0.1.0", "", [], {}, Target("trace", "logs"), Outcome("complete"))
     found.processes = list(processes)
     return found
-
-
-def test_a_single_process_needs_no_table() -> None:
-    assert ProcessesView(report(Process(0, 7)), Anchors()).shown.items == []
 
 
 def test_each_rank_has_its_own_counts() -> None:
@@ -41,9 +36,3 @@ def test_each_rank_has_its_own_counts() -> None:
     assert (first.seconds, first.ops, first.cache) == ("1.5 s", "4", "2 hits, 0 misses")
     assert (second.seconds, second.ops, second.cache) == ("2.0 s", "3", "0 hits, 2 misses")
     assert not ProcessesView(found, Anchors()).commands
-
-
-def test_time_that_the_backward_graphs_took_is_in_the_total() -> None:
-    found = report(Process(0, 7))
-    found.compilations = [Compilation("0/0", 0, 0, PLACE, "compiled", {"total": 1.0, "backend": 0.9, "backward": 0.5})]
-    assert totals(found).seconds == 1.5

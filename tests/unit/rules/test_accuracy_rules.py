@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.render.view.accuracy import SearchView, accuracy_view
+from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
 from dynalyze.report import Outcome, Report, Target
-from dynalyze.report.audit import AskingPlace, Bisection, Reduced, StageRun
+from dynalyze.report.audit import AskingPlace, Bisection, StageRun
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, BrokenContract, InputVariant, TensorAccuracy
 from dynalyze.rules.rule import judge
 
@@ -49,14 +49,6 @@ def test_wrong_answers_name_stage_module_operation_line_and_script() -> None:
     assert finding.detail is not None and "its error is 0.3" in finding.detail.why
 
 
-def test_how_small_the_program_of_the_script_is_made_is_told() -> None:
-    found = _found(reduced=Reduced(31, 2, 6344, 2, 13))
-    (finding,) = [each for each in judge(_report("suspicious", found)) if each.rule == "accuracy-suspicious"]
-    small = "31 operations to 2, 6,344 elements of the inputs to 2"
-    assert finding.detail is not None and f"the script is reduced from {small}" in finding.detail.why
-    assert ("Reduced", small) in SearchView(found).facts
-
-
 def test_a_broken_contract_is_told_where_no_number_is_wrong() -> None:
     report = _report("suspicious")
     equal = TensorAccuracy("logits", "output", "equal")
@@ -79,13 +71,6 @@ def test_an_exception_that_compiled_does_not_raise_is_told_with_the_stage() -> N
     assert accuracy_view(report, Anchors()).items[0].notes == ["Eager refuses it."]
 
 
-def test_another_dtype_is_not_called_rounding() -> None:
-    report = _report("suspicious")
-    report.accuracy[0].tensors[0].compiled_dtype = "float32"
-    (finding,) = [each for each in judge(report) if each.rule == "accuracy-suspicious"]
-    assert finding.title == "default, forward: bf16 output logits is float32 where eager's is bfloat16"
-
-
 def test_nan_that_compiling_makes_is_an_error_of_its_own() -> None:
     report = _report("suspicious", _found(), nonfinite=3)
     assert _rules(report) == ["compile-makes-nan"]
@@ -95,13 +80,6 @@ def test_nan_that_compiling_makes_is_an_error_of_its_own() -> None:
         "default, forward: bf16 output of torch.softmax in layers.3 is NaN or infinite where eager's is not, "
         "stage: Inductor"
     )
-
-
-def test_an_operation_that_the_answers_hide_is_a_warning() -> None:
-    report = _report("benign", _found(hidden=True, eager_rmse=0.001, compiled_rmse=0.007))
-    (finding,) = [each for each in judge(report) if each.rule.startswith("accuracy")]
-    assert (finding.rule, finding.severity) == ("accuracy-operation", "warning")
-    assert "torch.softmax" in finding.title and "0.007" in finding.advice
 
 
 _MASK = AskingPlace("lib/transformers/masking_utils.py", 295, "_ignore_causal_mask_sdpa", "if is_tracing(mask):")
@@ -149,10 +127,3 @@ def test_what_could_not_be_compared_says_why() -> None:
     ]
     assert (finding.rule, finding.severity) == ("accuracy-not-comparable", "info")
     assert "other random numbers" in finding.advice and "model.eval()" in finding.advice
-
-
-def test_the_page_does_not_tell_people_to_search_where_a_search_was_made() -> None:
-    (row,) = accuracy_view(_report("suspicious", _found(stage="")), Anchors()).items
-    assert row.meaning.endswith("A search did not find where it comes from.")
-    (row,) = accuracy_view(_report("suspicious"), Anchors()).items
-    assert "`dynalyze audit` names the stage" in row.meaning

@@ -175,18 +175,6 @@ def test_unpadding_for_flash_attention_is_known_by_its_place(gb_type: str, code:
         assert ".item()" not in found.action
 
 
-def test_consequences_are_marked_as_such() -> None:
-    for gb_type in ("graph break in loop", "Graph break under GenericContextWrappingVariable"):
-        found = find(BrokenStatement(gb_type, written=read_statement("print(x)", "print(x)")))
-        assert found is not None
-        assert found.kind == "consequence"
-
-
-def test_find_by_id() -> None:
-    assert [find_by_id(name) for name in IDS] == list(ALL)
-    assert find_by_id("no-such-recipe") is None
-
-
 @pytest.mark.parametrize(
     ("expression", "filled"),
     [
@@ -312,15 +300,6 @@ def test_a_file_that_is_no_recipe_is_told_in_one_line(right: str, wrong: str, sa
 
     told = str(error.value)
     assert told.startswith(f"{path}: ") and said in told and "\n" not in told
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=IDS)
-def test_a_head_is_yaml_as_markdown_readers_show_it(recipe: Recipe) -> None:
-    yaml = pytest.importorskip("yaml")
-    head = yaml.safe_load((COOKBOOK / f"{recipe.id}.md").read_text().split("---\n")[1])
-
-    shown = {key: tuple(value) if isinstance(value, list) else value for key, value in head.items()}
-    assert shown == {key: getattr(recipe, key) for key in head}
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=IDS)

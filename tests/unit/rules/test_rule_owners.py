@@ -92,23 +92,11 @@ def test_a_break_that_two_rules_claim_is_told_once(rule: str, fields: dict[str, 
     assert told == [rule]
 
 
-def test_a_finding_of_the_same_rule_without_a_break_is_none() -> None:
-    finding = Finding("torchao", "info", "Without its kernels", evidence=["m1"])
-    assert reaches([finding], "torchao") and not reaches([finding], "graph-break")
-
-
 def test_a_waiver_of_graph_breaks_covers_one_with_a_rule_of_its_own() -> None:
     waiver = WaiverRule("graph-break", "goes with the next release", date(2027, 1, 31), file="serve.py")
     finding = only(report_of(broke(FLASH, function="_get_unpad_data", gb_type="Dynamic shape operator")))
     assert waiver.covers(finding)
     assert not WaiverRule("recompile", "so", date(2027, 1, 31)).covers(finding)
-
-
-def test_a_batch_of_one_is_not_called_padded() -> None:
-    finding = only(report_of(broke(FLASH, function="_flash_attention_forward", gb_type="Data-dependent branching")))
-    assert finding.title == "FlashAttention looks whether a batch of one holds several texts: 1 graph break"
-    assert "cu_seq_lens_q" in finding.advice and "padded" not in finding.advice
-    assert finding.location == USER
 
 
 @pytest.mark.parametrize(("path", "source"), [(LAYER, "module.layer_idx"), (FLASH, "kwargs['layer_idx']")])
@@ -180,8 +168,3 @@ def test_an_overwritten_output_of_no_known_line_is_where_it_was_read() -> None:
     report.outcome.raised_at = Location("/home/ada/serve.py", 12)
     (finding,) = [each for each in judge(report) if each.rule == "cudagraph-overwritten"]
     assert finding.location == report.outcome.raised_at
-
-
-def test_another_failure_is_none_of_it() -> None:
-    report = empty_report("failed", "RuntimeError: the tensor has been overwritten")
-    assert [each for each in judge(report) if each.rule == "cudagraph-overwritten"] == []

@@ -70,7 +70,3 @@ def test_another_peak_is_told_without_a_reason(peak_in: str) -> None:
 )
 def test_what_is_no_more_or_was_not_measured_is_not_told(near: StepMemory | None) -> None:
     assert found_of(near) == []
-
-
-def test_a_failed_configuration_is_not_told() -> None:
-    assert found_of(memory(18, 28), status="failed") == []

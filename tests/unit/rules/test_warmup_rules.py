@@ -6,7 +6,6 @@ import pytest
 
 from dynalyze.privacy import without_source
 from dynalyze.render import html, terminal
-from dynalyze.render.words import warmup as words_warmup
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import Bucket, DynamicTrial, SecondStart, ShapeRun, Warmup, WarmupFunction, WarmupRecompile
 from dynalyze.report.document import to_json
@@ -59,21 +58,6 @@ def late(*runs: ShapeRun) -> Warmup:
     return warmup
 
 
-def test_a_clean_warm_up_has_no_finding() -> None:
-    warmup = static_lengths(16, 32)
-    warmup.second_start = SecondStart(9.0, 1.0, hits=4, warm=True)
-    assert findings(warmup) == {}
-    assert words_warmup.headline(warmup) == "Nothing compiles after warm-up: 2 shapes, all called twice."
-
-
-def test_without_shapes_there_is_no_finding() -> None:
-    assert [each for each in judge(empty_report()) if each.rule in RULES] == []
-    unknown = static_lengths(*range(1, 12))
-    unknown.reason = "the time was up after 3 calls"
-    assert findings(unknown) == {}
-    assert "was not checked: the time was up" in words_warmup.headline(unknown)
-
-
 def test_a_counter_that_compiles_again_is_an_error_that_names_it() -> None:
     runs = [ShapeRun({"sequence": length}, 250.0, 1, [counter(at)]) for at, length in enumerate((32, 16), 2)]
     found = findings(late(*runs))["compiles-after-warmup"]
@@ -103,12 +87,6 @@ def test_versions_near_and_over_the_limit(lengths: int, severity: str | None) ->
     assert (found.severity if found else None) == severity
 
 
-def test_the_shapes_that_run_in_eager_are_named() -> None:
-    found = findings(static_lengths(*range(16, 26)))["warmup-many-versions"]
-    assert "2 of 10 shapes run in eager" in found.title
-    assert found.detail is not None and "sequence 24; sequence 25" in found.detail.why
-
-
 def test_the_advice_is_what_was_tried_and_computed() -> None:
     warmup = static_lengths(16, 32, 48, 64, 80)
     warmup.dynamic_trial = DynamicTrial(1)
@@ -118,14 +96,6 @@ def test_the_advice_is_what_was_tried_and_computed() -> None:
     advice = findings(warmup)["warmup-many-versions"].advice
     assert "`dynamic=True`: 1 graph instead of 5" in advice
     assert "Or pad the inputs to sequence 48 or 80 (2 versions, 27% more elements)" in advice
-
-
-def test_a_trial_that_does_not_help_is_not_advised() -> None:
-    warmup = static_lengths(16, 32, 48, 64, 80)
-    warmup.dynamic_trial = DynamicTrial(5)
-    warmup.dynamic_advice = "dynamic=True was tried, and does not help: there are 5 graphs with it, 5 without"
-    advice = findings(warmup)["warmup-many-versions"].advice
-    assert "Compile with" not in advice and "does not help" in advice
 
 
 def test_versions_of_something_else_than_sizes_are_not_padded_away() -> None:

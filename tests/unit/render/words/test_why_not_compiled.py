@@ -9,7 +9,6 @@ import pytest
 from dynalyze.capture.events import (
     EagerCall,
     ModelBuilt,
-    NothingCompiled,
     ObjectCall,
     ObjectStarted,
     StageFailed,
@@ -58,13 +57,6 @@ def test_a_model_that_was_compiled() -> None:
     assert from_json(to_json(report)) == report
 
 
-def test_a_cold_one_says_so() -> None:
-    report = report_of(BUILT, ObjectStarted(calls=1), start(), end(), TargetEnded(exit_status=0))
-    assert report.target.model is not None
-    assert not report.target.model.warm
-    assert "compiled at its very first call" in trust_notes(report)[0]
-
-
 @pytest.mark.parametrize(
     ("failed", "says"),
     [
@@ -107,12 +99,6 @@ def test_a_model_that_fails_in_eager() -> None:
     )
 
 
-def test_a_cold_one_that_fails_in_eager_too_was_compiled_and_is_no_result_either() -> None:
-    failed = StageFailed(stage="eager", message="ValueError: odd")
-    report = report_of(BUILT, ObjectStarted(calls=1), start(), end(), failed, FAILED, status=1)
-    assert verdict(report).endswith("This is no result of torch.compile.")
-
-
 def test_no_output_of_a_failed_build_talks_of_compiles_or_quotes_it_unasked() -> None:
     report = showable(report_of(BROKEN, FAILED, status=1), no_source=False, redact=False, show_values=False)
     assert report.findings == []
@@ -126,14 +112,6 @@ def test_no_output_of_a_failed_build_talks_of_compiles_or_quotes_it_unasked() ->
     assert "no heads" not in bare
 
 
-def test_a_compiled_call_that_raises_is_a_result() -> None:
-    report = report_of(BUILT, EagerCall(), ObjectStarted(calls=1), start(), end(), FAILED, status=1)
-    assert report.outcome.failed_stage is None
-    assert report.outcome.message == (
-        "LlamaModel runs in eager, but raised ValueError: no heads at /x.py:3 when compiled"
-    )
-
-
 def test_a_death_says_what_was_going_on() -> None:
     assert report_of(status=-9).outcome.message == ("The program was killed by SIGKILL while llama was being built.")
     assert report_of(BUILT, status=-11).outcome.message == (
@@ -142,12 +120,3 @@ def test_a_death_says_what_was_going_on() -> None:
     late = report_of(BUILT, reason="timed_out", status=None)
     assert late.outcome.status == "timed_out"
     assert late.outcome.message == "Ended after 4 s, the limit of --timeout, while LlamaModel ran in eager."
-
-
-def test_nothing_compiled_has_its_reason() -> None:
-    events = (BUILT, EagerCall(), ObjectStarted(calls=1), NothingCompiled(variable="TORCHDYNAMO_DISABLE"))
-    switched = report_of(*events, TargetEnded(exit_status=0))
-    assert switched.outcome.status == "nothing_compiled"
-    assert "TORCHDYNAMO_DISABLE" in switched.outcome.message
-    idle = report_of(*events[:-1], TargetEnded(exit_status=0)).outcome
-    assert idle.message == "LlamaModel was compiled and called, but torch compiled none of its functions."
