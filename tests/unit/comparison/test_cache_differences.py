@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.comparison.caches import differences
-from dynalyze.comparison.vllm_factors import factor_differences, is_factors
+from dynalyze.comparison.vllm_factors import factor_differences
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.cache_text import render_caches
 from dynalyze.render.words import caches as words
@@ -81,14 +81,6 @@ def test_a_constant_is_told_with_its_line_and_both_values() -> None:
         "a constant in the graph: relu * 3.0 -> relu * 4.0",
     )
     assert found.location is not None and (found.location.file, found.location.line) == (MODEL, 8)
-
-
-def test_an_input_of_another_name_is_no_other_graph() -> None:
-    after = start({"gm": f"{GRAPH}# z"}, key="l", printed=PRINTED.replace("L_x_", "L_z_").replace("l_x_", "l_z_"))
-    assert only(start(), after).kind == "names"
-    # Dynamo names what is computed after the variable that the program keeps it in.
-    renamed = PRINTED.replace("relu: ", "hidden: ").replace("= relu * 3.0;  relu", "= hidden * 3.0;  hidden")
-    assert only(start(), start({"gm": f"{GRAPH}# z"}, key="l", printed=renamed)).kind == "names"
 
 
 def test_a_tensor_that_the_text_of_a_graph_does_not_show() -> None:
@@ -175,11 +167,6 @@ def test_one_cause_in_many_graphs_is_told_once() -> None:
     assert [each.compile_ids for each in differences(of("a"), of("b"))] == [["0/0", "1/0"]]
 
 
-def test_a_graph_that_the_first_start_did_not_compile() -> None:
-    after = start(more=(CacheKey("autograd", "miss", "5/0", key="new"),))
-    assert [(each.kind, each.compile_id) for each in differences(start(), after)] == [("new", "5/0")]
-
-
 def test_an_equal_key_that_was_kept_nowhere() -> None:
     (kept_none,) = differences(start(), start(), shared=True)
     assert kept_none.kind == "not_kept" and "its backward was never compiled" in kept_none.says
@@ -207,15 +194,6 @@ def test_a_moved_home_is_the_two_paths_of_vllm_47573() -> None:
     assert "/root/.config/vllm → /home/u/.config/vllm" in told
 
 
-def test_vllms_hashes_are_told_where_it_keeps_no_values() -> None:
-    assert [each.component for each in factor_differences(FACTORS, {**FACTORS, "code_hash": "other"})] == ["code_hash"]
-    newer = {**FACTORS, "config": {"model": {"dtype": "bf16"}}}
-    changed = {**newer, "config": {"model": {"dtype": "fp16"}}, "config_hash": "other"}
-    found = factor_differences(newer, changed)
-    assert [(each.component, each.before, each.after) for each in found] == [("config.model.dtype", "bf16", "fp16")]
-    assert is_factors(FACTORS) and not is_factors({"schema_version": 1}) and not is_factors([])
-
-
 def compared() -> CacheComparison:
     use = CacheUse("autograd", 0, 1, 1, reasons=["Unsupported call_function target secret_name"])
     side = Start("model.py", "2026-11-22T00:00:00Z", "complete", 10.0, 8.0, [use, CacheUse("kernels", made=2)])
@@ -226,13 +204,6 @@ def compared() -> CacheComparison:
         Move("artifacts", False, side, advice=words.advice(Move("artifacts", False, side))),
     ]
     return found
-
-
-def test_the_terminal_tells_differences_uses_and_moves() -> None:
-    told = render_caches(compared(), width=200)
-    parts = ("relu * 3.0 -> relu * 4.0", "AOTAutograd", "1 miss, 1 bypass", "2 made", "✓  nothing changed")
-    for part in (*parts, "✗  save_cache_artifacts into", "holds graphs and no C++ kernels", "secret_name"):
-        assert part in told
 
 
 def test_without_source_nothing_of_the_program_is_left() -> None:

@@ -8,10 +8,9 @@ import pytest
 
 from comparison_reports import again, at, broken, compiled, kinds, report
 from dynalyze.comparison.reports import compare
-from dynalyze.facts.compilations import NOTHING_TRACED
 from dynalyze.render.words import comparison as words
 from dynalyze.render.words.bench import workload_name
-from dynalyze.report import BackwardCompile, CompilationStatus, Graph, Kernel, Status, Target
+from dynalyze.report import CompilationStatus, Graph, Kernel, Status, Target
 from dynalyze.report.measurements import Interval, Latency, Measurement, Speedup
 
 # ---- recompiles -------------------------------------------------------------------------------------------
@@ -30,25 +29,12 @@ def test_recompiles_are_counted_by_function_cause_and_source() -> None:
     assert kinds(before, after) == ["recompile"]
 
 
-def test_the_same_recompile_more_often_is_worse_but_no_regression() -> None:
-    """How often depends on what the program was fed with."""
-    before, after = report(recompiles=[again()]), report(recompiles=[again()] * 4)
-    (change,) = compare(before, after).recompiles.changed
-    assert change.direction == "worse"
-    assert kinds(before, after) == []
-
-
 def test_reaching_the_limit_is_a_regression_and_no_recompile() -> None:
     before, after = report(recompiles=[again()]), report(recompiles=[again(), again("n", cause="limit")])
     found = compare(before, after)
     assert (found.recompiles.before, found.recompiles.after) == (1, 1)
     assert [item.kind for item in found.regressions] == ["limit"]
     assert kinds(after, report(recompiles=[again(), again("m", cause="limit")])) == []
-
-
-def test_recompiles_without_source_are_matched_by_cause() -> None:
-    before, after = report(recompiles=[again("n", guard="n == 1")]), report(recompiles=[again(None)])
-    assert kinds(before, after) == kinds(after, before) == []
 
 
 # ---- compilations, graphs, kernels, time ------------------------------------------------------------------
@@ -93,12 +79,6 @@ def test_kernels_that_were_not_recorded_are_not_zero() -> None:
     assert "kernels" not in " ".join(words.function_words(change))
 
 
-def test_backward_graphs_count_as_compile_time() -> None:
-    item = compiled(seconds={"total": 1.0}, backward=[BackwardCompile(seconds={"total": 0.5, "inductor": 0.25})])
-    assert compare(report(compilations=[item]), report()).compile_seconds.before == 1.5
-    assert compare(report(compilations=[item]), report()).compile_seconds.after is None
-
-
 def test_times_alone_change_nothing() -> None:
     before, after = (report(compilations=[compiled(seconds={"total": each})]) for each in (2.1, 1.4))
     found = compare(before, after)
@@ -120,11 +100,6 @@ def test_falling_back_is_a_regression(
 ) -> None:
     before, after = (report(compilations=[compiled(status=each)] if each else []) for each in (old, new))
     assert kinds(before, after) == (["compilation"] if worse else [])
-
-
-def test_nothing_to_compile_is_no_fall_back() -> None:
-    after = report(compilations=[compiled(status="eager", reason=NOTHING_TRACED)])
-    assert kinds(report(compilations=[compiled()]), after) == []
 
 
 # ---- measurements -----------------------------------------------------------------------------------------
@@ -182,15 +157,6 @@ def test_sizes_are_told_apart_by_name() -> None:
     runs = report(measurements=[measured(4.0, batch=1, sequence=128), measured(4.0, batch=4, sequence=128)])
     names = [workload_name(item) for item in compare(runs, runs).measurements]
     assert names == ["default, forward, batch 1, sequence 128", "default, forward, batch 4, sequence 128"]
-
-
-def test_another_device_is_not_comparable() -> None:
-    """A measurement that does not name its device ran on that of its report."""
-    before = report(measurements=[measured(4.0)])
-    after = report(measurements=[measured(2.0)], environment={"device": "cuda"})
-    (item,) = compare(before, after).measurements
-    assert item.ratio is None
-    assert "different devices" in words.measurement_words(item)
 
 
 # ---- what is around the runs ------------------------------------------------------------------------------

@@ -11,11 +11,9 @@ from msgspec.structs import replace
 from comparison_reports import again, at, broken, report
 from dynalyze.comparison import upgrades
 from dynalyze.comparison.reports import compare
-from dynalyze.comparison.types import Difference
 from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade
 from dynalyze.render.upgrade_text import render_json, render_upgrade
 from dynalyze.report import Report
-from dynalyze.report.caches import Caches, SettingBlock
 from dynalyze.report.measurements import Interval, Speedup
 
 OLD, NEW = {"torch": "2.13.0"}, {"torch": "2.15.0"}
@@ -102,17 +100,3 @@ def test_the_text_and_the_document() -> None:
     document = json.loads(render_json(found))
     assert document["schema_version"] == 2 and document["verdict"] == text.splitlines()[0] and document["worse"]
     assert [each["kind"] for each in document["comparison"]["regressions"]] == ["break"]
-
-
-def test_one_pair_of_processes_is_no_verdict_on_speed() -> None:
-    same = report(environment=NEW)
-    assert "not judged: only one pair" in render_upgrade(upgraded(same, same, latency_ms=(1.0, 2.0)), color=False)
-
-
-def test_settings_whose_default_changed_are_named() -> None:
-    def with_settings(**values: Any) -> Report:
-        return report(caches=Caches(settings=[SettingBlock("inductor_config", values)]))
-
-    before = with_settings(combo_kernels=False, max_fusion_size=64, gone=1, _private=1)
-    after = with_settings(combo_kernels=True, max_fusion_size=64, new=1, _private=2)
-    assert upgrades.settings_changed(before, after) == [Difference("inductor_config.combo_kernels", "False", "True")]

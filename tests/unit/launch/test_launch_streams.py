@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from dynalyze.launch.streams import Prefixer, Pump, Source, Streams
 
 PIECES = st.lists(st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\x1b[31m", b" "])).map(b"".join))
-WARNING = b"W1122 07:02:45.907000 22433 torch/utils/_pytree.py:630] is deprecated\n"
-SAME_LATER = b"W1122 07:03:11.120000 22518 torch/utils/_pytree.py:630] is deprecated\n"
 
 
 class Terminal:
@@ -108,23 +106,6 @@ def test_the_last_lines_read_as_they_looked() -> None:
     assert streams.last_lines() == ["100%", "Error: \N{REPLACEMENT CHARACTER} link"]
 
 
-def test_the_last_lines_are_bounded() -> None:
-    streams = Streams("model.py", stream=io.StringIO())
-    assert streams.last_lines() == []
-    streams.feed("stderr", b"x" * 10_000_000 + b"\nend\n")
-    assert streams.last_lines() == ["end"]
-    streams.feed("stderr", b"y" * 10_000_000)
-    assert streams.last_lines() == ["y" * 16384]
-
-
-def test_a_terminal_shows_whose_line_it_is(terminal: Terminal) -> None:
-    streams = Streams("model.py", stream=terminal.stream)
-    streams.feed("stdout", b"one\ntw")
-    streams.feed("stdout", b"o")
-    streams.close()
-    assert terminal.shown() == b"model.py | one\nmodel.py | two\n"
-
-
 def test_the_status_line_stays_below_the_output(terminal: Terminal) -> None:
     streams = Streams("m", stream=terminal.stream)
     streams.status("compiling")
@@ -137,17 +118,6 @@ def test_the_status_line_stays_below_the_output(terminal: Terminal) -> None:
     assert terminal.shown() == (
         b"compiling" + clear + b"m | one\ncompiling" + clear + b"m | two\nnot drawn over an open line" + clear
     )
-
-
-def test_there_is_no_status_line_where_it_could_not_be_taken_back(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    buffer, stream = bytes_stream()
-    Streams("m", stream=stream).status("compiling")
-    assert buffer.getvalue() == b""
-    monkeypatch.setenv("TERM", "dumb")
-    Streams("m", stream=terminal.stream).status("compiling")
-    assert terminal.shown() == b""
 
 
 @pytest.mark.parametrize(
@@ -206,11 +176,6 @@ def shown(*pieces: tuple[str, bytes], once: bool = True, quiet: bool = False) ->
 def test_what_comes_again_is_counted() -> None:
     again = [("stderr", b"Failed to load a.so\n"), ("stderr", b"other\n")] * 3
     assert shown(*again) == "Failed to load a.so\nother\ndynalyze: 2 lines above came again, 4 times in all\n"
-
-
-def test_time_and_process_in_a_line_of_torchs_log_make_no_other_line() -> None:
-    told = "dynalyze: 1 line above came again, once in all\n"
-    assert shown(("stderr", WARNING), ("stderr", SAME_LATER)) == WARNING.decode() + told
 
 
 def test_a_line_may_come_in_pieces_and_need_not_end() -> None:

@@ -35,26 +35,10 @@ def refused(*args: object) -> str:
     return str(error.value)
 
 
-def test_a_script_with_its_arguments() -> None:
-    assert read_target("model.py", None, ("--lr", "0.1")) == TargetSpec(
-        "script", "model.py", path="model.py", arguments=("--lr", "0.1")
-    )
-
-
 @pytest.mark.parametrize("text", ["model.py", "./model.py", "my models/net é.py", "a:b.py"])
 def test_a_path_is_kept_as_it_was_written(text: str) -> None:
     found = read_target(text, None, ())
     assert (found.mode, found.spec, found.path) == ("script", text, text)
-
-
-def test_an_object_in_a_file() -> None:
-    found = read_target("model.py:Net", None, (), ("torch.ones(3)",))
-    assert found == TargetSpec("object", "model.py:Net", path="model.py", name="Net", inputs=("torch.ones(3)",))
-
-
-def test_an_object_in_a_module() -> None:
-    found = read_target("package.sub:Net", None, ())
-    assert (found.mode, found.module, found.path, found.name) == ("object", "package.sub", None, "Net")
 
 
 def test_a_module_with_its_arguments() -> None:
@@ -99,10 +83,6 @@ def test_what_cannot_be_run(text: str, says: str) -> None:
     assert says in refused(text, None, ())
 
 
-def test_no_target_at_all() -> None:
-    assert "model.py" in refused(None, None, ())
-
-
 @pytest.mark.parametrize("module", ["", "a b", "a..b", ".a", "a.", "model.py:x", "a-b", "../a"])
 def test_what_is_no_name_of_a_module(module: str) -> None:
     assert "not the name of a module" in refused(None, module, ())
@@ -128,21 +108,10 @@ def test_a_model_of_transformers(name: str) -> None:
     assert found.rebuilt
 
 
-def test_a_folder_may_have_the_name_of_a_pattern(here: Path) -> None:
-    (here / "run[1]").mkdir()
-    assert read_target("hf:run[1]", None, ()).name == "run[1]"
-
-
 def test_a_model_of_transformers_brings_its_own_inputs_and_takes_no_arguments() -> None:
     assert "--input is not for hf:LlamaModel" in refused("hf:LlamaModel", None, (), ("torch.ones(2)",))
     assert "hf:LlamaModel takes no arguments" in refused("hf:LlamaModel", None, ("--epochs",))
     assert "-m pkg and hf:LlamaModel exclude each other" in refused("hf:LlamaModel", "pkg", ())
-
-
-def test_only_what_is_made_anew_needs_no_recording() -> None:
-    assert read_target("model.py:Net", None, ()).rebuilt
-    assert not read_target("model.py", None, ()).rebuilt
-    assert not read_target(None, "package", ()).rebuilt
 
 
 @pytest.mark.parametrize(

@@ -60,13 +60,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(tmp_path, monkeypatch)
 
 
-def test_before_the_child_has_written_anything(scene: Scene) -> None:
-    (scene.folder / "events").rmdir()
-    watch = scene.watch(stop_after=1)
-    assert scene.after(1000, watch) is False
-    assert scene.killed == []
-
-
 def test_compilations_and_breaks_are_counted_over_all_processes(scene: Scene) -> None:
     watch = scene.watch()
     scene.tell(MAIN, started(), {"event": "break"})
@@ -86,14 +79,6 @@ def test_a_line_is_read_when_it_is_whole(scene: Scene) -> None:
     path.write_text(line + line)
     watch.poll()
     assert watch.compiled == 2
-
-
-@pytest.mark.parametrize("text", ['{"event": "break", "text": "\u2028"}', '{"event": "break", "text": "\x85\x0c"}'])
-def test_a_line_ends_at_its_newline_only(scene: Scene, text: str) -> None:
-    watch = scene.watch()
-    (scene.folder / "events" / "1-1.jsonl").write_text(text.replace("\x0c", "") + "\n", encoding="utf-8")
-    watch.poll()
-    assert watch.breaks == 1
 
 
 def test_garbage_is_passed_over(scene: Scene) -> None:
@@ -129,15 +114,6 @@ def test_a_run_is_stopped_once_nothing_new_has_compiled_for_so_long(scene: Scene
     assert scene.killed == [(4711, signal.SIGURG)]
 
 
-def test_each_new_compile_begins_the_wait_anew(scene: Scene) -> None:
-    watch = scene.watch(stop_after=5)
-    scene.tell(MAIN, TORCH)
-    for number in range(4):
-        scene.tell(started(f"{number}/0"), ended(f"{number}/0"))
-        scene.after(4, watch)
-    assert scene.killed == []
-
-
 def test_a_long_compile_is_not_a_pause(scene: Scene) -> None:
     watch = scene.watch(stop_after=5)
     scene.tell(MAIN, TORCH, started())
@@ -148,16 +124,6 @@ def test_a_long_compile_is_not_a_pause(scene: Scene) -> None:
     scene.after(1, watch)
     scene.after(6, watch)
     assert scene.killed == [(4711, signal.SIGURG)]
-
-
-def test_the_wait_does_not_begin_before_something_could_compile(scene: Scene) -> None:
-    """Importing torch and loading a model may take longer than the user wants to wait between compiles."""
-    watch = scene.watch(stop_after=5)
-    scene.tell(MAIN)
-    scene.after(30, watch)
-    scene.tell(TORCH)
-    scene.after(30, watch)
-    assert scene.killed == []
 
 
 # After the soft stop.
@@ -181,15 +147,6 @@ def test_a_program_that_ended_by_itself_has_all_the_time_for_what_follows(scene:
     scene.after(6, watch)
     scene.tell({"event": event})
     assert scene.after(60, watch) is False
-    assert scene.after(60, watch) is False
-
-
-def test_a_process_that_is_gone_already_is_no_error(scene: Scene) -> None:
-    watch = scene.watch(stop_after=5)
-    scene.gone = True
-    scene.tell(MAIN, TORCH, started(), ended())
-    scene.after(0, watch)
-    assert scene.after(6, watch) is False
     assert scene.after(60, watch) is False
 
 

@@ -22,7 +22,6 @@ from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
 from dynalyze.sweep.ray.ray_pool import ClusterPool, Demand, demand_of
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
-from dynalyze.text.errors import UsageError
 
 
 def item(name: str = "a", device: str | None = None, spec: TargetSpec | None = None, root: str = "") -> Item:
@@ -45,19 +44,6 @@ SETTINGS = RunSettings(timeout=5.0)
 )  # fmt: skip
 def test_gpus_of_a_program(device: str | None, given: float | None, gpus: float) -> None:
     assert demand_of(item(device=device), SETTINGS, given, 8).gpus == gpus
-
-
-def test_a_model_of_transformers_is_on_the_cpu_until_it_is_told_otherwise() -> None:
-    model = read_target("hf:BertModel", None, ())
-    assert demand_of(item(spec=model), SETTINGS, 1.0, 8).gpus == 0
-    assert demand_of(item(spec=model, device="cuda"), SETTINGS, 1.0, 8).gpus == 1
-
-
-def test_what_is_timed_on_the_cpu_has_a_node_to_itself() -> None:
-    bench = replace(SETTINGS, bench=True)
-    assert demand_of(item(), bench, None, 8).cpus == 8
-    assert demand_of(item(device="cuda"), bench, None, 8).cpus == 1
-    assert demand_of(item(), replace(SETTINGS, threads=3), None, 8).cpus == 3
 
 
 def test_a_demand_fits_a_node_that_has_all_of_it() -> None:
@@ -249,48 +235,12 @@ def test_a_lost_node_is_no_fault_of_the_item() -> None:
     assert run(pool_on(FakeRay({"a": [died() for _ in range(9)]})), "a") == [("a", "crash", 5)]
 
 
-@pytest.mark.parametrize("cause", [node.NodeUnusable("no msgspec"), ModuleNotFoundError("No module named 'dynalyze'")])
-def test_a_node_where_nothing_runs_ends_the_sweep(cause: Exception) -> None:
-    with pytest.raises(UsageError, match="cannot run the items"):
-        run(pool_on(FakeRay({"a": [Errors.RayTaskError(cause)]})), "a")
-
-
-def test_only_so_many_items_are_with_the_cluster() -> None:
-    names = "abcdefghij" * 20
-    ray = FakeRay({name: [NODE] * 20 for name in set(names)})
-    assert len(run(pool_on(ray, workers=3), names)) == len(names)
-    assert ray.most_in_flight == 3
-    ray = FakeRay({name: [NODE] * 20 for name in set(names)}, cpus=8)
-    run(pool_on(ray), names)
-    assert ray.most_in_flight == 2 * 8 + 16
-
-
 def test_what_flies_is_cancelled_when_the_sweep_is_to_end() -> None:
     ray = FakeRay({name: [NODE] for name in "abcdef"})
     answers = iter([True, False])
     assert len(run(pool_on(ray, workers=3), "abcdef", lambda: next(answers))) == 1
     assert ray.cancelled == [2, 3]
     assert ray.submitted == ["a", "b", "c"]
-
-
-def test_nodes_with_different_versions_are_told() -> None:
-    ray = {"a": [NODE], "b": [ItemHost("two", "torch 3")], "c": [ItemHost("three", "torch 3")]}
-    pool = pool_on(FakeRay(dict(ray)))
-    run(pool, "abc")
-    assert pool.notes == ["The nodes had different versions: torch 2 on one; torch 3 on three, two."]
-    pool = pool_on(FakeRay({name: [NODE] for name in "ab"}))
-    run(pool, "ab")
-    assert pool.notes == []
-
-
-def test_what_no_node_can_give_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    settings = replace(SETTINGS, memory=2**50)
-    run(pool_on(FakeRay({"a": [NODE], "b": [NODE]}), settings=settings), "ab")
-    assert capsys.readouterr().err.count("waiting for one") == 1
-    pool = pool_on(FakeRay({"a": [NODE]}), settings=settings)
-    pool._session.starts_cluster = True  # type: ignore[misc]
-    with pytest.raises(UsageError, match="this machine cannot give"):
-        run(pool, "a")
 
 
 def test_with_redact_the_folder_is_named_as_it_may_be_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -53,13 +53,6 @@ def test_a_folder_is_its_python_files_in_order(folder: Path) -> None:
     assert shown("models") == plain("models/a.py", "models/b.py")
 
 
-def test_globs_of_files_folders_and_objects(folder: Path) -> None:
-    assert shown("models/*.py") == plain("models/__init__.py", "models/a.py", "models/b.py")
-    assert shown("models/**/[ac].py") == plain("models/a.py", "models/deep/c.py")
-    assert shown("models/d*") == plain("models/deep/c.py")
-    assert shown("models/[ab].py:Net") == plain("models/a.py:Net", "models/b.py:Net")
-
-
 def test_architectures_are_listed_by_the_interpreter(folder: Path) -> None:
     assert shown("hf:all") == plain("hf:BertModel", "hf:LlamaForCausalLM", "hf:LlamaModel")
     assert shown("hf:Llama*", "pack.mod:Net") == plain("hf:LlamaForCausalLM", "hf:LlamaModel", "pack.mod:Net")
@@ -108,11 +101,6 @@ def test_configurations_by_name(text: str, settings: dict[str, Any]) -> None:
 def test_configurations_that_are_none(text: str) -> None:
     with pytest.raises(UsageError):
         configurations(text)
-
-
-def test_a_misspelt_configuration_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean fullgraph"):
-        configurations("fulgraph")
 
 
 class TestKeys:

@@ -82,12 +82,6 @@ def test_rows_come_as_they_end_and_the_table_is_in_the_order_asked_for(tmp_path:
     assert (found.planned, found.workers, found.environment) == (4, 2, {"torch": "2.13.0"})
 
 
-def test_a_row_names_its_files(tmp_path: Path) -> None:
-    row = sweep(tmp_path, FakePool()).items[0]
-    assert (row.report, row.page) == ("reports/A-key-A.json", "reports/A-key-A.html")
-    assert (tmp_path / "reports/A-key-A.json").read_bytes() == b'{"report": 1}'
-
-
 @pytest.mark.parametrize("done_first", [1, 2, 3])
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, done_first: int) -> None:
     sweep(tmp_path, FakePool(stop_after=done_first))
@@ -95,13 +89,6 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, done_first: i
     found = sweep(tmp_path, rest, resume=True)
     assert len(rest.ran) == 4 - done_first
     assert table(found) == table(sweep(tmp_path / "whole", FakePool()))
-
-
-def test_a_finished_sweep_is_not_done_again(tmp_path: Path) -> None:
-    sweep(tmp_path, FakePool())
-    rest = FakePool()
-    assert len(sweep(tmp_path, rest, resume=True).items) == 4
-    assert rest.ran == []
 
 
 @pytest.mark.parametrize("cut", [1, 40, 200])
@@ -114,14 +101,6 @@ def test_a_torn_last_line_is_cut_off_and_done_again(tmp_path: Path, cut: int) ->
     assert rest.ran == ["hf:A"]
     assert len(found.items) == 4
     assert len(rows.read_bytes().splitlines()) == 4
-
-
-def test_rows_of_other_items_stay_apart(tmp_path: Path) -> None:
-    other = bare_row(item("Z"), "crash", "gone")
-    (tmp_path / "rows.jsonl").write_bytes(msgspec.json.encode(other) + b"\n")
-    found = sweep(tmp_path, FakePool(), resume=True)
-    assert "hf:Z" not in [row.target for row in found.items]
-    assert b"hf:Z" in (tmp_path / "rows.jsonl").read_bytes()
 
 
 def test_a_folder_with_rows_is_refused_without_resume(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from dynalyze.capture.events import (
     CompileStarted,
-    Definitions,
     Event,
     InPlaceFailed,
     InPlaceStarted,
@@ -22,7 +21,7 @@ from dynalyze.capture.events import (
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.launch.spec import Mode, TargetSpec
-from dynalyze.report import Compilation, FailedStage, Graph, GraphBreak, Location, Outcome, Report, Target, TargetModel
+from dynalyze.report import FailedStage, Graph, GraphBreak, Location, Outcome, Report, Target, TargetModel
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, caller, judge_run, portable, row_of
 
@@ -69,21 +68,11 @@ def status(found: Report, run: RunLog, end: RunEnd = WELL, of: Item | None = Non
     return judge_run(of or item(), found, run, end).status
 
 
-def test_a_clean_run_is_one_graph_and_one_break_is_enough() -> None:
-    assert status(report(graphs=[graph()]), log(ENDED)) == "full_graph"
-    assert status(report(graphs=[graph()], graph_breaks=[broken()]), log(ENDED)) == "graph_break"
-
-
 def test_nothing_compiled_is_no_full_graph() -> None:
     for found in (report("nothing_compiled", "Why not."), report()):
         verdict = judge_run(item(), found, log(ENDED), WELL)
         assert verdict.status == "compile_error"
         assert "nothing was compiled" in (verdict.error or "")
-
-
-def test_a_file_that_only_defines_things_made_nothing() -> None:
-    found = report("nothing_compiled", "It only defines classes.")
-    assert status(found, log(Definitions(), ENDED), of=item("script")) == "create_error"
 
 
 @pytest.mark.parametrize(
@@ -123,10 +112,6 @@ def test_a_signal_is_a_crash(number: signal.Signals) -> None:
     assert ("memory runs out" in (verdict.error or "")) == (number == signal.SIGKILL)
 
 
-def test_leaving_without_a_word_is_a_crash() -> None:
-    assert status(report("failed"), log(CompileStarted()), RunEnd("ended", 3, 1.0)) == "crash"
-
-
 class TestPrograms:
     def judged(self, *events: Event, mode: Mode = "script") -> ItemVerdict:
         return judge_run(item(mode), report("failed", "no"), log(*events), RunEnd("ended", 1, 1.0))
@@ -163,12 +148,6 @@ class TestPrograms:
         assert verdict.unsure
         assert after_eager(verdict, works=True).status == "compile_error"
         assert after_eager(verdict, works=False).status == "eager_error"
-
-
-def test_a_compile_that_failed_and_was_survived() -> None:
-    failed = Compilation("0/0", 0, 0, Location(LLAMA, 3, function="forward"), "failed", reason="InductorError")
-    verdict = judge_run(item(), report(graphs=[graph()], compilations=[failed]), log(ENDED), WELL)
-    assert (verdict.status, verdict.error) == ("compile_error", "forward: InductorError")
 
 
 class TestRows:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.sweep.clusters import summarise
-from dynalyze.sweep.records import Speed
-from sample_sweeps import CAPTURING, GENERIC, broken, failed, loop, matrix_sweep, modeling, row, small_sweep
+from sample_sweeps import CAPTURING, GENERIC, broken, failed, matrix_sweep, modeling, row, small_sweep
 from sample_sweeps import sweep as make_sweep
 
 
@@ -20,13 +19,6 @@ def test_one_line_that_breaks_many_models_is_one_entry() -> None:
         (f"{modeling('reformer')}:90", 1),
     ]
     assert (other.path, other.targets) == (modeling("reformer"), ("hf:ReformerModel",))
-
-
-def test_a_model_in_two_configurations_breaks_once() -> None:
-    found = summarise(
-        make_sweep(row("hf:A", "graph_break", broken()), row("hf:A", "graph_break", broken(), configuration="train"))
-    )
-    assert (found.lines[0].targets, found.lines[0].rows) == (("hf:A",), (0, 1))
 
 
 def test_machines_with_other_folders_share_a_line() -> None:
@@ -43,22 +35,6 @@ def test_a_loop_beside_a_break_follows_from_it() -> None:
     assert [line.gb_type for line in found.following] == ["graph break in loop"]
     assert "graph break in loop" not in [line.gb_type for line in found.lines]
     assert [(cause.gb_type, cause.follows) for cause in found.causes][-1] == ("graph break in loop", True)
-
-
-def test_a_loop_that_stands_alone_in_any_model_leads() -> None:
-    together = row("hf:A", "graph_break", broken(), loop())
-    alone = row("hf:B", "graph_break", loop())
-    found = summarise(make_sweep(together, alone))
-    assert found.following == ()
-    assert {line.gb_type for line in found.lines} == {"Data-dependent branching", "graph break in loop"}
-
-
-def test_a_loop_of_another_part_of_the_model_is_no_consequence() -> None:
-    own = broken(modeling("a"), 10)
-    elsewhere = loop("other/tools.py", 5, caller=f"{modeling('b')}:70")
-    assert summarise(make_sweep(row("hf:A", "graph_break", own, elsewhere))).following == ()
-    related = loop("other/tools.py", 5, caller=f"{modeling('a')}:70")
-    assert len(summarise(make_sweep(row("hf:A", "graph_break", own, related))).following) == 1
 
 
 def test_a_wrapper_that_starts_anew_follows_but_a_models_own_iterator_does_not() -> None:
@@ -124,15 +100,3 @@ def test_targets_by_configuration_the_differing_ones_first() -> None:
         ("hf:GPT2Model", (2, 3), False),
     ]
     assert summarise(small_sweep()).matrix == ()
-
-
-def test_only_claimed_speedups_have_a_median() -> None:
-    speeds = [
-        Speed("default", "faster", 2.0, 1.9, 2.1),
-        Speed("default", "slower", 0.5, 0.4, 0.6),
-        Speed("default", "faster", 1.5, 1.4, 1.6),
-        Speed("default", "no difference shown"),
-        Speed("default", "failed"),
-    ]
-    (total,) = summarise(make_sweep(row("hf:A", speeds=speeds))).speeds
-    assert (total.faster, total.slower, total.same, total.failed, total.median) == (2, 1, 1, 1, 1.5)

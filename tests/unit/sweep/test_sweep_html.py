@@ -10,12 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from dynalyze.sweep import pages
 from dynalyze.sweep.pages import page_link
 from dynalyze.sweep.pages import render_sweep as render
-from dynalyze.sweep.records import Sweep
 from html_tree import Tree
-from sample_sweeps import broken, empty_sweep, hostile_sweep, matrix_sweep, row, small_sweep, sweep
+from sample_sweeps import empty_sweep, hostile_sweep, matrix_sweep, small_sweep
 
 SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_sweep, "empty": empty_sweep}
 
@@ -23,14 +21,6 @@ SAMPLES = {"small": small_sweep, "matrix": matrix_sweep, "hostile": hostile_swee
 @cache
 def page_of(name: str) -> str:
     return render(SAMPLES[name]())
-
-
-def text_of(made: Sweep) -> str:
-    return Tree(render(made)).text()
-
-
-def links(made: Sweep) -> list[str]:
-    return Tree(render(made)).values("href")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -108,28 +98,3 @@ def test_every_item_has_a_row_that_leads_to_its_report() -> None:
         "graph_break", "graph_break", "graph_break", "compile_error", "eager_error", "create_error",
         "full_graph", "full_graph",
     ]  # fmt: skip
-
-
-def test_a_line_leads_to_its_models_and_a_model_to_its_line() -> None:
-    found = links(small_sweep())
-    assert "#item-LlamaForCausalLM" in found
-    assert found.count("#line-generic-py-123") >= 4  # Its permalink, and the rows of three models.
-
-
-def test_items_with_one_name_keep_their_own_rows() -> None:
-    tree = Tree(render(matrix_sweep()))
-    assert {"item-BertModel", "item-BertModel-train"} <= set(tree.values("id"))
-    shown = tree.text()
-    assert "Targets that differ between configurations 1" in shown
-    assert "default: faster 1.83x (1.79 to 1.88)" in shown
-
-
-def test_the_page_has_limits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MAX_LINES", 30)
-    monkeypatch.setattr(pages, "MAX_FAMILIES", 6)
-    many = [broken(line=n) for n in range(30 + 40)]
-    made = sweep(row("hf:A", "graph_break", *many), *(row(f"hf:M{n}", family=f"f{n}") for n in range(6 + 5)))
-    shown = text_of(made)
-    assert "28 lines omitted here" in shown  # 12 are cards.
-    assert "families omitted here" in shown
-    assert "45 more in its own report" in shown

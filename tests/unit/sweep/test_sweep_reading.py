@@ -11,7 +11,6 @@ from dynalyze import privacy
 from dynalyze.report.document import to_json
 from dynalyze.sweep.folder import is_sweep, read_sweep, rows_in
 from dynalyze.sweep.shown import shown
-from dynalyze.text.errors import UsageError
 from sample_reports import rich_report
 from sample_sweeps import broken, failed, row, small_sweep, sweep
 
@@ -50,24 +49,11 @@ def test_a_folder_is_read_in_the_order_that_was_asked_for(tmp_path: Path) -> Non
     assert len(read_sweep(tmp_path / "rows.jsonl").items) == 2
 
 
-def test_a_later_row_of_an_item_replaces_an_earlier_one() -> None:
-    first, again = failed("hf:A", "timeout", "x"), row("hf:A")
-    assert first.key == again.key
-    assert rows_in(lines(first, row("hf:B"), again)) == [row("hf:B"), again]
-
-
 def test_a_last_line_that_was_cut_off_is_left_out_and_any_other_is_an_error() -> None:
     whole = lines(row("hf:A"))
     assert rows_in(whole + lines(row("hf:B"))[:-20]) == [row("hf:A")]
     with pytest.raises(ValueError, match="line 1"):
         rows_in(b'{"target": \n' + whole)
-
-
-def test_another_version_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "sweep.json"
-    file.write_bytes(msgspec.json.encode(sweep(row("hf:A"), schema_version=9)))
-    with pytest.raises(UsageError, match="schema_version 9"):
-        read_sweep(file)
 
 
 def test_redacted_rows_name_no_home_and_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
