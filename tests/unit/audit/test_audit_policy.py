@@ -90,20 +90,6 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
     assert policy.asked == {line.partition(" =")[0] for line in WHOLE.strip().splitlines()[:10]}
 
 
-def test_without_a_file_the_built_in_policy_holds(tmp_path: Path) -> None:
-    policy = read_policy(None, tmp_path)
-    assert policy == Policy()
-    assert (policy.max_graph_breaks, policy.max_eager_frames, policy.min_speedup) == (0, 0, None)
-    assert not policy.asked
-
-
-def test_a_limit_can_be_taken_away(tmp_path: Path) -> None:
-    policy = read_policy(written(tmp_path, 'max-graph-breaks = "any"\naccuracy = "any"\nfail-on = "none"'))
-    assert (policy.max_graph_breaks, policy.accuracy, policy.fail_on) == (None, None, ())
-    assert policy.asked == {"fail-on"}
-    assert policy.max_eager_frames == 0
-
-
 def test_the_nearest_project_with_a_policy_is_taken(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
@@ -167,11 +153,6 @@ def test_a_project_file_can_be_named(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, text: str, says: str) -> None:
     assert says in refused(tmp_path, text)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none\.toml"):
-        read_policy(tmp_path / "none.toml")
 
 
 VALUES = some.recursive(

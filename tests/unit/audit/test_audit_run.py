@@ -20,7 +20,6 @@ from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, Warmup
 from dynalyze.report.measurements import Accuracy
-from dynalyze.text.errors import UsageError
 from sample_reports import clean_report, empty_report
 
 TARGET = TargetSpec("object", "model.py:net", path="model.py", name="net")
@@ -65,12 +64,6 @@ def test_a_step_that_fails_is_a_note(seen: Report, monkeypatch: pytest.MonkeyPat
     assert str(error) in note
 
 
-def test_a_mistake_in_the_call_ends_it(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "add_bench", bench(seen, UsageError("no such size")))
-    with pytest.raises(UsageError, match="no such size"):
-        audit(asked(), lambda line: None)
-
-
 @pytest.mark.parametrize(("stopped", "status"), [("interrupted", "interrupted"), ("", "complete")])
 def test_a_step_that_was_interrupted_ends_the_audit(
     seen: Report, monkeypatch: pytest.MonkeyPatch, stopped: Any, status: str
@@ -93,11 +86,6 @@ def test_a_step_that_used_up_the_time_ends_the_audit(seen: Report, monkeypatch: 
     assert report.outcome.message == "The time limit was reached during: the warm-up check."
 
 
-def test_the_steps_may_take_longer_than_the_run(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "add_bench", bench(seen))
-    assert audit(asked(timeout=5.0, seconds=60.0), lambda line: None).accuracy
-
-
 def test_ctrl_c_keeps_what_was_found_and_ends_the_audit(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "add_bench", bench(seen, KeyboardInterrupt()))
     monkeypatch.setattr("dynalyze.audit.attention_matrix.check_model", lambda *given: None)
@@ -106,13 +94,6 @@ def test_ctrl_c_keeps_what_was_found_and_ends_the_audit(seen: Report, monkeypatc
     assert report.outcome.message == "Interrupted during: the measurement of speed, memory and answers."
     assert report.accuracy and report.compilations
     assert report.attention_matrix is None
-
-
-def test_without_time_no_step_is_begun(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "add_bench", bench(seen, AssertionError("begun")))
-    report = audit(asked(timeout=5.0), lambda line: None)
-    assert report.outcome.status == "timed_out"
-    assert report.outcome.message == "The time limit was reached before: the measurement of speed, memory and answers."
 
 
 @pytest.mark.parametrize("status", ["failed", "timed_out", "interrupted", "nothing_compiled"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.bench.configurations import DEFAULT, configuration, configurations, given, matrix, program_config
+from dynalyze.bench.configurations import configuration, configurations, given, program_config
 from dynalyze.bench.plan import Plan, shaped, with_written, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
@@ -74,23 +74,12 @@ def test_what_is_no_configuration_is_refused(names: str, says: str) -> None:
         configurations(names)
 
 
-def test_a_list_holds_each_once_and_eager_is_no_part_of_it() -> None:
-    assert [each.name for each in configurations("eager,default, regional,default,compile")] == ["default", "regional"]
-    assert configurations("eager") == ()
-
-
 def test_the_compile_options_are_for_default_alone() -> None:
     default = Configuration("default", backend="aot_eager", dynamic="on", fullgraph=True)
     first, second = configurations("default,regional", default)
     assert (first.backend, first.dynamic, first.fullgraph) == ("aot_eager", "on", True)
     assert (second.backend, second.dynamic, second.fullgraph) == ("inductor", "auto", False)
     assert given(first) == {"backend": "aot_eager", "dynamic": "on", "fullgraph": True}
-
-
-def test_cuda_graphs_are_for_cuda() -> None:
-    on_cpu, on_cuda = ({each.name for each in matrix(device)} for device in ("cpu", "cuda:1"))
-    assert on_cpu == {"default", "dynamic=on", "fullgraph", "regional"}
-    assert on_cuda - on_cpu == {"reduce-overhead", "max-autotune-no-cudagraphs"}
 
 
 def test_every_combination_of_sizes_is_a_workload() -> None:
@@ -115,11 +104,6 @@ def test_every_combination_of_sizes_is_a_workload() -> None:
 def test_what_is_no_size_is_refused(phases: str | None, batches: str | None, sequences: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         works(phases, batches, sequences, train=None)
-
-
-def test_training_and_evaluating_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="exclude each other"):
-        works("train", None, None, train=False)
 
 
 def test_blocks_alternate_in_random_order() -> None:
@@ -202,10 +186,6 @@ def event(*options: dict[str, object], names: list[str] | None = None) -> Bundle
     return BundleWritten(written=bool(options), options=list(options), names=names or [])
 
 
-def test_a_program_that_compiles_nothing_has_no_such_configuration() -> None:
-    assert program_config(event()) is None
-
-
 def test_what_one_compile_was_given() -> None:
     found = program_config(event({"mode": "reduce-overhead", "dynamic": True, "fullgraph": True}))
     assert found is not None
@@ -224,22 +204,10 @@ def test_what_several_compiles_were_given() -> None:
     assert given(found) == {"1. f": "backend=aot_eager", "2. Net": "backend=inductor, mode=max-autotune, dynamic=False"}
 
 
-def test_it_joins_with_nothing() -> None:
-    with pytest.raises(UsageError, match="stands alone"):
-        configuration("as written+dynamic=on")
-
-
 def test_the_program_decides_its_options_and_the_command_line_autocast() -> None:
     plan = Plan({}, configurations=configurations("as written"), autocast="bfloat16")
     (found,) = with_written(plan, program_config(event({"dynamic": True})), "train.py").configurations_on("cpu")
     assert given(found) == {"backend": "inductor", "dynamic": True, "autocast": "bfloat16"}
-
-
-def test_asked_for_where_nothing_was_written_it_is_refused() -> None:
-    plan = Plan({}, configurations=configurations("default,as written"))
-    with pytest.raises(UsageError, match=r'--configs "as written" is for a program .*; train\.py does not'):
-        with_written(plan, None, "train.py")
-    assert with_written(Plan({}, adds_written=True), None, "train.py").configurations_on("cpu") == (DEFAULT,)
 
 
 def test_the_short_benchmark_has_just_enough_pairs_to_show_a_difference() -> None:

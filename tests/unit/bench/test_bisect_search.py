@@ -94,12 +94,6 @@ def test_the_decomposition_is_found_wherever_it_stands() -> None:
     assert (search.found.applied, search.found.workaround) == ("decomposition 7", "")
 
 
-def test_a_fault_that_no_switch_removes_names_no_part() -> None:
-    search = _search(_Pool({}))
-    search.into_inductor()
-    assert (search.found.part, search.found.applied) == ("", "")
-
-
 def test_where_eager_refuses_the_calls_compiled_that_refuses_them_too_is_right() -> None:
     pool = _Pool({"aot_autograd": "suspicious", "own_kernels": "not comparable"}, "Eager fails: RuntimeError.")
     assert _search(pool).first_stage() == "aot_autograd"

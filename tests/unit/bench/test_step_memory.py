@@ -11,7 +11,6 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition, nop
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
-from torch.utils.checkpoint import checkpoint
 
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
@@ -39,12 +38,6 @@ class Chain(nn.Module):
         h = torch.relu(self.first(x))
         h = torch.sin(h).exp() * torch.cos(h)
         return self.second(h)
-
-
-class Checkpointed(Chain):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = checkpoint(super().forward, x, use_reentrant=False)
-        return result
 
 
 class Stashing(torch.autograd.Function):
@@ -104,13 +97,6 @@ def test_eager_keeps_what_its_operations_need_in_backward() -> None:
     assert len(held) == 4
 
 
-def test_a_checkpoint_keeps_nothing_but_its_input() -> None:
-    (step,), (plain,) = measured(Checkpointed()), measured(Chain())
-    assert kept(step) == []
-    assert step.peak_in == "backward"
-    assert plain.peak_bytes >= 4 * KEPT, "all that is kept is there at once"
-
-
 def test_a_tensor_on_the_context_of_a_function_is_kept_too() -> None:
     (step,) = measured(Stashes())
     assert kept(step) == [ROWS * WIDTH * 4]
@@ -138,13 +124,6 @@ def test_hooks_compile_nothing_anew() -> None:
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     measured(model, torch.compile(model, backend=counter), calls=2)
     assert counter.frame_count == 1
-
-
-def test_calls_without_a_backward_have_no_memory_of_a_step() -> None:
-    model = Chain()
-    steps = CallsWorkload(model, [Inputs((torch.randn(2, WIDTH),), {})], phase="forward", grad=False).steps(model)
-    assert step_memory(steps, model, "cpu", compiled=False) == []
-    assert memory_of(MeasuredSteps(), MeasuredSteps(), graphs_run()) is None
 
 
 # From answers to lines.
@@ -207,11 +186,6 @@ def test_a_graph_that_no_text_fits_has_no_lines(shape: list[int]) -> None:
     found = memory_of(EAGER, answer(saved(32, shape, graph=0)), graphs_run(*RUN))
     assert lines(found)[None] == (0, 32, [])
     assert lines(found)[12] == (32, 0, [])
-
-
-def test_what_compiled_code_leaves_in_eager_has_its_own_line() -> None:
-    found = memory_of(EAGER, answer(*OF_GRAPH, saved(16, [4], 40)), graphs_run(*RUN))
-    assert lines(found)[40] == (0, 16, [])
 
 
 def test_the_largest_step_in_eager_is_the_one_that_is_told() -> None:

@@ -89,25 +89,11 @@ def test_eager_code_that_no_break_left_there_is_nobodys() -> None:
     assert sum(each.gap_ms for each in found.breaks) == pytest.approx(2.0)
 
 
-def test_the_calls_of_a_pass_share_its_time() -> None:
-    whole, half = record().prices(answer(*CALL)), record().prices(answer(*CALL, calls=2))
-    assert whole.call_ms is not None and half.call_ms is not None
-    assert half.call_ms.value == pytest.approx(whole.call_ms.value / 2)
-    assert half.breaks[0].ms.value == pytest.approx(whole.breaks[0].ms.value / 2)
-    assert half.breaks[0].share == pytest.approx(whole.breaks[0].share)
-
-
 @pytest.mark.parametrize("plain", [6.0, 3.0])
 def test_parts_that_do_not_add_up_to_the_call_are_not_told(plain: float) -> None:
     found = record().prices(answer(*CALL, plain=always(plain)))
     assert not found.parts and not found.breaks
     assert "add up to" in found.problem
-
-
-def test_no_price_is_larger_than_the_call() -> None:
-    gap = segment("break", always(10.3), "0/0")
-    found = record().prices(answer(gap, plain=always(10.0)))
-    assert (found.breaks[0].ms.value, found.breaks[0].share) == (pytest.approx(10.0), pytest.approx(1.0))
 
 
 def test_noise_is_no_excuse_for_any_sum() -> None:
@@ -120,11 +106,6 @@ def test_too_few_passes_and_passes_that_went_another_way_have_no_price() -> None
     assert record().prices(answer(*short)) == Prices(problem="too few passes could be timed")
     odd = "7 of 9 passes took another way than the first"
     assert record().prices(answer(*CALL, problem=odd)) == Prices(problem=odd)
-
-
-def test_one_slow_pass_changes_nothing() -> None:
-    slow = [{**each, "ms": [*each["ms"], 50 * each["ms"][0]]} for each in CALL]
-    assert record().prices(answer(*slow)).breaks[0].ms.value == pytest.approx(2.25)
 
 
 def test_guards_are_those_of_a_real_call_and_groups_have_their_share() -> None:

@@ -20,7 +20,6 @@ from dynalyze.capture.bench.configure import (
     is_repeated,
     uncompiled,
 )
-from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Misuse
 
@@ -103,18 +102,6 @@ def test_a_forward_put_on_the_instance_calls_the_compiled_blocks() -> None:
     next(p for p in parts if isinstance(p[0], Block)).register_forward_hook(lambda *_: called.append(1))
     made(X)
     assert called == [1]
-
-
-def test_regional_compilation_needs_a_module() -> None:
-    with pytest.raises(Failed, match="a function"):
-        configured(torch.relu, Configuration("regional", backend="eager", region="blocks"))
-
-
-def test_accelerate_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(Failed, match="Accelerate is not installed") as raised:
-        configured(Model(), Configuration("accelerate", backend="eager", region="accelerate"))
-    assert raised.value.kind == "misuse"
 
 
 def test_arguments_are_those_that_were_given() -> None:

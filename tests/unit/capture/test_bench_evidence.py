@@ -15,7 +15,7 @@ import torch._dynamo
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.bench.timing import WarmupTimes, is_steady, steady_from, warm, window
+from dynalyze.capture.bench.timing import WarmupTimes, warm
 from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
@@ -180,11 +180,6 @@ def test_a_block_of_seconds_ends_when_its_timed_calls_fill_them() -> None:
     assert timing.block(Fixed(), [], seconds=0.45) == [100.0] * 5
 
 
-@pytest.mark.parametrize(("recent", "lead"), [([0.1] * 5, 3), ([50.0] * 5, 1), ([900.0] * 3, 0), ([], 3)])
-def test_long_passes_get_no_lead_in(recent: list[float], lead: int) -> None:
-    assert timing.lead_in(recent) == lead
-
-
 def test_cuda_passes_are_flushed_synchronised_and_read_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
@@ -225,12 +220,6 @@ def test_peaks_are_of_their_own_phase() -> None:
     assert own > 0 and ended == 0
 
 
-def test_where_peaks_cannot_be_set_back_they_are_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_PROC", Path("/nowhere"))
-    found = memory.peaks("cpu", lambda: None)
-    assert found.kind == "process" and found.steady_peak == found.compile_peak > 1 << 20
-
-
 def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> WarmupTimes:
     """Warm up on these times, the last of them repeating; something compiles in the passes of these numbers."""
     made: list[float] = []
@@ -262,22 +251,6 @@ def test_it_goes_on_while_passes_get_faster() -> None:
     falling = [1000 * 0.8**number for number in range(200)]
     warmed = run([*falling[:20], falling[20]])
     assert warmed.steady_after is not None and warmed.steady_after >= 18
-
-
-def test_the_time_limit_ends_it_after_the_pass_in_progress() -> None:
-    assert run([30.0], seconds=0.0) == WarmupTimes([30.0], None)
-
-
-@pytest.mark.parametrize(("one", "passes"), [(5000.0, 3), (30.0, 5), (4.0, 25), (0.001, 50)])
-def test_short_passes_are_looked_at_in_larger_numbers(one: float, passes: int) -> None:
-    assert window([one] * 3) == passes
-
-
-def test_one_slow_pass_among_many_is_noise() -> None:
-    quiet = [10.0] * 20
-    quiet[15] = 80.0
-    assert is_steady(quiet)
-    assert steady_from(quiet, 0) == 0
 
 
 def test_what_a_cuda_graph_keeps_counts_as_free_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.capture.clone import CannotClone, CloneTooLarge, freeze
+from dynalyze.capture.clone import CannotClone, freeze
 from dynalyze.capture.nested_values import describe_call, sign
 
 BUDGET = 1 << 24
@@ -55,14 +55,6 @@ def test_views_of_one_buffer_stay_views_of_one_buffer() -> None:
     assert column[1] == -1.0
     assert bits[2] != value[2][2]
     assert buffer[1, 2] == 8.0
-
-
-def test_only_the_bytes_that_are_reached_are_copied() -> None:
-    data = torch.zeros(1_000_000)
-    frozen = freeze((data[500:510], data[600:601]), BUDGET)
-    assert frozen.nbytes == 101 * 4
-    with pytest.raises(CloneTooLarge):
-        freeze(data, 1000)
 
 
 def test_later_changes_do_not_reach_the_frozen_value_and_each_thaw_is_fresh() -> None:
@@ -117,14 +109,6 @@ def test_containers_and_objects_keep_their_classes() -> None:
     assert slotted.hidden() is slotted.x is data.x
     assert maximum.values.tolist() == [1, 1] and type(maximum) is type(value[6])
     assert plain == value[7]
-
-
-def test_a_value_that_holds_itself() -> None:
-    inner: list[Any] = [torch.ones(1)]
-    value = (inner, "end")
-    inner.append(value)
-    thawed = freeze(value, BUDGET).thaw()
-    assert thawed[0][1] is thawed
 
 
 @pytest.mark.parametrize(

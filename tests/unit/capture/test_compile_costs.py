@@ -42,12 +42,6 @@ def test_each_phase_has_what_no_step_inside_of_it_has_and_together_they_are_the_
     assert 17 + 15 + 7 + 4 + 50 + 7 == 101 - 1
 
 
-def test_a_step_that_nobody_knows_belongs_to_the_one_around_it() -> None:
-    steps: Steps = [("B", "dynamo", 0), ("B", "build_guards", 1), ("B", "new", 2), ("E", "new", 9),
-                    ("E", "build_guards", 9)]  # fmt: skip
-    assert own(steps) == {"guards": 8}
-
-
 def test_steps_that_an_exception_ended_end_with_the_one_around_them() -> None:
     steps: Steps = [("B", "dynamo", 0), ("B", "entire_frame_compile", 0), ("B", "backend_compile", 2),
                     ("B", "inductor_compile", 3), ("E", "entire_frame_compile", 10)]  # fmt: skip
@@ -57,14 +51,6 @@ def test_steps_that_an_exception_ended_end_with_the_one_around_them() -> None:
 def test_a_compile_begins_with_nothing_of_what_ran_before() -> None:
     alone: Steps = [("B", "CachingAutotuner.benchmark", 0), ("E", "CachingAutotuner.benchmark", 50)]
     assert own(alone, [("B", "dynamo", 60), ("B", "build_guards", 61), ("E", "build_guards", 62)]) == {"guards": 1}
-
-
-def test_the_end_of_an_unknown_step_and_what_is_no_record_do_no_harm() -> None:
-    costs = CompileCosts()
-    for payload in (None, "", "[]", "null", '{"ph": "B"}', '{"ph": "E", "name": "dynamo", "ts": "soon"}', "{" * 9):
-        costs.step(payload)
-    told(costs, [("E", "dynamo", 3)])
-    assert costs.of_compile()[0] == {}
 
 
 def test_another_thread_has_its_own_clock() -> None:

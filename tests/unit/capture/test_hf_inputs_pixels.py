@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf import parts, shrink
-from dynalyze.capture.hf.inputs import features, geometry, multimodal, pixels
+from dynalyze.capture.hf import shrink
+from dynalyze.capture.hf.inputs import features, geometry, pixels
 from dynalyze.capture.hf.inputs.features import untouched
-from dynalyze.capture.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.hf.request import ModelRequest
 
 torch = pytest.importorskip("torch")
 
@@ -29,12 +27,6 @@ class Config(SimpleNamespace):
 )
 def test_sizes_are_read_in_every_form(told: Any, size: tuple[int, int] | None) -> None:
     assert geometry.pair(told) == size
-
-
-def test_the_vision_part_tells_the_size_where_the_whole_does_not() -> None:
-    config = Config(vision_config=Config(image_size=56, patch_size=14, num_channels=1, spatial_merge_size=2))
-    assert geometry.image_size(config) == (56, 56)
-    assert (geometry.patch_size(config), geometry.channels(config), geometry.merge_size(config)) == (14, 1, 2)
 
 
 def test_a_model_of_any_size_gets_a_larger_image_at_full_size_and_a_detector_the_largest() -> None:
@@ -97,33 +89,9 @@ def test_a_probed_model_is_as_it_was_before() -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
-def test_a_probed_model_is_restored_when_it_fails() -> None:
-    model = Remembering()
-    with pytest.raises(TypeError), untouched(model):
-        model(None)
-    assert model.calls == 0
-    assert model.training
-
-
 def test_a_patch_holds_what_the_embedding_reads_not_what_the_first_layer_reads() -> None:
     made = SimpleNamespace(model=Patches(), config=Config())
     assert pixels.patch_values(made) == 3 * 2 * 4 * 4  # type: ignore[arg-type]
-
-
-class Reader(torch.nn.Module):
-    config = Config(max_2d_position_embeddings=1024)
-
-    def forward(self, input_ids: Any, bbox: Any = None) -> Any:
-        return input_ids
-
-
-def test_boxes_lie_inside_the_page_the_right_way_round() -> None:
-    made = InputBuilder(Reader(), ModelRequest("Reader", batch=3, sequence=50))
-    multimodal.add(made)
-    boxes = made.inputs["bbox"]
-    assert boxes.shape == (3, 50, 4)
-    assert (boxes[..., :2] < boxes[..., 2:]).all()
-    assert 0 <= boxes.min() <= boxes.max() <= 1000
 
 
 def test_large_images_shrink_together_with_what_is_counted_in_them() -> None:
@@ -135,15 +103,3 @@ def test_large_images_shrink_together_with_what_is_counted_in_them() -> None:
     assert prompts.image_embedding_size * prompts.patch_size == prompts.image_size
     assert whole.image_grid_pinpoints == [[vision.image_size, 2 * vision.image_size]]
     assert whole.num_queries < 300
-
-
-class Composite(Config):
-    def get_text_config(self) -> Any:
-        return self.text_config
-
-
-def test_parts_end_in_the_width_that_the_text_reads() -> None:
-    text, vision = Config(hidden_size=64), Config(hidden_size=32, out_hidden_size=48)
-    config = Composite(text_config=text, vision_config=vision, out_hidden_size=99)
-    parts.agree(config, [text, vision, config])
-    assert (vision.out_hidden_size, vision.hidden_size, config.out_hidden_size) == (64, 32, 99)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dynalyze.capture.hf import names
 from dynalyze.capture.inputs import Misuse
 
 pytest.importorskip("transformers")
-
-
-@pytest.mark.parametrize("name", ["LlamaModel", "WhisperForConditionalGeneration", "BitBackbone", "AutoformerModel"])
-def test_a_class_is_itself(name: str) -> None:
-    assert names.resolve(name) == ("class", name)
 
 
 @pytest.mark.parametrize(("name", "model"), [("llama", "LlamaModel"), ("LlamaConfig", "LlamaModel"), ("t5", "T5Model")])
@@ -35,19 +28,6 @@ def test_a_wrong_name_gets_one_line_with_the_nearest(name: str) -> None:
 def test_a_class_that_picks_others_is_refused() -> None:
     with pytest.raises(Misuse, match="picks an architecture"):
         names.resolve("AutoModelForCausalLM")
-
-
-def test_a_folder_needs_a_config(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match=r"no config\.json"):
-        names.resolve(str(tmp_path))
-    (tmp_path / "config.json").write_text("{}")
-    assert names.resolve(str(tmp_path)) == ("folder", str(tmp_path))
-
-
-def test_an_organisation_and_a_name_are_an_id_on_the_hub() -> None:
-    assert names.resolve("meta-llama/Llama-3.2-1B") == ("hub", "meta-llama/Llama-3.2-1B")
-    with pytest.raises(Misuse):
-        names.resolve("../models/mine")
 
 
 def test_all_lists_the_models_that_stand_for_themselves() -> None:

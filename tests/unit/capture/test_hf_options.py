@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
-from dynalyze.capture.settings import MODEL_OPTIONS, CompileOptions, ModelBuild, ModelOptions, names_of
+from dynalyze.capture.settings import MODEL_OPTIONS, ModelBuild, ModelOptions, names_of
 from dynalyze.cli.bench import bench
 from dynalyze.cli.explain import explain
 from dynalyze.cli.options import with_model_options
-from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.text.errors import UsageError
 
@@ -67,19 +65,3 @@ def test_other_targets_of_a_benchmark_keep_phases_and_sizes() -> None:
     assert asked(bench, *words.split(), names=names_of(ModelBuild)).asked is None
     with pytest.raises(UsageError, match=r"--full-size is for a model of transformers"):
         asked(bench, "model.py:Net", "--full-size", names=names_of(ModelBuild))
-
-
-@pytest.mark.parametrize(
-    "words", ["--phase train --eval", "--phase prefill --train", "--phase decode --train", "--phase generate --train"]
-)
-def test_phases_and_modes_that_exclude_each_other(words: str) -> None:
-    with pytest.raises(UsageError, match="exclude each other"):
-        asked(explain, "hf:LlamaModel", *words.split())
-
-
-def test_the_child_is_asked_in_these_words() -> None:
-    observation = Observation(asked(explain, "hf:LlamaModel", "--batch", "3"), CompileOptions(backend="eager"))
-    request: dict[str, Any] = request_of(observation)
-    assert (request["mode"], request["name"], request["spec"]) == ("transformers", "LlamaModel", "hf:LlamaModel")
-    assert ModelOptions(**request["transformers"]) == ModelOptions(batch=3)
-    assert request_of(Observation(read_target("model.py", None, ())))["transformers"] is None

@@ -58,21 +58,6 @@ def test_a_quirk_is_for_the_type_that_it_names_and_a_configuration_without_one_g
     assert [config.layers for config in configs] == [1, 4, 1]
 
 
-def test_open_fields_are_filled_and_told_ones_stay() -> None:
-    config = SimpleNamespace(told=3, open=None, part=SimpleNamespace(told=False, open=None))
-    quirks.fill(config, {"told": 1, "open": [1], "missing": 2, "part.told": True, "part.open": 5, "part.missing": 6})
-    assert (config.told, config.open, config.missing) == (3, [1], 2)
-    assert vars(config.part) == {"told": False, "open": 5, "missing": 6}
-
-
-def test_two_configurations_never_share_a_list_of_a_table() -> None:
-    configs = [SimpleNamespace(model_type="perceiver", train_size=[368, 496]) for _ in range(2)]
-    for config in configs:
-        quirks.shrinks.apply(config)
-    configs[0].train_size.append(1)
-    assert configs[1].train_size == [32, 48]
-
-
 def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
     vision, text = SimpleNamespace(projection_dim=2048), SimpleNamespace(hidden_size=64)
     config = SimpleNamespace(model_type="janus", vision_config=vision, text_config=text)
@@ -80,12 +65,6 @@ def test_fields_that_are_kept_equal_follow_the_other_part() -> None:
         text.hidden_size += 64
         kind.apply(config)
         assert vision.projection_dim == text.hidden_size
-
-
-def test_a_field_to_follow_that_is_not_there_is_an_error() -> None:
-    config = SimpleNamespace(model_type="zoedepth")
-    with pytest.raises(AttributeError, match="fusion_hidden_size"):
-        quirks.shrinks.apply(config)
 
 
 def test_inputs_of_a_row_are_made_where_forward_takes_them_and_none_takes_one_away() -> None:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 
-from dynalyze.capture.hf.parts import default_config, parts_of
+from dynalyze.capture.hf.parts import parts_of
 from dynalyze.capture.hf.shrink import small
 
 transformers = pytest.importorskip("transformers")
-
-
-def test_the_given_configuration_stays_as_it_is() -> None:
-    config = transformers.CLIPConfig()
-    before = copy.deepcopy(config.to_dict())
-    small(config)
-    assert config.to_dict() == before
 
 
 def test_heads_go_with_the_width_and_keep_their_size() -> None:
@@ -72,23 +63,6 @@ def test_stages_keep_their_number_and_a_backbone_its_names() -> None:
     backbone = small(transformers.Dinov2Config(out_features=["stage3", "stage6", "stage9", "stage12"]))
     assert len(backbone.out_features) == len(set(backbone.out_features)) == 4
     assert set(backbone.out_features) <= set(backbone.stage_names)
-
-
-def test_layers_that_share_keys_have_one_to_share_with() -> None:
-    made = small(transformers.Gemma3nTextConfig())
-    shared = made.num_kv_shared_layers
-    assert 0 < shared < made.num_hidden_layers == len(made.layer_types)
-    assert set(made.layer_types[-shared:]) <= set(made.layer_types[:-shared])
-
-
-def test_defaults_that_leave_a_size_open_are_made_whole() -> None:
-    config = default_config(transformers.NemotronModel)
-    assert config.head_dim == config.hidden_size // config.num_attention_heads
-
-
-def test_a_classifier_of_last_tokens_knows_its_padding() -> None:
-    assert default_config(transformers.LlamaForSequenceClassification).pad_token_id is not None
-    assert default_config(transformers.LlamaModel).pad_token_id is None
 
 
 @pytest.mark.parametrize(

@@ -77,17 +77,3 @@ def test_text_has_a_placeholder_for_each_feature_between_its_own_tokens() -> Non
     assert torch.equal(of.inputs["mm_token_type_ids"], (ids == 7) * 3)
     assert ids[0, 3:7].tolist() == [7] * 4
     assert torch.equal(of.inputs["attention_mask"], torch.ones_like(ids))
-
-
-def test_tokens_around_placeholders_that_the_vocabulary_lost_are_left_out() -> None:
-    of = made(batch=1, sequence=3)
-    of.placeholders.append(Placeholder(7, 2, begin=99, end=99))
-    text.add(of)
-    assert of.inputs["input_ids"].shape == (1, 5)
-
-
-def test_the_text_of_an_encoder_ends_as_its_tokenizer_ends_it() -> None:
-    of = made(Reader(Config(vocab_size=32, eos_token_id=1, is_encoder_decoder=True)))
-    text.add(of)
-    assert of.inputs["input_ids"][:, -1].tolist() == [1, 1]
-    assert of.inputs["input_ids"].shape == (2, 16)

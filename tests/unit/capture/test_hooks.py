@@ -60,21 +60,3 @@ def test_two_watches_act_both_and_none_stays(module: str) -> None:
     assert sorted(told) == ["one", "two"]
     assert found.seen is None
     assert sys.meta_path == before
-
-
-def test_what_was_called_off_does_not_act(module: str) -> None:
-    before = list(sys.meta_path)
-    seen: list[ModuleType] = []
-    call_off = after_import(module, seen.append)
-    importlib.util.find_spec(module)
-    call_off()
-    importlib.import_module(module)
-    assert seen == []
-    assert sys.meta_path == before
-
-
-def test_a_module_that_is_there_already(module: str) -> None:
-    found = importlib.import_module(module)
-    seen: list[ModuleType] = []
-    after_import(module, seen.append)
-    assert seen == [found]

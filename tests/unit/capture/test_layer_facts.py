@@ -61,12 +61,6 @@ def test_layers_with_the_same_facts_are_one_group() -> None:
     assert [(group["count"], group["first"], group["facts"]["nbits"]) for group in found] == [(2, "0", 8), (1, "1", 4)]
 
 
-def test_what_transformers_says_of_its_quantiser_is_told() -> None:
-    model = nn.Sequential(layer("hqq.core", "HQQLinear"))
-    vars(model)["hf_quantizer"] = SimpleNamespace(is_compileable=False)
-    assert groups(model)[0]["facts"] == {"compiled_by_generate": False}
-
-
 class Tuned(nn.Module):
     """What of PEFT's base class the facts are read from."""
 
@@ -92,13 +86,6 @@ def test_adapters_with_their_highest_ranks(tuned: nn.Sequential) -> None:
     facts = library_layers.adapters(tuned)["adapters"]
     assert (facts["names"], facts["active"], facts["ranks"]) == (["a", "b"], ["a"], {"a": 4, "b": 8})
     assert (facts["layers"], facts["merged"], facts["prepared_for_hotswap"]) == (2, False, False)
-
-
-def test_a_swapped_in_rank_is_read_from_the_weights(tuned: nn.Sequential) -> None:
-    tuned[0].lora_A["a"] = nn.Linear(4, 16)
-    tuned[0].scaling["a"] = torch.tensor(1.0)
-    facts = library_layers.adapters(tuned)["adapters"]
-    assert facts["ranks"]["a"] == 16 and facts["prepared_for_hotswap"]
 
 
 def test_each_change_between_two_looks_counts(tuned: nn.Sequential) -> None:
@@ -133,9 +120,3 @@ class Generating(nn.Module):
 def test_the_cache_that_a_model_makes(model: nn.Module, cache: dict[str, str]) -> None:
     assert modules.cache(model) == cache
     assert modules.cache(nn.Sequential(model)) == cache
-
-
-def test_generate_leaves_a_note_of_its_static_cache() -> None:
-    model = Generating(None)
-    model._previous_max_cache_length = 32
-    assert modules.cache(model) == {"cache": "static"}

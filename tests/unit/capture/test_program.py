@@ -142,24 +142,6 @@ def test_the_programs_own_excepthook_is_heeded(tmp_path: Path) -> None:
     assert told["exit_status"] == 1
 
 
-def test_an_exception_whose_text_raises(tmp_path: Path) -> None:
-    source = "class E(Exception):\n    def __str__(self): raise RuntimeError\nraise E\n"
-    told, _, _ = script(tmp_path, source)
-    assert (told["exit_status"], told["exception"]) == (1, "E")
-
-
-def test_a_very_long_message_is_cut(tmp_path: Path) -> None:
-    told, _, _ = script(tmp_path, "raise ValueError('x' * 100000)\n")
-    assert len(told["message"]) <= 5000
-
-
-def test_a_soft_stop_is_no_failure(tmp_path: Path) -> None:
-    source = "from dynalyze.capture.program import SoftStop\ntry:\n    raise SoftStop\nexcept Exception:\n    pass\n"
-    told, _, err = script(tmp_path, source)
-    assert (told["stopped"], told["exit_status"], told["exception"]) == (True, None, "")
-    assert "Traceback" not in err
-
-
 @pytest.mark.parametrize(
     ("source", "says"),
     [
@@ -184,13 +166,6 @@ def test_a_broken_module_that_the_program_imports_is_its_own_failure(tmp_path: P
     told, _, err = script(tmp_path, "import broken\n")
     assert (told["exit_status"], told["exception"]) == (1, "SyntaxError")
     assert "broken.py" in err
-
-
-def test_files_in_other_encodings(tmp_path: Path) -> None:
-    told, out, _ = script(tmp_path, "# -*- coding: latin-1 -*-\nprint(len('é'))\n".encode("latin-1"))
-    assert (told["exit_status"], out) == (0, "1\n")
-    told, out, _ = script(tmp_path, b"\xef\xbb\xbfprint('bom')\n")
-    assert (told["exit_status"], out) == (0, "bom\n")
 
 
 def test_no_future_of_ours_leaks_into_the_program(tmp_path: Path) -> None:

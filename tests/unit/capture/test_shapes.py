@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.objects import prepare
 from dynalyze.capture.shapes import Dim, fit, resized
-from dynalyze.launch.shape_options import MOST_SHAPES, check_dims, combinations, read_dims, read_shapes
+from dynalyze.launch.shape_options import MOST_SHAPES, combinations, read_dims, read_shapes
 from dynalyze.text.errors import UsageError
 
 
@@ -105,12 +105,6 @@ def test_a_mistake_in_dim_is_one_line(text: str) -> None:
         read_dims([text])
 
 
-def test_a_dim_without_sizes_is_refused() -> None:
-    check_dims({"batch": (1,)}, read_dims(["batch=0:0", "batch=mask:0"]))
-    with pytest.raises(UsageError, match="gives no sizes for sequence"):
-        check_dims({"batch": (1,)}, read_dims(["sequence=0:1"]))
-
-
 # ---- the inputs
 
 
@@ -161,13 +155,6 @@ def test_an_input_is_found_by_position_keyword_and_parameter() -> None:
     assert ids.shape == (2, 3)
 
 
-def test_a_call_without_the_input_stays_as_it_is() -> None:
-    calls = [Inputs((torch.ones(2, 3),), {}), Inputs((torch.ones(2, 3),), {"mask": torch.ones(2, 3)})]
-    first, second = resized(calls, [Dim("n", "mask", 0)], {"n": 4}, forward)
-    assert first is calls[0]
-    assert second.kwargs["mask"].shape == (4, 3)
-
-
 @pytest.mark.parametrize(
     ("dim", "says"),
     [
@@ -207,9 +194,3 @@ def test_what_is_no_factory_for_a_name_says_what_to_do(target: object) -> None:
     with pytest.raises(Misuse, match=r"^--shapes height: it is no factory") as error:
         prepare(target, "it", ModuleType("sizes"), [], {"height": 3})
     assert "--dim height=INPUT:AXIS" in str(error.value)
-
-
-def test_an_empty_or_sparse_input_has_no_values_to_repeat() -> None:
-    for value, says in ((torch.ones(0, 3), "empty"), (torch.eye(3).to_sparse(), "dense")):
-        with pytest.raises(Misuse, match=says):
-            resized([Inputs((value,), {})], [Dim("n", "0", 0)], {"n": 4}, forward)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.capture.events import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Frame, Metrics
+from dynalyze.capture.events import CompileEnded, CompileStarted, Frame, Metrics
 from dynalyze.capture.trace_records import TraceRecords, compile_id_of
 
 ID = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
@@ -82,13 +82,6 @@ def test_metrics_are_chosen_and_the_backward_is_told_apart() -> None:
     assert backward == CompileEnded(id="0/0", backward=True, metrics=chosen)
 
 
-def test_the_compilers_own_traceback_is_no_part_of_a_break() -> None:
-    payload = "Graph break in user code at a.py:1\n\nTraceback (most recent call last):\n  torch's own lines\n"
-    event = TraceRecords().read({"artifact": {"name": "dynamo_graph_break_reason"}, **ID}, payload)
-    assert isinstance(event, BreakSeen)
-    assert "torch's own lines" not in event.text
-
-
 def test_the_exception_of_a_backend_is_no_break_of_its_own() -> None:
     """torch logs the traceback first, then the graph break that it makes of it."""
     metadata = {"artifact": {"name": "dynamo_graph_break_reason"}, "frame_id": 0, "frame_compile_id": 0}
@@ -97,16 +90,6 @@ def test_the_exception_of_a_backend_is_no_break_of_its_own() -> None:
     )
     assert TraceRecords().read(metadata, warned) is None
     assert TraceRecords().read(metadata, "Graph break in user code at net.py:5\n") is not None
-
-
-def test_a_long_error_keeps_the_cause_and_the_place_which_come_last() -> None:
-    torchs = '  File "/t/torch/_dynamo/symbolic_convert.py", line 1, in step\n    x\n' * 2000
-    last = 'torch._dynamo.exc.Unsupported: TYPE\n\nfrom user code:\n   File "/home/ada/model.py", line 3, in f\n    y\n'
-    record = {"artifact": {"name": "dynamo_error"}, **ID}
-    event = TraceRecords().read(record, f"Traceback (most recent call last):\n{torchs}{last}")
-    assert isinstance(event, ErrorSeen)
-    assert last.strip() in event.text
-    assert len(event.text) < 30_000
 
 
 SCALARS = st.none() | st.integers() | st.text(max_size=5)

@@ -14,7 +14,7 @@ import torch._dynamo
 from dynalyze.capture import transformers_target
 from dynalyze.capture.events import EagerCall, Ending, Event, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
-from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.capture.transformers_target import failure_of, texts_of
 
@@ -79,13 +79,6 @@ def test_the_compiled_call_meets_what_the_eager_one_met(monkeypatch: pytest.Monk
     assert eager[0] == [[0.0] * 3] * 2
     assert eager[3:] == (train, True, train)
     assert (model.linear.weight.grad is not None) is train
-
-
-def test_cold_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model()
-    _, events = run_of(monkeypatch, model, cold=True)
-    assert len(model.met) == 1
-    assert EagerCall not in map(type, events)
 
 
 def test_nothing_compiles_in_the_eager_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,18 +148,6 @@ def test_a_refusal_under_fullgraph_is_a_fact(monkeypatch: pytest.MonkeyPatch) ->
     assert ending.exit_status == 0
     assert isinstance(events[-1], ObjectCall)
     assert events[-1].refused
-
-
-def test_a_phase_for_language_models_alone_is_a_misuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Misuse, match="Model has no generate"):
-        run_of(monkeypatch, Model(), phase="decode")
-
-
-def test_without_transformers_it_is_a_misuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", types.ModuleType("transformers"))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(Misuse, match="hf:LlamaModel needs transformers"):
-        transformers_target.built_model(ModelRequest("LlamaModel"))
 
 
 def test_an_architecture_that_cannot_be_built_names_its_own_line() -> None:

@@ -326,13 +326,6 @@ def test_a_package_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_pat
     }
 
 
-def test_without_a_compiler_no_package_is_imported(asker: Asker, tmp_path: Path) -> None:
-    answered_by(PACKAGES, tmp_path)
-    facts = Facts(packages=[Package("fine", "1.0", "fine", binary=True)], compiler_error="no g++")
-    _import_packages(facts, asker)
-    assert not facts.packages[0].imported
-
-
 def test_a_trial_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_path: Path) -> None:
     answered_by(TRIALS, tmp_path)
     trials = [("eager", "cpu"), ("inductor", "crashes"), ("inductor", "hangs"), ("inductor", "last")]
@@ -342,16 +335,6 @@ def test_a_trial_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_path:
         CompileTrial("inductor", "hangs", error="it took longer than 3 s (--timeout)", unfinished=True),
         CompileTrial("inductor", "last", 0.5),
     ]
-
-
-def test_where_dynamo_fails_nothing_else_is_tried(asker: Asker, tmp_path: Path) -> None:
-    answered_by(TRIALS, tmp_path)
-    assert len(_tried(asker, [("eager", "crashes"), ("inductor", "cpu")])) == 1
-
-
-def test_a_process_that_says_nothing_at_all(asker: Asker, tmp_path: Path) -> None:
-    (tmp_path / "answers.py").write_text("", encoding="utf-8")
-    assert _tried(asker, [("eager", "cpu")]) == [CompileTrial("eager", "cpu", error="it gave no answer")]
 
 
 def test_the_limit_is_for_each_step_and_each_is_told(tmp_path: Path, asker: Asker) -> None:

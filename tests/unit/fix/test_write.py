@@ -602,10 +602,3 @@ def test_a_file_that_is_named_twice_is_written_once(tmp_path: Path) -> None:
     link.symlink_to(file)
     assert len(fix(file, link)) == 1
     assert file.read_bytes() == NEW and (tmp_path / "net.py.orig").read_bytes() == OLD
-
-
-def test_nothing_to_write_is_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "net.py"
-    file.write_bytes(OLD)
-    originals = Originals([str(file)])
-    assert write(originals, dict(originals)) == [] and tree(tmp_path) == {"net.py": OLD}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import itertools
-import linecache
 import os
 import sys
 import types
@@ -142,14 +141,6 @@ def f(x):
 """
 
 
-def test_a_module_that_is_imported_by_now_is_no_change_of_state(tmp_path: Path) -> None:
-    module = module_of(PROGRAM + "\nmodel = Model().eval()\n", tmp_path / "program.py")
-    held = HeldState()
-    held.add("", module.model, own=True)
-    vars(module).update(lazily=collections)
-    assert not held.changes().values
-
-
 def test_a_library_of_an_environment_below_ours_is_not_entered(tmp_path: Path) -> None:
     """A virtual environment can be layered over another one, where torch is."""
     folder = tmp_path / "lib" / "site-packages"
@@ -237,13 +228,3 @@ def test_state_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     held = HeldState()
     held.add("", [[number] for number in range(20)])
     assert held.cut
-
-
-def test_what_python_has_imported_is_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = HeldState()
-    held.add("holder", types.SimpleNamespace(modules=sys.modules, lines=linecache.cache))
-    monkeypatch.setitem(linecache.cache, "<nowhere>", (0, None, [], "<nowhere>"))
-    monkeypatch.setitem(sys.modules, "imported_later", types.ModuleType("imported_later"))
-    assert held.changes().values == {}
-    held.restore()
-    assert "imported_later" in sys.modules
