@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -47,6 +48,7 @@ IMPORTS = {
 }  # fmt: skip
 IMPORTS["transformers"] = (*IMPORTS["target"], "transformers.models.llama.modeling_llama",
                            "transformers.models.auto.modeling_auto", "transformers.generation.utils")  # fmt: skip
+_HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 # What torch imports while it compiles the first program, and the first with inductor; each brings more.
 IMPORTED_BY_THE_FIRST = (
     "torch._dynamo.dce_extra_outputs", "torch._export.db.logging", "torch._functorch._aot_autograd.subclass_codegen",
@@ -156,7 +158,7 @@ def interpreters(
 
 def _with_torch(arguments: Sequence[str], folder: Path | None, env: Mapping[str, str]) -> str:
     """The server for a target: that of transformers where one of the files that are named imports it anyway."""
-    if "HF_HOME" in env:  # Read while it is imported.
+    if "HF_HOME" in env or not _HAS_TRANSFORMERS:  # The variable is read while it is imported.
         return "target"
     names = {name for each in arguments for name in (each.partition(":")[0], f"{each}.py")}
     files = [path for name in names if folder and (path := folder / name).suffix == ".py" and path.is_file()]
@@ -210,7 +212,8 @@ def share_servers() -> None:
     folder = tempfile.TemporaryDirectory(prefix="warm-")
     os.environ[SHARED] = folder.name
     for what in (*IMPORTS, "measuring"):
-        _started(what, folder)
+        if what != "transformers" or _HAS_TRANSFORMERS:
+            _started(what, folder)
 
 
 def _address(folder: str, what: str) -> str:
@@ -236,6 +239,7 @@ def _started(what: str, folder: tempfile.TemporaryDirectory[str]) -> str:
     process = subprocess.Popen(
         [sys.executable, "-c", WITHOUT_A_FILE, str(SELF), "serve", address, what],
         stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if what == "transformers" else None,  # torchao warns while it is imported.
         env=env,
         cwd=os.sep,
     )
