@@ -92,14 +92,6 @@ def test_an_object_whose_import_fails_is_3(cwd: Path) -> None:
     assert f"{cwd / 'model.py'}:1" in report["outcome"]["message"]
 
 
-def test_what_was_recorded_before_a_crash_is_kept(cwd: Path) -> None:
-    (cwd / "model.py").write_text(BREAKS + "import os; os.abort()\n")
-    ended, report = explain("model.py", cwd=cwd)
-    assert ended.status == 3
-    assert [each["gb_id"] for each in report["graph_breaks"]] == ["GB0059"]
-    assert (report["outcome"]["status"], report["outcome"]["exit_status"]) == ("failed", -6)
-
-
 def test_the_time_limit_holds_for_a_program_that_refuses_to_stop(cwd: Path) -> None:
     signals = "(signal.SIGTERM, signal.SIGINT, signal.SIGURG)"
     stubborn = f"import signal\nfor number in {signals}: signal.signal(number, signal.SIG_IGN)\n"
@@ -156,11 +148,6 @@ def test_a_saved_report_renders_as_the_run_did(saved: Path, cwd: Path) -> None:
     assert saved.with_name("run.html").read_text() == (cwd / "saved.html").read_text()
     body = re.compile(r"^(Page|JSON) .*\n", re.MULTILINE)
     assert body.sub("", saved.with_name("run.txt").read_text()) == body.sub("", ended.stdout)
-
-
-def test_a_report_of_a_report_is_the_same(saved: Path) -> None:
-    ended = dynalyze("report", saved, "--json", "-", cwd=saved.parent)
-    assert json.loads(ended.stdout) == json.loads(saved.read_text())
 
 
 def test_a_reader_that_goes_away_is_no_error(saved: Path) -> None:

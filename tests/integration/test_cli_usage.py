@@ -152,21 +152,6 @@ def test_refused_by_the_child(cwd: Path, arguments: list[str], says: str) -> Non
     refused("explain", *arguments, cwd=cwd, says=says)
 
 
-@pytest.mark.parametrize("target", ["broken.py", "-m broken"])
-def test_a_syntax_error_names_its_line(cwd: Path, target: str) -> None:
-    (cwd / "broken.py").write_text("import os\n\ndef forward(x:\n    return x\n")
-    refused("explain", *target.split(), cwd=cwd, says=r"broken\.py:3\b.*(never closed|syntax)")
-
-
-def test_a_syntax_error_in_an_imported_file_is_a_failure_of_the_program(cwd: Path) -> None:
-    (cwd / "broken.py").write_text("def forward(x:\n")
-    (cwd / "main.py").write_text("import broken\n")
-    ended, report = explain("main.py", cwd=cwd)
-    assert ended.status == 3
-    assert report["outcome"]["status"] == "failed"
-    assert "SyntaxError" in report["outcome"]["message"]
-
-
 def test_compile_options_on_a_program_that_compiles_itself(cwd: Path) -> None:
     options = ["--dynamic", "on", "--train"]
     (cwd / "own.py").write_text(COMPILES)
