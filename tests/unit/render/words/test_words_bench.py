@@ -23,7 +23,7 @@ from dynalyze.report.measurements import (
     TensorAccuracy,
 )
 from dynalyze.text.amounts import milliseconds
-from sample_measurements import eager_row, measured, speedup
+from sample_measurements import eager_row, measured, measurements, speedup
 from sample_reports import clean_report, measured_report
 
 STEADY = Latency(20.0, 21.0, 22.0, 23.0, 20.1, 0.5, 50)
