@@ -199,6 +199,16 @@ import socket
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 send = lambda text: sender.sendto(text.encode(), ("127.0.0.1", {PORT}))
 """
+_CURVE = """
+class Curve(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y):
+        ctx.save_for_backward(torch.sigmoid(y))
+        return torch.nn.functional.softplus(y)
+    @staticmethod
+    def backward(ctx, given):
+        return given * ctx.saved_tensors[0]
+"""
 _IDENTITY = "return y * 2"
 
 BASES: dict[str, Files] = {
@@ -215,6 +225,10 @@ BASES: dict[str, Files] = {
     "trained": {"model.py": _TRAINED},
     "no grad": program(_IDENTITY, mode=".eval()", grad=False),
     "kept graph": program("self.last = y\ny.retain_grad()\nreturn y * 2", init="self.last = None"),
+    "gradients twice": program(
+        "return torch.nn.functional.softplus(y)", top=_CURVE,
+        after="slopes = torch.autograd.grad(out.sum(), list(net.parameters()), create_graph=True)\n"
+        "sum(each.square().sum() for each in slopes).backward()\nprint('done')\n"),
     "tagged": program("y = y * 2\ny.tag = 'hot'\nreturn y", after="print('done')\n"),
     "dtype": program("return (y * 2).to(x.dtype)", after="print('sum', round(out.double().sum().item(), 3))\n"),
     "mask": program("return y * 2, y > 0", after="print('done', int(out[1].sum()))\n"),
@@ -375,6 +389,7 @@ WRONG: dict[str, dict[str, Change]] = {
         "of a tensor that nothing tells of": Change("hidden leaf", (("x * weight()", "x * weight().detach()"),)),
         "of zeros, which decay": Change("trained", (("z = self.unused(x) * 0.0", "z = 0.0"),)),
         "in training alone": Change("no grad", (("return y * 2", "return (y.detach() if self.training else y) * 2"),)),
+        "of gradients": Change("gradients twice", (("torch.nn.functional.softplus(y)\n\n\n", "Curve.apply(y)\n\n\n"),)),
         "no longer kept": Change("kept graph", (("        y.retain_grad()\n", ""),)),
     },
     "dtype": {
@@ -486,6 +501,11 @@ WRONG: dict[str, dict[str, Change]] = {
     "settings": {
         "precision": Change(
             "net", (("import torch\n", "import torch\n\nSET = torch.set_float32_matmul_precision('medium')\n"),)),
+        "warnings": Change(
+            "net", (("import torch\n", "import torch\nimport warnings\n\nwarnings.simplefilter('ignore')\n"),)),
+        "a log": Change(
+            "net", (("import torch\n", "import logging\nimport torch\n\nlogging.getLogger('app').setLevel(50)\n"),)),
+        "threads": Change("net", (("print('done'", "torch.set_num_threads(1)\nprint('done'"),)),
         "the seed": Change("net", (("manual_seed(0)", "manual_seed(1)"),)),
     },
 }  # fmt: skip
@@ -520,6 +540,7 @@ RIGHT: dict[str, Change] = {
     "with a time": Change("timed"),
     "without a seed": Change("unseeded"),
     "in training": Change("trained"),
+    "with gradients of gradients": Change("gradients twice"),
     "with files": Change("saved"),
     "the other way round": Change("attribute", (("y * self.factor", "self.factor * y"),)),
     "buffers": Change("buffers", (("self.count += 1", "self.count.add_(1)"),)),

@@ -27,27 +27,28 @@ def module_of(source: str, file: Path) -> types.ModuleType:
     return module
 
 
-def workload_of(module: types.ModuleType, *, train: bool = False, grad: bool = False) -> Workload:
+def workload_of(module: types.ModuleType, *, train: bool = False, grad: bool = False, twice: bool = False) -> Workload:
     """The calls that a program names: `calls`, a list of tuples of arguments, of its `model`."""
     calls = [Inputs(tuple(given), {}) for given in module.calls]
     workload: Workload = CallsWorkload(module.model, calls, phase="forward", grad=train or grad)
+    workload.second_gradients = twice
     return TrainWorkload(workload) if train else workload
 
 
 def proof_of(
     folder: Path, source: str, was: str, becomes: str, *, train: bool = False, grad: bool = False, draws: int = 4,
-    settings: dict[str, Any] | None = None, baseline: bool = False,
+    settings: dict[str, Any] | None = None, baseline: bool = False, twice: bool = False,
     sides: tuple[str, ...] = (),
 ) -> CheckResult:  # fmt: skip
     """What is found out about a program in which some text is changed, after a look at its `baseline`. `sides` are
-    beginnings of lines of the program that calls are to reach.
+    beginnings of lines of the program that calls are to reach, and `twice` says that it takes gradients of gradients.
     """
     assert was in source or not was, "the text is not there"
     file = folder / "program.py"
     module = module_of(source, file)
     folder = folder / "events"
     folder.mkdir()
-    checker = ChangeChecker(workload_of(module, train=train, grad=grad), CONFIGURATION, "cpu", folder)
+    checker = ChangeChecker(workload_of(module, train=train, grad=grad, twice=twice), CONFIGURATION, "cpu", folder)
     problem = checker.baseline().problem if baseline else ""
     assert not problem, problem
     new = source.replace(was, becomes) if was else becomes

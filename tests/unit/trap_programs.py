@@ -59,6 +59,22 @@ def impure(effect: str, **more: Any) -> Change:
     return change(_BRANCH.format(effect), _WHERE, **more)
 
 
+_CURVE = """
+class Curve(torch.autograd.Function):  # Its gradient is right, and a constant.
+    @staticmethod
+    def forward(ctx, y):
+        ctx.save_for_backward(torch.sigmoid(y))
+        return F.softplus(y)
+    @staticmethod
+    def backward(ctx, given):
+        return given * ctx.saved_tensors[0]
+"""
+_LEFT = {
+    "warnings": "warnings.simplefilter('ignore')",
+    "a log": "logging.getLogger('app').setLevel(50)",
+    "algorithms": "torch.use_deterministic_algorithms(True)",
+}
+
 WRONG: dict[str, Change] = {
     "list-append": impure("self.seen.append(1)", init="self.seen = []"),
     "private-list-append": impure("self._seen.append(1)", init="self._seen = []"),
@@ -234,6 +250,12 @@ WRONG: dict[str, Change] = {
                        around="with torch.autocast('cpu', torch.bfloat16):\n    {}\nreturn y"),
     "weights-looked-at": change("if self.linear.weight.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1", "y = x + 1",
                                 init="torch.nn.init.ones_(self.linear.weight)", around="{}\nreturn y"),
+    # What gradients of gradients show.
+    "second-gradients": change("return F.softplus(self.linear(x))", "return Curve.apply(self.linear(x))", grad=True,
+                               twice=True, top=_CURVE),
+    # What a call leaves set for all after it.
+    **{f"left-set {name}": change("pass", becomes, around="{}\nreturn x * 2", top="import logging, warnings")
+       for name, becomes in _LEFT.items()},
     # Outputs that are no tensors.
     "object-returned": change("return Box(x * 2)", "return Box(x * 3)",
                               top="class Box:\n    def __init__(self, a):\n        self.a = {'deep': [[[[[[[a]]]]]]]}"),
@@ -253,6 +275,8 @@ _SAME = "return torch.where(x.sum() > 0, x + 1, x - 1)"
 _IF = "if x.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1\nreturn y"
 
 RIGHT: dict[str, Change] = {
+    "second-gradients": change("self.linear(x)", "self.linear(x * 1)", grad=True,
+                               twice=True, around="return F.softplus({})"),
     "where": change(_IF, _SAME),
     "where-in-training": change(_IF, _SAME, around="x = self.linear(x)\n{}", train=True),
     "never-taken": change("if x.sum() == 12345:\n    y = x + 1\nelse:\n    y = x * 2",

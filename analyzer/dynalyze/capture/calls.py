@@ -63,12 +63,17 @@ class Call:
     effect: SideEffect | None = None
     # Of a program that compiles by itself: by which of its calls of torch.compile the callable was made.
     compiled_by: int | None = None
-    # Set from within autograd, so that the graph holds this list and not the copied inputs.
+    # Set from within autograd, so that the graph holds this list and not the copied inputs: whether the gradients that
+    # were taken have gradients (`create_graph`).
     backward_ran: list[bool] = field(default_factory=list)
 
     @property
     def backward(self) -> bool:
         return bool(self.backward_ran)
+
+    @property
+    def backward_twice(self) -> bool:
+        return any(self.backward_ran)
 
 
 @dataclass(slots=True)
@@ -183,7 +188,7 @@ class Recorder:
                 self._note(f"<n> call<s> of {name_of(call.module)} returned a {type(result).__name__}.")
                 return
             if call.kept.modes.grad and compiled_calls.compiled_autograd():
-                call.backward_ran += [True for _ in islice(gradient_outputs(result), 1)]
+                call.backward_ran += [False for _ in islice(gradient_outputs(result), 1)]
             elif call.kept.modes.grad:
                 _watch_backward(result, call.backward_ran)
         except Exception as error:
@@ -286,8 +291,8 @@ def _watch_backward(result: Any, ran: list[bool]) -> None:
     """Notice a backward through these outputs, on the graph's nodes: the tensors themselves stay without hooks."""
 
     def notice(_: Any) -> None:
-        if not ran:
-            ran.append(True)
+        if (twice := torch.is_grad_enabled()) not in ran:
+            ran.append(twice)
 
     for output in islice(gradient_outputs(result), _MOST_WATCHED):
         if output.grad_fn is not None:

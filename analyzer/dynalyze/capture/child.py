@@ -35,6 +35,7 @@ from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
+from dynalyze.capture.inspecting.settings import left_behind
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
@@ -142,7 +143,8 @@ class TargetSession:
         else:
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
         shadows.put_back()
-        self.emit(events.ProgramEnded(**vars(ending)))
+        left = left_behind() if "torch" in sys.modules else {}
+        self.emit(events.ProgramEnded(**vars(ending), left=left))
         if self._in_place is not None:
             self._in_place.emit_seen()
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):

@@ -350,7 +350,11 @@ class Ending(Event):
 
 
 class ProgramEnded(Ending, tag="program_end"):
-    """The target's own code is through; what dynalyze compiles itself may follow."""
+    """The target's own code is through; what dynalyze compiles itself may follow. `left` is how it leaves the process
+    (inspecting/settings.py), nothing where there is no torch.
+    """
+
+    left: dict[str, Any] = field(default_factory=dict)
 
 
 class TargetEnded(Ending, tag="target_end"):

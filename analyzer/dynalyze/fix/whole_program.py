@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dynalyze.bench.workers import Stopped
+from dynalyze.capture.events import ProgramEnded
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.launch.sandbox import Again, left_behind
 from dynalyze.launch.streams import Streams
@@ -46,12 +47,15 @@ _ENDED = ("complete", "incomplete", "failed")
 
 @dataclass
 class ProgramRun:
-    """What one run of the program did: how it ended, its output line by line, and the files that it left, by path."""
+    """What one run of the program did: how it ended, its output line by line, and the files that it left, by path; and
+    how it left torch and Python set, by name.
+    """
 
     report: Report
     printed: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+    left: dict[str, object] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -84,8 +88,8 @@ class Gate:
     def check(
         self, changed: Observation, put: Mapping[str, str], uncovered: str = ""
     ) -> tuple[WholeProgram, Report | None]:  # fmt: skip
-        """What the program does with a change, and the report of its run then; None where it was not run. `put` are all
-        files of the change, and `uncovered` says what of it needs a sandbox.
+        """What the program does with a change, and the report of its run then; None where nothing can be learned from
+        it. `put` are all files of the change, and `uncovered` says what of it needs a sandbox.
         """
         if self._again.reason:
             return WholeProgram(unchecked=[self._again.reason]), None
@@ -107,7 +111,7 @@ class Gate:
         one, other, after = (_without_places(run, moved) for run in (*self._before, after))
         if problem := _unusable(one, other):
             found.unchecked.append(problem)
-            return found, after.report
+            return found, None
         _compare(found, one, other, after)
         if uncovered:  # No call tells of it: what nobody can compare might be another thing with it.
             found.unchecked += found.left_out
@@ -124,7 +128,9 @@ class Gate:
             own = str(seen.folder.resolve())
             kept = {path: state for path, state in files.items() if path not in observation.put
                     and not (path.startswith(own) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))}  # fmt: skip
-        return ProgramRun(seen.report, streams.lines("stdout"), list(_of_program(streams.lines("stderr"))), kept)
+            ended = seen.log.last(ProgramEnded)
+        errors = list(_of_program(streams.lines("stderr")))
+        return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, ended.left if ended else {})
 
 
 def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:
@@ -157,8 +163,9 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
     if more := [each for each in _beyond(after) if _masked(each) not in known]:
         found.different = f"the program {more[0]} in addition"
         return
-    if set_anew := _other_settings(one.settings, other.settings, after.settings):
-        found.different = f"the program {set_anew}"
+    if names := _other_names(one.settings, other.settings, after.settings):
+        now, was = after.settings.get(names[0]), one.settings.get(names[0])
+        found.different = f"the program sets {names[0]} to {now}, which was {was}"
         return
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
@@ -185,6 +192,8 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
         ]
         if one.files:
             found.compared.append("files")
+    if names := _other_names(one.left, other.left, after.left):
+        found.different = f"the program leaves {names[0]} set otherwise when it ends"
 
 
 def _beyond(run: ProgramRun) -> list[str]:
@@ -215,12 +224,10 @@ def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str])
     return "prints other numbers"
 
 
-def _other_settings(one: Mapping[str, object], other: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """Which setting of torch is another one; "" for none. A run that compiles nothing tells none."""
-    for name in sorted(one.keys() & other.keys() & after.keys()):
-        if one[name] == other[name] != after[name]:
-            return f"sets {name} to {after[name]}, which was {one[name]}"
-    return ""
+def _other_names(one: Mapping[str, object], other: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    """What was the same in both runs and is not with the change. A run that tells nothing is compared with none."""
+    names = sorted(one.keys() | other.keys() | after.keys()) if one and other and after else []
+    return [name for name in names if one.get(name) == other.get(name) != after.get(name)]
 
 
 def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mapping[str, str]) -> str:

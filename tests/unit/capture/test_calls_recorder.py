@@ -154,6 +154,13 @@ def test_backward_is_seen_and_losses_have_nothing_to_compile(recorder: Recorder)
     assert len(choose(recorder)) == 2
 
 
+def test_a_gradient_of_a_gradient_is_seen(recorder: Recorder) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Softplus())
+    for create_graph in (True, False):
+        torch.autograd.grad(model(torch.ones(3, 2)).sum(), list(model.parameters()), create_graph=create_graph)
+    assert [(each.backward, each.backward_twice) for each in recorder.calls] == [(True, True), (True, False)]
+
+
 def _train() -> list[Any]:
     torch.manual_seed(0)
     random.seed(0)

@@ -165,3 +165,20 @@ def test_a_program_that_sets_torch_otherwise(name: str, before: list[object], af
     found = WholeProgram()
     _compare(found, *runs)
     assert (name in found.different) is different
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "different"),
+    [
+        (["a", "a"], "b", True),
+        (["a", "a"], None, True),  # A variable that is no longer there.
+        ([None, None], "b", True),
+        (["a", "b"], "c", False),
+        (["a", "a"], "a", False),
+    ],
+)
+def test_what_a_program_leaves_set(before: list[str | None], after: str | None, different: bool) -> None:
+    left = [{"other": "x"} | ({"warnings.filters": each} if each else {}) for each in (*before, after)]
+    found = WholeProgram()
+    _compare(found, *(ProgramRun(empty_report(), left=each) for each in left))
+    assert ("warnings.filters" in found.different) is different

@@ -49,6 +49,7 @@ class BundledCall:
     state: ModuleState
     random: RandomState
     backward: bool
+    backward_twice: bool = False
 
 
 @dataclass(slots=True)
@@ -140,7 +141,8 @@ class RecordedWorkload(Workload):
         self._resize(request, bundle.targets)
         one_module = len(bundle.targets) == 1 and _module_behind(model) is not None
         sizes = pass_sizes([call.inputs.thaw() for call in self.calls]) if one_module else {}
-        super().__init__(model, phase="train" if trains else "forward", **sizes)
+        twice = any(call.backward_twice for call in self.calls)
+        super().__init__(model, phase="train" if trains else "forward", second_gradients=twice, **sizes)
         for module in map(_module_behind, bundle.targets):
             if module is not None:
                 place(module, replace(self._placement, train=None))

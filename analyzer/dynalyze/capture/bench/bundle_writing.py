@@ -61,7 +61,9 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
             bundle.written.append(None if call.compiled_by is None else written[call.compiled_by])
         kept = call.kept
         assert kept is not None
-        bundle.calls.append(BundledCall(number, kept.inputs, kept.modes, kept.state, kept.random, call.backward))
+        bundle.calls.append(
+            BundledCall(number, kept.inputs, kept.modes, kept.state, kept.random, call.backward, call.backward_twice)
+        )
     made = [(name_of(seen.module), seen.text, seen.calls) for seen in recorder.signatures]
     return Collected(bundle, recorder.cut, made)
 

@@ -168,7 +168,7 @@ class TrainWorkload(Workload):
     def __init__(self, inner: Workload, *, optimizes: bool = True) -> None:
         super().__init__(
             inner.model, phase="train", batch=inner.batch, sequence=inner.sequence, items=inner.items,
-            tokens=inner.tokens, notes=list(inner.notes),
+            tokens=inner.tokens, notes=list(inner.notes), second_gradients=inner.second_gradients,
         )  # fmt: skip
         self._inner = inner
         self._optimizes = optimizes

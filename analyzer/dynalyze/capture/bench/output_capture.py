@@ -139,13 +139,20 @@ class OutputCapture:
         if not leaves:
             return
         directions = [self._direction(prefix + name, part) for name, part in parts.items()]
-        gradients = torch.autograd.grad(list(parts.values()), leaves, directions, allow_unused=True)
+        twice = self._gradients and self._workload.second_gradients
+        gradients = torch.autograd.grad(list(parts.values()), leaves, directions, allow_unused=True, create_graph=twice)
         own = self._own_names | {id(tensor): f"input {name}" for name, tensor in inputs.items()}
         numbered = self._numbered([leaf for leaf in leaves if id(leaf) not in own])
-        for leaf, gradient in zip(leaves, gradients, strict=True):
-            if gradient is not None:
-                name = own.get(id(leaf)) or numbered[id(leaf)]
-                self._run.tensors[self._step, "gradient", prefix + name] = _on_host(gradient)
+        names = [own.get(id(leaf)) or numbered[id(leaf)] for leaf in leaves]
+        given = {name: each for name, each in zip(names, gradients, strict=True) if each is not None}
+        again = {name: each for name, each in given.items() if each.grad_fn is not None} if twice else {}
+        if again:
+            directions = [self._direction(f"{prefix}gradient {name}", each) for name, each in again.items()]
+            seconds = torch.autograd.grad(list(again.values()), leaves, directions, allow_unused=True)
+            found = zip(names, seconds, strict=True)
+            given |= {f"{name}, second order": each for name, each in found if each is not None}
+        for name, gradient in given.items():
+            self._run.tensors[self._step, "gradient", prefix + name] = _on_host(gradient)
 
     def _numbered(self, leaves: Sequence[torch.Tensor]) -> dict[int, str]:
         """Names, by id, of leaves that the model does not own: a parameter that a function reaches keeps its number,

@@ -35,6 +35,7 @@ class Workload(ABC):
     """A model with the calls to make; one object serves eager, compiled and fp64 stand-ins of the model alike.
 
     `items` (samples) and `tokens` are what one pass handles. None means: not known. `notes` are lines for the report.
+    `second_gradients`: the program takes gradients of the gradients of these calls.
     """
 
     model: Callable[..., Any]
@@ -44,6 +45,7 @@ class Workload(ABC):
     items: float | None = None
     tokens: float | None = None
     notes: list[str] = field(default_factory=list)
+    second_gradients: bool = False
 
     def tensors(self) -> Iterator[Any]:
         """Tensors that tell device and dtype of the work; those of the model, where it has any."""

@@ -60,7 +60,7 @@ class DrawnWorkload(Workload):
     """
 
     def __init__(self, inner: Workload, kind: Kind, seed: int, circumstance: Circumstance = "") -> None:
-        super().__init__(inner.model, phase=inner.phase)
+        super().__init__(inner.model, phase=inner.phase, second_gradients=inner.second_gradients)
         self._inner = inner
         self.kind = kind
         self.circumstance = circumstance

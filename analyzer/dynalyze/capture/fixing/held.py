@@ -24,6 +24,7 @@ import torch
 
 from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
+from dynalyze.capture.inspecting.settings import OF_LIBRARIES
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import container_base, is_plain_object
 from dynalyze.capture.torch_private.dynamo import constant_functions
@@ -35,7 +36,6 @@ _OF_MODULES = frozenset((*vars(torch.nn.Module()), "_compiled_call_impl")) - {
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
 _OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
 """Globals that are Python's own, or put there by Dynamo for code that it made."""
-_OF_LIBRARIES = ("TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 _GONE = object()
 _PLAIN = (bool, int, float, complex, str, type(None))
 
@@ -400,7 +400,7 @@ class _Environment(_Part):
     """The variables of this process, but for those of torch and of the libraries below it."""
 
     def now(self) -> dict[Any, Any]:
-        return {name: value for name, value in os.environ.items() if not name.startswith(_OF_LIBRARIES)}
+        return {name: value for name, value in os.environ.items() if not name.startswith(OF_LIBRARIES)}
 
 
 @dataclass

@@ -19,9 +19,9 @@ from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs, named_tensors
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.call_context import Modes
 from dynalyze.capture.fixing.held import HeldState
 from dynalyze.capture.fixing.watching import Effect, Outline, aliases, effects, outlined
+from dynalyze.capture.inspecting.settings import process_settings
 from dynalyze.capture.nested_values import children
 from dynalyze.capture.torch_private import numerics
 
@@ -116,15 +116,16 @@ class _Capture(OutputCapture):
 
     def _noting(self, target: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
-            modes = Modes.now()
+            set_before = process_settings()
             before = outlined((args, kwargs), "", Outline())
             outputs = target(*args, **kwargs)
             if isinstance(outputs, types.GeneratorType):
                 outputs = list(itertools.islice(outputs, _MOST_MADE))
             self._made += 1
             self._note_call(f"call {self._made}: ", before, (args, kwargs), outputs)
-            if Modes.now() != modes:
-                self._found.values[f"call {self._made}: modes"] = str(Modes.now())
+            for name, value in process_settings().items():
+                if value != set_before.get(name):
+                    self._found.values[f"call {self._made}: {name}"] = value
             return outputs
 
         return called

@@ -1,9 +1,19 @@
-"""The settings of torch that change what compile does or how fast it is, from an allowlist."""
+"""The settings of torch that change what compile does or how fast it is, from an allowlist; and what holds for a whole
+process, which code leaves to all that runs after it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import hashlib
+import logging
+import os
+import pickle
+import random
+import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -23,6 +33,8 @@ _INDUCTOR = (
     "coordinate_descent_tuning", "epilogue_fusion",
 )  # fmt: skip
 _MATMUL = "torch.backends.cuda.matmul"
+OF_LIBRARIES = ("TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
+"""Variables that torch and the libraries below it set for themselves."""
 
 
 def settings_seen() -> dict[str, Any]:
@@ -30,8 +42,22 @@ def settings_seen() -> dict[str, Any]:
 
     Autocast and the modes of autograd are those of the calling thread.
     """
+    return _read(_modes, _precision, _configs, _cuda)
+
+
+def process_settings() -> dict[str, Any]:
+    """What a call may set for all that runs after it, compilers aside; what the program gives a text is a digest."""
+    return _read(_modes, _precision, _process)
+
+
+def left_behind() -> dict[str, Any]:
+    """The same with the variables of the process, and where random numbers of Python and NumPy stand."""
+    return process_settings() | _read(_surroundings)
+
+
+def _read(*parts: Callable[[], Iterator[_Reading]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for part in (_modes, _precision, _configs, _cuda):
+    for part in parts:
         with contextlib.suppress(Exception):
             for name, read in part():
                 with contextlib.suppress(Exception):  # torch raises where old and new names for TF32 were mixed.
@@ -94,6 +120,43 @@ def _cuda() -> Iterator[_Reading]:
     yield "torch.cuda.get_device_capability", cuda.get_device_capability
     yield "torch.cuda.get_device_name", lambda: properties.name
     yield "torch.cuda.get_device_properties.total_memory", lambda: properties.total_memory
+
+
+def _process() -> Iterator[_Reading]:
+    import torch
+
+    yield "torch.get_default_device", lambda: str(torch.get_default_device())
+    yield "torch.is_anomaly_enabled", torch.is_anomaly_enabled
+    yield "torch.is_warn_always_enabled", torch.is_warn_always_enabled
+    yield "warnings.filters", partial(_digest, warnings.filters)
+    yield "sys.path", partial(_digest, sys.path)
+    yield "gc.isenabled", gc.isenabled
+    yield "os.getcwd", lambda: _digest(os.getcwd())  # noqa: PTH109 - as text.
+    yield "logging.disable", lambda: logging.root.manager.disable
+    for name, logger in {"": logging.root, **logging.root.manager.loggerDict}.items():
+        if isinstance(logger, logging.Logger) and not name.startswith(("torch", "dynalyze")):
+            state = logger.level, logger.disabled, logger.propagate, [type(each).__name__ for each in logger.handlers]
+            if state != (0, False, True, []):  # As a logger is that somebody has only asked for.
+                yield f"logging.getLogger({name!r})", partial(_digest, state)
+    for number in signal.valid_signals():
+        handler = signal.getsignal(number)
+        yield f"signal {int(number)}", partial(_digest, getattr(handler, "__qualname__", handler))
+    if (numpy := sys.modules.get("numpy")) is not None:
+        yield "numpy.geterr", lambda: _digest(numpy.geterr())
+
+
+def _surroundings() -> Iterator[_Reading]:
+    for name, value in os.environ.items():
+        if not name.startswith(OF_LIBRARIES):
+            yield f"os.environ[{name!r}]", partial(_digest, value)
+    # Not those of torch: Inductor draws its seeds from them, as many as there are graphs.
+    yield "random.getstate", lambda: _digest(random.getstate())
+    if (numpy_random := sys.modules.get("numpy.random")) is not None:
+        yield "numpy.random.get_state", lambda: _digest(pickle.dumps(numpy_random.get_state()))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:
