@@ -211,7 +211,7 @@ class Tools:
         command = [sys.executable, "-c", _START, *words]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
             streams = (out.fileno(), said.fileno(), subprocess.DEVNULL)
-            with Supervised(command, os.environ, *streams, folder=str(self._root)) as child:
+            with Supervised(command, os.environ, *streams, folder=str(self._root), clears=True) as child:
                 patience: Sequence[float] = _TO_CLEAR  # The agent took its question back, or the server ends.
                 try:
                     await self._wait(child, self._most_seconds)

@@ -22,14 +22,14 @@ _LAST_WAIT_SECONDS = 20.0
 class Supervised:
     """A target that runs below a supervisor. Leaving the `with` block ends whatever is left of it.
 
-    `exit_status` is the target's own once `exited` is true, as subprocess has it: an exit code, or minus a
-    signal. `killed` says that we ended it. `done` means that the supervisor has finished, and with it all
-    its descendants but `survivors` many.
+    `exit_status` is the target's own once `exited` is true, as subprocess has it: an exit code, or minus a signal.
+    `killed` says that we ended it. `done` means that the supervisor has finished, and with it all its descendants but
+    `survivors` many. With `clears` the target may clear away what it made where this process dies.
     """
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int, stdin: int | None = None,
-        folder: str | None = None,
+        folder: str | None = None, *, clears: bool = False,
     ) -> None:  # fmt: skip
         self.exited = False
         self.exit_status: int | None = None
@@ -63,6 +63,8 @@ class Supervised:
             os.close(report)
         self._poller = select.poll()
         self._poller.register(self._report, select.POLLIN)
+        if clears:
+            self._send(supervisor.CLEAR)
 
     def __enter__(self) -> Supervised:
         return self

@@ -8,7 +8,8 @@ killed; what left that group survives.
 
 CONTROL is a pipe to read: an order of ORDERS sends its signal to the target if that has a handler for it, and SIGINT
 otherwise, which a Python program can end on in good order. KILL ends everything, and so does the end of the pipe, which
-comes when dynalyze dies. REPORT is a pipe to write, one message a line:
+comes when dynalyze dies. After CLEAR the target gets SIGTERM before that, twice, to clear away what it made. REPORT is
+a pipe to write, one message a line:
 
     started PID
     failed ERRNO          the command could not be started; nothing follows
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _LETTERS = {"SIGINT": b"i", "SIGTERM": b"t", "SIGHUP": b"h", "SIGQUIT": b"q"}
 ORDERS = {getattr(signal, name): letter for name, letter in _LETTERS.items() if hasattr(signal, name)}
-KILL = b"k"
+KILL, CLEAR = b"k", b"c"
 _ENDING = tuple(number for number in ORDERS if number != signal.SIGINT)
 
 _PR_SET_PDEATHSIG = 1
@@ -44,6 +45,8 @@ _GRACE_SECONDS = 0.5
 # A process in an uninterruptible system call, or one that changed its user, does not go away: stop trying.
 _KILL_SECONDS = 5.0
 _KILL_ROUND_SECONDS = 0.05
+# To write what it has, and to clear away.
+_CLEARING_SECONDS = (1.0, 5.0)
 
 
 def main(arguments: list[str]) -> None:
@@ -159,6 +162,7 @@ class Supervisor:
         self._adopts = adopts
         self._ended = False
         self._killing = False
+        self._clears = False
         self._childless = False
 
     def supervise(self) -> None:
@@ -180,6 +184,7 @@ class Supervisor:
             self._obey(self._events.wait(left))
 
     def _obey(self, orders: set[bytes]) -> None:
+        self._clears = self._clears or CLEAR in orders
         if KILL in orders:
             self._killing = True
         elif not self._ended:
@@ -208,6 +213,12 @@ class Supervisor:
         return [-self._target] if signalled(-self._target, 0) else []
 
     def _kill_all(self) -> list[int]:
+        for seconds in _CLEARING_SECONDS if self._clears else ():
+            signalled(self._target, 0 if self._ended else signal.SIGTERM)
+            deadline = time.monotonic() + seconds
+            while not self._ended and time.monotonic() < deadline:
+                self._events.wait(deadline - time.monotonic())
+                self._reap()
         self._killing = True
         deadline = time.monotonic() + _KILL_SECONDS
         while True:
