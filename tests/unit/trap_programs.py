@@ -250,6 +250,8 @@ WRONG: dict[str, Change] = {
                        around="with torch.autocast('cpu', torch.bfloat16):\n    {}\nreturn y"),
     "weights-looked-at": change("if self.linear.weight.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1", "y = x + 1",
                                 init="torch.nn.init.ones_(self.linear.weight)", around="{}\nreturn y"),
+    "channels-last": change("* 2", "* (2 + x.is_contiguous(memory_format=torch.channels_last))", around="return x {}",
+                            calls="(torch.randn(2, 4, 3, 5),)"),
     # What gradients of gradients show.
     "second-gradients": change("return F.softplus(self.linear(x))", "return Curve.apply(self.linear(x))", grad=True,
                                twice=True, top=_CURVE),

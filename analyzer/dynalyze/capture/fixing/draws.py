@@ -24,20 +24,21 @@ The last one draws nothing: it says that conditions were turned round (`turning`
 """
 Circumstance = Literal[
     "", "gradients", "other mode", "smaller batch", "larger batch", "other length", "other weights", "other numbers",
-    "no gradients", "other strides", "autocast",
+    "no gradients", "other strides", "channels last", "autocast",
 ]  # fmt: skip
 """What else is another than in the program's own calls: inputs that need gradients; training for evaluation or the
 other way round, with gradients where weights need them; the size of the first dimension that all tensors share, or of
 the second one wherever it stands; parameters with the other sign and buffers with other values, none of them zero;
 floating numbers among the arguments, and those that the program's own modules hold; inference mode where the calls had
-gradients; inputs that are not contiguous; autocast to bfloat16 where the calls had none.
+gradients; inputs that are not contiguous, and images with their channels last; autocast to bfloat16 where the calls had
+none.
 """
 Reshape = Callable[[torch.Tensor], torch.Tensor]
 LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
 SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:-1]
 CIRCUMSTANCES: tuple[Circumstance, ...] = get_args(Circumstance)[1:]
-UNUSED = CIRCUMSTANCES[-3:]
+UNUSED = CIRCUMSTANCES[-4:]
 """Those in which a change may refuse to run, loudly: the program never is."""
 _MOST_MASK = 2
 _TINY, _LARGE, _NEAR = 1e-4, 1e4, 1e-3
@@ -124,6 +125,10 @@ class DrawnWorkload(Workload):
         """What gives the inputs another size, or other strides."""
         if self.circumstance == "other strides":
             return _not_contiguous
+        if self.circumstance == "channels last":
+            if not any(map(_is_image, leaves(inputs, objects=True))):
+                raise NoSuchDraw
+            return lambda each: _channels_last(each) if _is_image(each) else each
         if self.circumstance not in ("smaller batch", "larger batch", "other length"):
             return None
         first = 1 if self.circumstance == "other length" else 0
@@ -220,6 +225,16 @@ def _not_contiguous(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor with its last dimension first in memory, and with gaps."""
     twice = torch.stack((tensor.detach(), tensor.detach()))
     return twice.transpose(0, -1).contiguous().transpose(0, -1)[0].requires_grad_(tensor.requires_grad)
+
+
+def _is_image(value: Any) -> bool:
+    """Of a shape whose channels may come last in memory, and do not."""
+    batch_of_images = isinstance(value, torch.Tensor) and value.layout is torch.strided and value.dim() == 4
+    return batch_of_images and not value.is_contiguous(memory_format=torch.channels_last)
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous(memory_format=torch.channels_last).requires_grad_(tensor.requires_grad)
 
 
 def redrawn(value: Any, kind: Kind, generator: torch.Generator, reshape: Reshape | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.bench.call_workload import CallsWorkload
-from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, redrawn
+from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, NoSuchDraw, redrawn
 from dynalyze.capture.inputs import Inputs
 
 KINDS: list[Kind] = ["alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]
@@ -144,3 +145,18 @@ def test_modes_and_strides_that_the_calls_did_not_have(circumstance: Any, expect
     step.prepare()
     step.run()
     assert seen == [expected] * 3
+
+
+@pytest.mark.parametrize(("shape", "last"), [((2, 4, 3, 5), True), ((2, 4, 3), None), ((1, 1, 3, 1), None)])
+def test_images_get_their_channels_last(shape: tuple[int, ...], last: bool | None) -> None:
+    """Those of one channel are contiguous either way."""
+    seen: list[bool] = []
+    workload = CallsWorkload(
+        lambda x: seen.append(x.is_contiguous(memory_format=torch.channels_last)), [Inputs((torch.randn(shape),), {})],
+        phase="forward", grad=False,
+    )  # fmt: skip
+    (step,) = DrawnWorkload(workload, "alike", 1, "channels last").steps(workload.model)
+    step.prepare()
+    with pytest.raises(NoSuchDraw) if last is None else contextlib.nullcontext():
+        step.run()
+    assert seen == ([] if last is None else [last])
