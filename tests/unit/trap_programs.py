@@ -73,6 +73,8 @@ _LEFT = {
     "warnings": "warnings.simplefilter('ignore')",
     "a log": "logging.getLogger('app').setLevel(50)",
     "algorithms": "torch.use_deterministic_algorithms(True)",
+    "a hook": "sys.excepthook = lambda *_: None",
+    "a mask": "os.umask(0o77)",
 }
 
 WRONG: dict[str, Change] = {
@@ -256,7 +258,7 @@ WRONG: dict[str, Change] = {
     "second-gradients": change("return F.softplus(self.linear(x))", "return Curve.apply(self.linear(x))", grad=True,
                                twice=True, top=_CURVE),
     # What a call leaves set for all after it.
-    **{f"left-set {name}": change("pass", becomes, around="{}\nreturn x * 2", top="import logging, warnings")
+    **{f"left-set {name}": change("pass", becomes, around="{}\nreturn x * 2", top="import logging, os, sys, warnings")
        for name, becomes in _LEFT.items()},
     # Outputs that are no tensors.
     "object-returned": change("return Box(x * 2)", "return Box(x * 3)",

@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.torch_private import runtime
@@ -141,8 +142,11 @@ def _process() -> Iterator[_Reading]:
     for number in signal.valid_signals():
         handler = signal.getsignal(number)
         yield f"signal {int(number)}", partial(_digest, getattr(handler, "__qualname__", handler))
+    yield "sys.excepthook", partial(_digest, getattr(sys.excepthook, "__qualname__", ""))
     if (numpy := sys.modules.get("numpy")) is not None:
         yield "numpy.geterr", lambda: _digest(numpy.geterr())
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")  # Asking os.umask would set it.
+    yield "os.umask", partial(_digest, next(line for line in status.splitlines() if line.startswith("Umask:")))
 
 
 def _surroundings() -> Iterator[_Reading]:
