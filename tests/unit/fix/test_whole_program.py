@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynalyze.fix.whole_program import (
+    Gate,
     ProgramRun,
     _compare,
     _of_program,
@@ -13,6 +14,9 @@ from dynalyze.fix.whole_program import (
     _unusable,
     _without_places,
 )
+from dynalyze.launch.observe import Observation
+from dynalyze.launch.sandbox import Again
+from dynalyze.launch.spec import TargetSpec
 from dynalyze.privacy import shortened
 from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
@@ -80,6 +84,14 @@ def test_a_program_that_does_not_agree_with_itself_tells_nothing() -> None:
     failed = run("failed", 1, "The program raised OSError: no network")
     assert _unusable(failed, failed) == "run again as it is, the program raised OSError: no network"
     assert "left to its end" in _unusable(run("timed_out"), run())
+
+
+def test_the_counts_of_a_program_that_cannot_be_run_again_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = run("failed", 1, "The program raised OSError: no network")
+    monkeypatch.setattr(Gate, "_run", lambda self, observation: failed)
+    observation = Observation(TargetSpec("script", "model.py", path="model.py"))
+    found, after = Gate(observation, Again("sandbox"), lambda _: None).check(observation, {})
+    assert after is None and len(found.unchecked) == 1 and not found.different
 
 
 def test_lines_that_differ_by_themselves_are_unchecked_and_those_of_standard_error_left_out() -> None:
