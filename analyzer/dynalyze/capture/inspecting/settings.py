@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.installed import is_installed
 from dynalyze.capture.torch_private import runtime
 
 _DYNAMO = (
@@ -34,7 +35,7 @@ _INDUCTOR = (
     "coordinate_descent_tuning", "epilogue_fusion",
 )  # fmt: skip
 _MATMUL = "torch.backends.cuda.matmul"
-OF_LIBRARIES = ("TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
+OF_LIBRARIES = ("TORCH", "_TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 """Variables that torch and the libraries below it set for themselves."""
 
 
@@ -129,8 +130,10 @@ def _process() -> Iterator[_Reading]:
     yield "torch.get_default_device", lambda: str(torch.get_default_device())
     yield "torch.is_anomaly_enabled", torch.is_anomaly_enabled
     yield "torch.is_warn_always_enabled", torch.is_warn_always_enabled
-    yield "warnings.filters", partial(_digest, warnings.filters)
-    yield "sys.path", partial(_digest, sys.path)
+    # Compilers import packages where nothing is in their caches, which bring filters and folders of their own.
+    filters = [each for each in warnings.filters if each[2].__module__ == "builtins"]
+    yield "warnings.filters", partial(_digest, filters)
+    yield "sys.path", lambda: _digest([each for each in sys.path if not is_installed(each + os.sep)])
     yield "gc.isenabled", gc.isenabled
     yield "os.getcwd", lambda: _digest(os.getcwd())  # noqa: PTH109 - as text.
     yield "logging.disable", lambda: logging.root.manager.disable
