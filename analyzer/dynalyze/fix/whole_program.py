@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ _LONGEST_WARNING = 20
 """Lines of one warning, to the line of source below it."""
 
 _CACHES = re.compile(r"/(__pycache__|torchinductor_[^/]*|\.triton|\.nv|torch_compile_debug|dynalyze-reports)(/|$)")
+_CACHE_VARIABLES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 _TO_OTHERS = ("connects to", "sends to", "listens on", "looks up")
 _NOT_LOOKED_AT = ("/dev/shm/", "/run/")
 """In the sandbox these folders are empty, and nobody lists what is left there."""
@@ -125,12 +127,20 @@ class Gate:
             if seen.report.outcome.status == "interrupted":
                 raise Stopped("interrupted")
             files = left_behind(seen.folder) if observation.isolation == "sandbox" else {}
-            own = str(seen.folder.resolve())
-            kept = {path: state for path, state in files.items() if path not in observation.put
-                    and not (path.startswith(own) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))}  # fmt: skip
+            kept = _left({path: state for path, state in files.items() if path not in observation.put}, seen.folder)
             ended = seen.log.last(ProgramEnded)
         errors = list(_of_program(streams.lines("stderr")))
         return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, ended.left if ended else {})
+
+
+def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
+    """The files among these that are the program's: not below `own`, a folder of ours, nor in a compiler's cache."""
+    folders = [own, *(Path(os.environ[name]) for name in _CACHE_VARIABLES if os.environ.get(name))]
+    others = tuple(f"{folder.resolve()}{os.sep}" for folder in folders)
+    return {
+        path: state for path, state in files.items()
+        if not (path.startswith(others) or _CACHES.search(path) or _DIRECTORY.fullmatch(state))
+    }  # fmt: skip
 
 
 def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:

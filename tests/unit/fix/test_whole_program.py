@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dynalyze.fix.whole_program import (
     Gate,
     ProgramRun,
     _compare,
+    _left,
     _of_program,
     _other_files,
     _other_lines,
@@ -194,3 +197,12 @@ def test_what_a_program_leaves_set(before: list[str | None], after: str | None, 
     found = WholeProgram()
     _compare(found, *(ProgramRun(empty_report(), left=each) for each in left))
     assert ("warnings.filters" in found.different) is different
+
+
+def test_what_compilers_keep_is_no_file_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):
+        monkeypatch.setenv(name, f"/caches/{name}")
+    kept = {"/caches/other": "100644 a", "/caches/TRITON_CACHE_DIRs/x": "100644 b"}
+    caches = ("TORCHINDUCTOR_CACHE_DIR/x.lock", "TRITON_CACHE_DIR/k/y.so", "TORCH_EXTENSIONS_DIR/z")
+    others = {f"/caches/{name}": "100644 c" for name in caches} | {"/run/left": "100644 d", "/made": "40755"}
+    assert _left(kept | others, Path("/run")) == kept
