@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/planted_faults.py --plants 20 --controls 5 --seed 1
 
 Each plant is a transformer in bf16 of 2 to 5 blocks, with one operation wrong: in the graph that Dynamo captured, in
-ATen's forward or backward graph, in a decomposition, or in a pass of Inductor over its own graph. Wrong is three units
+ATen's graph, in a decomposition, or in a pass of Inductor over its own graph. Wrong is three units
 of rounding, and NaN for decompositions. Found is: stage, operation and module are named, and all of them right.
 Controls are models in which nothing is wrong, or sums are only added up in another order: nothing may be named.
 
@@ -28,7 +28,7 @@ import torch._inductor.config
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
 
-from accuracy_runs import calls, training
+from accuracy_runs import calls
 from bisect_models import Blocks
 from planted_backends import InAten, InGraph, PlantedPass, other_order, wrong_decomposition
 
@@ -55,13 +55,6 @@ IN_ATEN = (
     ("aten.bmm.default", "operator.matmul", ("attention", "attention")),
     ("aten.add.Tensor", "operator.add", ("", "")),
 )
-IN_BACKWARD = (
-    ("aten.gelu_backward.default", "torch.nn.functional.gelu", ("",)),
-    ("aten._softmax_backward_data.default", "torch.softmax", ("attention",)),
-    ("aten.native_layer_norm_backward.default", "torch.nn.functional.layer_norm", ("norm",)),
-    ("aten.div.Tensor", "operator.truediv", ("attention",)),
-    ("aten.bmm.default", "operator.matmul", ("attention",) * 4),
-)
 IN_DECOMPOSITIONS = (
     (torch.ops.aten.gelu.default, "torch.nn.functional.gelu", ("",)),
     (torch.ops.aten._softmax.default, "torch.softmax", ("attention",)),
@@ -71,8 +64,7 @@ IN_INDUCTOR = (
     (torch.ops.aten.addmm.default, "torch.nn.functional.linear", (*INNER, "up", "down")),
 )
 KINDS: dict[str, tuple[tuple[Any, str, tuple[str, ...]], ...]] = {
-    "graph": IN_GRAPH, "aten": IN_ATEN, "backward": IN_BACKWARD, "decomposition": IN_DECOMPOSITIONS,
-    "inductor": IN_INDUCTOR,
+    "graph": IN_GRAPH, "aten": IN_ATEN, "decomposition": IN_DECOMPOSITIONS, "inductor": IN_INDUCTOR,
 }  # fmt: skip
 _backend: list[Any] = []
 
@@ -109,9 +101,6 @@ def drawn(draw: random.Random) -> Plant:
     if kind == "inductor":
         config = {"post_grad_custom_post_pass": PlantedPass(name, occurrence), "force_disable_caches": True}
         return Plant(kind, layers, "inductor", ("inductor", op, module), lambda: torch._inductor.config.patch(config))
-    if kind == "backward":
-        back = (layers - 1 - layer) * len(modules) + place
-        return Plant(kind, layers, InAten(name, back, backward=True), ("backend", op, module))
     return Plant(kind, layers, (InGraph if kind == "graph" else InAten)(name, occurrence), ("backend", op, module))
 
 
@@ -119,11 +108,10 @@ def search(plant: Plant, seed: int) -> tuple[str, str, str] | None:
     """Stage, operation and module of the first wrong one; None where none is."""
     torch.manual_seed(seed)
     model, x = Blocks(plant.layers).bfloat16().eval(), torch.randn(2, 32, 64).bfloat16()
-    workload = (training if plant.kind == "backward" else calls)(model, x)
     _backend[:] = [plant.fault]
     own = not isinstance(plant.fault, str)
     bisector = Bisector(
-        workload, Configuration("planted", backend=f"{__name__}:planted" if own else plant.fault), "cpu"
+        calls(model, x), Configuration("planted", backend=f"{__name__}:planted" if own else plant.fault), "cpu"
     )
     with plant.during():
         for stage in (*LADDER[:2], "backend") if own else LADDER:
@@ -136,7 +124,7 @@ def search(plant: Plant, seed: int) -> tuple[str, str, str] | None:
 def controls(count: int, seed: int) -> Iterator[str]:
     """What was named although nothing is wrong."""
     for number in range(count):
-        kind, fault = (("order", other_order), ("forward", "inductor"), ("backward", "aot_eager"))[number % 3]
+        kind, fault = (("order", other_order), ("forward", "inductor"))[number % 2]
         found = search(Plant(kind, 2, fault, ("", "", "")), seed + number)
         print(f"control {number}, {kind}: {found or 'nothing named'}", flush=True)
         if found:

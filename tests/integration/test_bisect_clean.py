@@ -57,5 +57,5 @@ def test_a_clean_model_raises_no_alarm(name: str, dtype: str, tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("name", _ARCHITECTURES)
-def test_the_gradients_of_ten_clean_architectures_raise_none(name: str, dtype: str, tmp_path: Path) -> None:
+def test_the_training_of_ten_clean_architectures_raises_none(name: str, dtype: str, tmp_path: Path) -> None:
     _check_operations(_workload(name, dtype, "train"), "aot_autograd", tmp_path)

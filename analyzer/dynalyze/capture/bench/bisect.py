@@ -20,8 +20,8 @@ import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
 from dynalyze.capture.bench.bisect_asking import asking_places
-from dynalyze.capture.bench.bisect_graph import Probed, outputs_of, probed, tapped
-from dynalyze.capture.bench.bisect_operations import GradientJudge, LocalJudge, OperationFault
+from dynalyze.capture.bench.bisect_graph import outputs_of, tapped
+from dynalyze.capture.bench.bisect_operations import LocalJudge, OperationFault
 from dynalyze.capture.bench.bisect_program import (
     Program,
     faults_of,
@@ -105,23 +105,18 @@ class Bisector:
         return {"places": asking_places(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED)}
 
     def _operations(self, command: dict[str, Any]) -> Answer:
-        """Where the pass fails with the gradients looked at, it is made without."""
         configuration = self._as_far_as(command["stage"])
-        wants_gradients = self._workload.phase == "train"
-        try:
-            watch = self._watch(configuration, gradients=wants_gradients)
-        except Exception as error:
-            if not wants_gradients:
-                raise
-            watch = self._watch(configuration, gradients=False)
-            watch.problems.append(f"The gradients were not looked at one by one: {one_line(error)}.")
+        dynamic = {"on": True, "off": False}.get(configuration.dynamic)
+        inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
+        watch = OperationsWatch(inner, TOLERANCE)
+        self._pass_through(watch.compiled, configuration)
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
         if (fault := watch.fault) is not None:
             self._faults[command["stage"]] = fault
             facts = {name: fault.judged.facts.get(name) for name in ("dtype", "eager_rmse", "compiled_rmse")}
             facts["nonfinite"] = fault.judged.facts.get("nonfinite", 0)
             place = self._place_of(fault.operation)
-            answer["fault"] = {**place, **facts, "why": fault.judged.why, "gradient": fault.gradient}
+            answer["fault"] = {**place, **facts, "why": fault.judged.why}
         return answer
 
     def _script(self, command: dict[str, Any]) -> Answer:
@@ -184,16 +179,7 @@ class Bisector:
             self._pass_through(kept, configuration)
         return found
 
-    def _watch(self, configuration: Configuration, *, gradients: bool) -> OperationsWatch:
-        dynamic = {"on": True, "off": False}.get(configuration.dynamic)
-        inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
-        watch = OperationsWatch(inner, TOLERANCE, gradients)
-        self._pass_through(watch.compiled, configuration, watch.finish)
-        return watch
-
-    def _pass_through(
-        self, backend: Backend, configuration: Configuration, finish: Callable[[], None] = lambda: None
-    ) -> None:
+    def _pass_through(self, backend: Backend, configuration: Configuration) -> None:
         """One pass of the workload whose graphs the backend gets; with Inductor, every operation rounds as in eager."""
         state = StateSnapshot(self._workload.model, _SEED, self._workload.referenced())
         dynamo.forget_compiled()
@@ -202,7 +188,6 @@ class Bisector:
             with numerics.full_float32(), numerics.comparable_code(emulate=True):
                 watched = replace(configuration, backend=f"{__name__}:observing", mode=None)
                 OutputCapture(self._workload, state).run(configured(self._workload.model, watched, self._device))
-                finish()
         finally:
             _watching.pop()
             state.leave()
@@ -236,51 +221,31 @@ def observing(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., A
 class OperationsWatch:
     """Compiles graphs by `compile` and judges their operations while they run, until the first fault.
 
-    With `gradients`, those that each operation passes back are judged too, once the run is over (`finish`). `judged`
-    counts the results that were judged; `problems` are lines on what could not be.
+    `judged` counts the results that were judged; `problems` are lines on what could not be.
     """
 
     compile: Callable[..., Any]
     tolerance: float
-    gradients: bool = False
     fault: OperationFault | None = None
     judged: int = 0
     problems: list[str] = field(default_factory=list)
-    _waiting: list[GradientJudge] = field(default_factory=list)
 
     def compiled(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         """A backend's answer: what runs the graph, and judges it as long as nothing was found."""
         watched = tapped(graph)
-        watched_gradients = probed(watched) if self.gradients else Probed(watched)
-        run = self.compile(watched.graph, [*inputs, *watched_gradients.fresh()])
+        run = self.compile(watched.graph, inputs)
         if watched.cut:
             self.problems.append(f"{watched.cut:,} operations were not looked at: their values are too large to keep.")
-        if watched_gradients.reason:
-            self.problems.append(f"The gradients in a graph were not looked at one by one: {watched_gradients.reason}.")
 
         def call(*arguments: Any) -> Any:
-            forward = LocalJudge(watched, arguments, self.tolerance)
-            backward = GradientJudge(watched_gradients, forward)
-            outputs = run(*arguments, *backward.fresh_probes())
+            outputs = run(*arguments)
             if self.fault is None:
-                forward.outputs = outputs
-                if watched_gradients.probes:  # Kept until the backward is over: a CUDA graph writes over its outputs.
-                    forward.outputs = [
-                        one.clone() if isinstance(one, torch.Tensor) and one.is_cuda else one for one in outputs
-                    ]
-                    self._waiting.append(backward)
-                self._judge(forward)
+                self._judge(LocalJudge(watched, arguments, outputs, self.tolerance))
             return tuple(outputs[: len(outputs_of(graph))])
 
         return call
 
-    def finish(self) -> None:
-        """Judge the gradients, the last call's first."""
-        while self._waiting and self.fault is None:
-            self._judge(self._waiting.pop())
-        self._waiting.clear()
-
-    def _judge(self, judge: LocalJudge | GradientJudge) -> None:
+    def _judge(self, judge: LocalJudge) -> None:
         before = RandomState.now()
         try:
             self.fault = judge.first_fault()

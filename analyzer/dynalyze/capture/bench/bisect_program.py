@@ -72,16 +72,12 @@ def program_of(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, train: boo
 
 def wrong_operation(fault: OperationFault, *, train: bool) -> tuple[Program, Program, Program]:
     """The operation by itself with the inputs that it had, all that the graph computes up to it, and the graph."""
-    whole = program_of(fault.graph, fault.arguments, train=train or fault.gradient)
+    whole = program_of(fault.graph, fault.arguments, train=train)
     names = [node.name for node in whole.calls]
     until = names.index(fault.operation.name) + 1
     results = {user.name for user in fault.operation.users if user.target is operator.getitem}
     values = {name: own_memory(value) for name, value in fault.inputs.items()}
-    if fault.gradient:  # Copies of what flowed through the compiled code do not ask for gradients.
-        for value in values.values():
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
-                value.requires_grad_()
-    alone = part_of(replace(whole, train=fault.gradient), {fault.operation.name, *results}, values)
+    alone = part_of(replace(whole, train=False), {fault.operation.name, *results}, values)
     return alone, part_of(whole, {*names[:until], *results}, {}), whole
 
 

@@ -90,7 +90,7 @@ class OutputCapture:
                     self._mutated.add(key)
                     run.moves = run.moves or isinstance(tensor, torch.nn.Parameter)
                 if key in self._mutated:
-                    run.tensors[key] = _on_host(tensor)
+                    run.tensors[key] = on_host(tensor)
         run.promises.note_state(held, kept_state(self._workload.model))
         run.promises.left = self._state.held.plain_changes()
         run.moves = run.moves or bool(run.promises.left)
@@ -99,7 +99,7 @@ class OutputCapture:
         if isinstance(target, Fp64Reference):
             changed = {name: t for name, t in held_tensors(target.model) if name in self._changed}
         for name, tensor in changed.items():
-            run.tensors[len(run.positions) - 1, "output", f"buffer {name}"] = _on_host(tensor)
+            run.tensors[len(run.positions) - 1, "output", f"buffer {name}"] = on_host(tensor)
         self._state.restore()
         return run
 
@@ -129,7 +129,7 @@ class OutputCapture:
 
     def _keep(self, prefix: str, outputs: Any) -> None:
         for name, tensor in named_tensors(outputs):
-            self._run.tensors[self._step, "output", prefix + name] = _on_host(tensor)
+            self._run.tensors[self._step, "output", prefix + name] = on_host(tensor)
 
     def _differentiate(self, prefix: str, outputs: Any, inputs: dict[str, torch.Tensor]) -> None:
         parts = {name: t for name, t in named_tensors(outputs) if t.grad_fn is not None}
@@ -152,7 +152,7 @@ class OutputCapture:
             found = zip(names, seconds, strict=True)
             given |= {f"{name}, second order": each for name, each in found if each is not None}
         for name, gradient in given.items():
-            self._run.tensors[self._step, "gradient", prefix + name] = _on_host(gradient)
+            self._run.tensors[self._step, "gradient", prefix + name] = on_host(gradient)
 
     def _numbered(self, leaves: Sequence[torch.Tensor]) -> dict[int, str]:
         """Names, by id, of leaves that the model does not own: a parameter that a function reaches keeps its number,
@@ -218,7 +218,7 @@ def _parameter_names(model: Callable[..., Any]) -> dict[int, str]:
     return {id(p): name for name, p in model.named_parameters()} if isinstance(model, torch.nn.Module) else {}
 
 
-def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
     dense = tensor.detach()
     dense = dense.to_dense() if dense.layout is not torch.strided else dense
     dense = dense.dequantize() if dense.is_quantized else dense
