@@ -264,7 +264,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     import msgspec
 
     from dynalyze.bench.bisect import Search
-    from dynalyze.capture.bench.commands import Load
+    from dynalyze.capture.bench.commands import CompareAnswers, Load
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
     from dynalyze.capture.bench.worker import MeasuringSession
     from dynalyze.facts.wrong_numbers import wrong_part
@@ -281,7 +281,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
         asked = _Asked(MeasuringSession(request, Path(folder)))
         try:
             asked.ask(Load())
-            answer = asked.ask_by_name("accuracy")
+            answer = asked.ask(CompareAnswers())
         except asked.Failed as error:
             return {"verdict": "not asked", "reason": str(error)}
         found = {"verdict": answer["verdict"], "reason": answer.get("reason", "")}
@@ -343,10 +343,7 @@ class _Asked:
         self.Failed = WorkerFailed
 
     def ask(self, command: Any) -> dict[str, Any]:
-        return self.ask_by_name(command.do)
-
-    def ask_by_name(self, name: str, **details: Any) -> dict[str, Any]:
-        answer = self._session.handle({"do": name, **details})
+        answer = self._session.handle({"do": command.do, **vars(command)})
         if not answer["ok"]:
             raise self.Failed(answer["error"]["kind"], answer["error"]["message"])
         return answer

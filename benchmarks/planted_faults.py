@@ -115,7 +115,7 @@ def search(plant: Plant, seed: int) -> tuple[str, str, str] | None:
     )
     with plant.during():
         for stage in (*LADDER[:2], "backend") if own else LADDER:
-            fault = bisector.take("operations", {"stage": stage})["fault"]
+            fault = bisector.operations(stage)["fault"]
             if fault is not None:
                 return stage, fault["op"], fault["module"]
     return None

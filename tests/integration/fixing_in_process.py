@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import types
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import torch
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.fixing import prove
-from dynalyze.capture.fixing.records import CheckRequest
+from dynalyze.capture.fixing.commands import CheckChange
+from dynalyze.capture.fixing.records import BaselineResult
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import proof
@@ -86,15 +87,13 @@ class _InProcess(proof.ChangeProcess):
         self._draws = draws
         self.originals, self._broken = {}, set()
 
-    def _started(self) -> dict[str, Any]:
-        return asdict(self._checker.baseline())
+    def _started(self) -> BaselineResult:
+        return self._checker.baseline()
 
-    def _ask(self, do: str, **details: Any) -> dict[str, Any]:
-        if do == "values":
-            places = {(each["file"], each["line"]): each["expressions"] for each in details["places"]}
-            return {"places": self._checker.values(places)}
-        request = CheckRequest.of(details | {"draws": min(self._draws, details["draws"])})
-        return asdict(self._checker.regions(request) if do == "regions" else self._checker.check(request))
+    def _ask(self, command: Any) -> Any:
+        if isinstance(command, CheckChange):
+            command.request["draws"] = min(self._draws, command.request["draws"])
+        return command.carry_out(types.SimpleNamespace(changes=self._checker))
 
     def _end(self, error: tuple[Any, ...]) -> None:
         pass

@@ -81,7 +81,7 @@ class NotTheCause(torch.nn.Module):
 def _places(model: Callable[..., Any]) -> list[dict[str, Any]]:
     torch.manual_seed(0)
     workload = calls(model, torch.rand(4, 8) + 1)
-    places = Bisector(workload, Configuration("tested", backend="eager"), "cpu").take("own_source", {})["places"]
+    places = Bisector(workload, Configuration("tested", backend="eager"), "cpu").own_source()["places"]
     assert all(linecache.getline(at["file"], at["line"]).strip() == at["code"] for at in places)
     return list(places)
 
@@ -167,7 +167,7 @@ def test_paligemma_skips_its_mask_in_eager_alone() -> None:
     ids = torch.cat([torch.full((2, 4), config.image_token_id), torch.randint(1, 90, (2, 6))], 1)
     inputs = {"pixel_values": torch.randn(2, 3, 28, 28), "input_ids": ids, "attention_mask": torch.ones_like(ids)}
     workload = CallsWorkload(model, [Inputs((), inputs)], phase="forward", grad=False)
-    answer = Bisector(workload, Configuration("tested", backend="eager"), "cpu").take("own_source", {})
+    answer = Bisector(workload, Configuration("tested", backend="eager"), "cpu").own_source()
     (place,) = answer["places"]
     assert place["function"] == "_ignore_causal_mask_sdpa"
     assert "is_tracing" in place["code"] and place["file"].endswith("masking_utils.py")

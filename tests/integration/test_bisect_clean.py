@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 
@@ -41,21 +40,19 @@ def _workload(name: str, dtype: str, phase: Phase) -> Workload:
     return load(WorkerRequest(source=source, configuration=Configuration("tested"), dtype=dtype, phase=phase))[0]
 
 
-def _check_operations(workload: Workload, stage: str, folder: Path) -> None:
-    answer = Bisector(workload, Configuration("tested"), "cpu").take(
-        "operations", {"stage": stage, "folder": str(folder)}
-    )
+def _check_operations(workload: Workload, stage: str) -> None:
+    answer = Bisector(workload, Configuration("tested"), "cpu").operations(stage)
     assert answer["fault"] is None
     assert answer["judged"] > 20
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("LlamaModel", "bfloat16"), ("BertModel", "float32")])
-def test_a_clean_model_raises_no_alarm(name: str, dtype: str, tmp_path: Path) -> None:
-    _check_operations(_workload(name, dtype, "forward"), "aot_autograd", tmp_path)
+def test_a_clean_model_raises_no_alarm(name: str, dtype: str) -> None:
+    _check_operations(_workload(name, dtype, "forward"), "aot_autograd")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("name", _ARCHITECTURES)
-def test_the_training_of_ten_clean_architectures_raises_none(name: str, dtype: str, tmp_path: Path) -> None:
-    _check_operations(_workload(name, dtype, "train"), "aot_autograd", tmp_path)
+def test_the_training_of_ten_clean_architectures_raises_none(name: str, dtype: str) -> None:
+    _check_operations(_workload(name, dtype, "train"), "aot_autograd")

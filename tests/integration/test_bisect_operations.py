@@ -42,12 +42,12 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def searched(model: Any, x: Any, backend: Any, folder: Path, stage: str = "backend") -> dict[str, Any]:
+def searched(model: Any, x: Any, backend: Any, stage: str = "backend") -> dict[str, Any]:
     """The answer to the step `operations`; `backend` is a name, or a function that stands in for one of a module."""
     name = backend if isinstance(backend, str) else f"{__name__}:planted"
     _planted[:] = [backend]
     bisector = Bisector(calls(model, x), Configuration("tested", backend=name), "cpu")
-    return bisector.take("operations", {"stage": stage, "folder": str(folder)})
+    return bisector.operations(stage)
 
 
 _planted: list[Any] = []
@@ -77,10 +77,10 @@ def _check(answer: dict[str, Any], operation: Any, module: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_an_operation_off_by_three_roundings_is_named_in_its_layer(seed: int, tmp_path: Path) -> None:
+def test_an_operation_off_by_three_roundings_is_named_in_its_layer(seed: int) -> None:
     operation, occurrence, module = _drawn(seed)
     backend = InGraph(operation[0], occurrence)
-    answer = searched(*blocks(_LAYERS), backend, tmp_path)
+    answer = searched(*blocks(_LAYERS), backend)
     assert backend.planted == 1
     _check(answer, operation, module)
 
@@ -91,15 +91,15 @@ def test_the_answers_themselves_hide_such_an_operation() -> None:
 
 
 @pytest.mark.parametrize("seed", [10])
-def test_an_operation_of_aten_is_named_by_the_line_it_comes_from(seed: int, tmp_path: Path) -> None:
+def test_an_operation_of_aten_is_named_by_the_line_it_comes_from(seed: int) -> None:
     operation, occurrence, module = _drawn(seed, 1)
     backend = InAten(operation[1], occurrence)
-    answer = searched(*blocks(_LAYERS), backend, tmp_path)
+    answer = searched(*blocks(_LAYERS), backend)
     assert backend.planted == 1
     _check(answer, operation, module)
 
 
-def test_what_is_inside_of_a_vmap_is_left_alone(tmp_path: Path) -> None:
+def test_what_is_inside_of_a_vmap_is_left_alone() -> None:
     class Mapped(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -109,24 +109,24 @@ def test_what_is_inside_of_a_vmap_is_left_alone(tmp_path: Path) -> None:
             scaled = torch.vmap(lambda one: one * one.sum())(self.inner(x))
             return torch.tanh(scaled) + 1
 
-    answer = searched(Mapped(), torch.randn(4, 8), "aot_eager", tmp_path, "aot_autograd")
+    answer = searched(Mapped(), torch.randn(4, 8), "aot_eager", "aot_autograd")
     assert answer["fault"] is None and answer["judged"] >= 2 and not answer["problems"]
 
 
-def test_other_orders_of_adding_up_are_not_called_wrong(tmp_path: Path) -> None:
+def test_other_orders_of_adding_up_are_not_called_wrong() -> None:
     model, x = blocks(_LAYERS)
-    answer = searched(model, x, other_order, tmp_path)
+    answer = searched(model, x, other_order)
     assert answer["fault"] is None and answer["judged"] > 50 and not answer["problems"]
     assert judged(calls(model, x), other_order).verdict in ("equal", "benign")
 
 
-def test_a_decomposition_that_makes_nan_is_found_in_its_stage_alone(tmp_path: Path) -> None:
+def test_a_decomposition_that_makes_nan_is_found_in_its_stage_alone() -> None:
     def broken(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
         return torch.sqrt(x)
 
     with wrong_decomposition(torch.ops.aten.gelu.default, broken):
-        before = searched(*blocks(2), "aot_eager", tmp_path, "aot_autograd")
-        answer = searched(*blocks(2), "inductor", tmp_path, "decompositions")
+        before = searched(*blocks(2), "aot_eager", "aot_autograd")
+        answer = searched(*blocks(2), "inductor", "decompositions")
     assert before["fault"] is None
     fault = answer["fault"]
     assert (fault["op"], fault["module"]) == ("torch.nn.functional.gelu", "layers.0")
@@ -134,19 +134,19 @@ def test_a_decomposition_that_makes_nan_is_found_in_its_stage_alone(tmp_path: Pa
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_nothing_is_wrong_with_the_stages_of_torch(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_nothing_is_wrong_with_the_stages_of_torch(dtype: torch.dtype) -> None:
     model, x = blocks(2)
     for stage in ("aot_autograd", "decompositions"):
-        answer = searched(model.to(dtype), x.to(dtype), "inductor", tmp_path, stage)
+        answer = searched(model.to(dtype), x.to(dtype), "inductor", stage)
         assert answer["fault"] is None and answer["judged"] > 20 and not answer["problems"]
 
 
 def test_a_fault_of_two_operations_together_is_reduced_to_these(tmp_path: Path) -> None:
     """None is wrong by itself: where their values are looked at, nothing is fused."""
     model, x = blocks(2)
-    assert searched(model, x, wrong_where_fused, tmp_path)["fault"] is None
+    assert searched(model, x, wrong_where_fused)["fault"] is None
     bisector = Bisector(calls(model, x), Configuration("tested", backend=f"{__name__}:planted"), "cpu")
-    answer = bisector.take("script", {"stage": "backend", "folder": str(tmp_path), "seconds": 300.0})
+    answer = bisector.script("backend", str(tmp_path), 300.0)
     reduced, place = answer["reduced"], answer["place"]
     assert (place["op"], place["module"]) == ("torch.nn.functional.gelu", "layers.0")
     assert place["file"].endswith("bisect_models.py") and place["line"]
@@ -160,8 +160,8 @@ def test_a_wrong_backward_is_reduced_to_the_operation_that_it_belongs_to(tmp_pat
     _planted[:] = [InAten("aten._softmax_backward_data.default", 0, lambda found: found * 1.5, backward=True)]
     workload = training(*blocks(1))
     bisector = Bisector(workload, Configuration("tested", backend=f"{__name__}:planted"), "cpu")
-    assert bisector.take("operations", {"stage": "backend"})["fault"] is None, "every value is right"
-    answer = bisector.take("script", {"stage": "backend", "folder": str(tmp_path), "seconds": 300.0})
+    assert bisector.operations("backend")["fault"] is None, "every value is right"
+    answer = bisector.script("backend", str(tmp_path), 300.0)
     assert (answer["place"]["op"], answer["place"]["module"]) == ("torch.softmax", "layers.0.attention")
     assert answer["reduced"]["operations"] <= 2
 
@@ -169,5 +169,5 @@ def test_a_wrong_backward_is_reduced_to_the_operation_that_it_belongs_to(tmp_pat
 def test_what_is_right_is_not_reduced(tmp_path: Path) -> None:
     model, x = blocks(1)
     bisector = Bisector(calls(model, x), Configuration("tested", backend="aot_eager"), "cpu")
-    answer = bisector.take("script", {"stage": "aot_autograd", "folder": str(tmp_path), "seconds": 300.0})
+    answer = bisector.script("aot_autograd", str(tmp_path), 300.0)
     assert answer == {"reduced": None, "place": None, "scripts": []}

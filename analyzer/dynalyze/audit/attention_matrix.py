@@ -22,7 +22,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import DescribeAttention, Load, Warm
+from dynalyze.capture.bench.commands import CompareAnswers, DescribeAttention, Load, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
 from dynalyze.facts.attention_matrix import RAN, is_own
@@ -296,7 +296,7 @@ class Trials:
         """The fields of `measurements.Accuracy`, from the fp64-anchored test; raises WorkerFailed."""
         target = self._target.with_attention(cell.attention)
         request = self._request(target, cell.dtype, self._configuration, static=cell.cache == STATIC)
-        return schedule.accuracy(self._pool, Arm(request, self._pool.empty_caches()))
+        return schedule.extra(self._pool, Arm(request, self._pool.empty_caches()), CompareAnswers())
 
     def speed(self, cell: AttentionCell) -> Measurement | None:
         """Compiled against eager, None where it left nothing: as few pairs of processes as can show a difference, and

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import Load
+from dynalyze.capture.bench.commands import Bisect, Load
 from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
@@ -322,7 +322,7 @@ class Search:
         refused = refuses and answer["reason"].startswith("Eager fails")
         return refused or answer["verdict"] not in ("suspicious", "not comparable")
 
-    def _take(self, step: str, **details: Any) -> dict[str, Any]:
+    def _take(self, step: Literal["stage", "own_source", "operations", "script"], **details: Any) -> dict[str, Any]:
         """The answer to a step, of one process as long as that lives. Raises WorkerFailed where it could not be taken,
         or cost the process its life, and Stopped where the time is up, or Ctrl-C was pressed.
         """
@@ -330,7 +330,7 @@ class Search:
             if self._worker is None:
                 self._worker = self._processes.enter_context(self._pool.worker(self._request, self._caches))
                 self._worker.ask(Load())
-            return self._worker.ask_by_name("bisect", step=step, **details)
+            return self._worker.ask(Bisect(step, details))
         except WorkerFailed as error:
             if error.kind in ("died", "timed_out"):
                 self._worker = None

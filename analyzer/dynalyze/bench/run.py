@@ -22,7 +22,7 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import enough
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import CheckOperators
+from dynalyze.capture.bench.commands import CheckOperators, CompareAnswers
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
@@ -433,10 +433,10 @@ class WorkBench:
             return without(error.message)
 
     def _compared(self, row: ConfigRun) -> dict[str, Any] | None:
-        def ask(arm: Arm, patience: float) -> dict[str, Any]:
-            return schedule.accuracy(self._pool, arm, patience)
-
-        return self._extra(row, "accuracy", ask, lambda reason: {"verdict": "not comparable", "reason": reason})
+        return self._extra(
+            row, "accuracy", lambda arm, patience: schedule.extra(self._pool, arm, CompareAnswers(), patience),
+            lambda reason: {"verdict": "not comparable", "reason": reason},
+        )  # fmt: skip
 
     def _arm(self, row: ConfigRun) -> Arm:
         others = [asdict(other.configuration) for other in self.rows]

@@ -126,12 +126,6 @@ def extra(pool: WorkerPool, arm: Arm, command: Command[Answer], patience: float 
         return worker.ask(command)
 
 
-def accuracy(pool: WorkerPool, arm: Arm, patience: float = math.inf, **files: str) -> dict[str, Any]:
-    """The accuracy test, likewise; `files` are where to `save` values, or what to hold them `against`."""
-    with _alone(pool, arm, patience) as worker:
-        return worker.ask_by_name("accuracy", **files)
-
-
 @contextmanager
 def _alone(pool: WorkerPool, arm: Arm, patience: float, *, new: bool = False) -> Iterator[Worker]:
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
@@ -161,7 +155,7 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
                     yield {"name": name, "verdict": "not tried", "reason": f"{seconds:g} s were over"}
                     continue
                 try:
-                    answer = worker.ask_by_name("accuracy", variant=name)
+                    answer = worker.ask(commands.CompareAnswers(variant=name))
                 except WorkerFailed as error:
                     yield {"name": name, "verdict": "not comparable", "reason": error.message}
                     break  # It may have died of it.
@@ -207,7 +201,7 @@ def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | N
     """The accuracy of the code that a process has compiled; None where the whole test has to be made."""
     worker.end_after(math.inf if budget is None else budget * _BUDGET_ANSWERS)
     try:
-        answer = worker.ask_by_name("accuracy", at_once=True)
+        answer = worker.ask(commands.CompareAnswers(at_once=True))
     except WorkerFailed:  # What was timed stands all the same.
         return None
     return answer if answer["verdict"] == "equal" else None

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dynalyze.capture.bench.commands import Loaded
+from dynalyze.capture.bench.commands import End, Loaded
 from dynalyze.capture.bench.protocol import BESIDE, SOCKET_FILE, Answer, Command, Failure, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
@@ -255,14 +255,12 @@ class Worker:
         self.send(command)
         return self.receive(type(command))
 
-    def ask_by_name(self, do: str, **details: Any) -> dict[str, Any]:
-        """As `ask`, for what is no `Command` yet."""
-        self._send({"do": do, **details})
-        return self._received()
-
     def send(self, command: Command[Any]) -> None:
         """Send a command without waiting; `receive` has to follow."""
-        self._send({"do": command.do, **asdict(command)})  # type: ignore[call-overload]
+        message = {"do": command.do, **asdict(command)}  # type: ignore[call-overload]
+        connection = self._connected()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells how it died
+            connection.send_bytes(json.dumps(message).encode())
 
     def receive(self, kind: type[Command[Answer]]) -> Answer:
         """Wait for the answer to the last command, which was of this kind; raises what `ask` raises."""
@@ -271,11 +269,6 @@ class Worker:
             return msgspec.convert(answer, kind.answer)
         except msgspec.ValidationError as error:
             raise self._failed("internal", f"the measuring process gave an answer of another kind: {error}") from error
-
-    def _send(self, message: dict[str, Any]) -> None:
-        connection = self._connected()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells how it died
-            connection.send_bytes(json.dumps(message).encode())
 
     def _received(self) -> dict[str, Any]:
         connection = self._connected()
@@ -329,9 +322,9 @@ class Worker:
 
     def _say_farewell(self) -> None:
         with contextlib.suppress(WorkerFailed, OSError, Stopped):  # What is done stays done where it was interrupted.
-            answer = self.ask_by_name("end", modules=self._learn is not None)
+            answer = self.ask(End(modules=self._learn is not None))
             if self._learn is not None:
-                self._learn(answer.get("modules") or [])
+                self._learn(answer.modules)
         self._wait_for_the_end()
 
     def _wait_for_the_end(self) -> None:

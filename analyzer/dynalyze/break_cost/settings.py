@@ -15,7 +15,7 @@ from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.break_cost.attribution import Record
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
 from dynalyze.break_cost.words import STAYS
-from dynalyze.capture.bench.commands import Check
+from dynalyze.capture.bench.commands import Check, CompareAnswers
 from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import Interval, Pair
 
@@ -83,7 +83,7 @@ class SettingTrial:
         samples, _ = timed_turns(workers, warmed, self.seconds, self.generator)
         found.problem = other.ask(Check()).invalid
         if not (found.problem or found.pairs):  # The answers of one process are those of all.
-            answers = other.ask_by_name("accuracy")
+            answers = other.ask(CompareAnswers())
             if answers["verdict"] not in _RIGHT:
                 found.problem = f"its answers are {answers['verdict']}: {answers.get('reason') or 'no reason is known'}"
         found.pairs += 1

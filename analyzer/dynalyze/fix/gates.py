@@ -14,6 +14,7 @@ from dynalyze.bench import schedule
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import CompareAnswers
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.fix.attempts import FixState
@@ -120,7 +121,7 @@ class Gates:
         """The verdict on the answers of one process, and what is wrong with them or why that is not known."""
         try:
             with self._pool() as pool:
-                found = schedule.accuracy(pool, Arm(request, None))
+                found = schedule.extra(pool, Arm(request, None), CompareAnswers())
         except WorkerFailed as failure:
             fails = failure.kind in ("compile", "eager", "load", "died")
             return (_WRONG, f"it fails: {failure.message}") if fails else (_UNKNOWN, failure.message)

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import Load
+from dynalyze.capture.bench.protocol import Answer, Command
+from dynalyze.capture.fixing.commands import Baseline, CheckChange, FindRegions, ReadValues
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult, CompiledShare, SourceChange
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.events.reading import read_run
@@ -96,7 +96,7 @@ class ChangeProcess:
 
     def baseline(self) -> UnchangedCode:
         """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
-        found = msgspec.convert(self._started(), BaselineResult)
+        found = self._started()
         if found.problem:
             return UnchangedCode(problem=found.problem)
         compiled = self._compiled(found.folder)
@@ -105,30 +105,27 @@ class ChangeProcess:
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Value]]:
         """What expressions were, by file and line."""
-        asked = [{"file": file, "line": line, "expressions": list(texts)} for (file, line), texts in places.items()]
-        answer = self._ask("values", places=asked)
+        answer = self._ask(ReadValues([(*place, list(texts)) for place, texts in places.items()]))
         return {
-            (each["file"], each["line"]): {text: Value(**known) for text, known in each["values"].items()}
-            for each in answer["places"]
+            (file, line): {text: Value(**known) for text, known in values.items()}
+            for file, line, values in answer.places
         }
 
     def instead(self, texts: Texts, settings: Mapping[str, object]) -> RegionalCompile:
         """What can be compiled in the place of a model that breaks, with this change; nothing where none knows."""
         try:
-            found = self._ask("regions", **asdict(CheckRequest(self.changes(texts), dict(settings))))
+            return self._ask(FindRegions(asdict(CheckRequest(self.changes(texts), dict(settings)))))
         except WorkerFailed:
             self._end((None, None, None))
             return RegionalCompile()
-        return msgspec.convert(found, RegionalCompile)
 
     def check(self, texts: Texts, request: CheckRequest) -> Checked:
         """Hold the files with these texts to the files as they are, with what the request asks for beside that."""
         try:
-            answer = self._ask("change", **asdict(replace(request, changes=self.changes(texts))))
+            result = self._ask(CheckChange(asdict(replace(request, changes=self.changes(texts)))))
         except WorkerFailed as failure:
             self._end((None, None, None))
             return Checked(failure.message)
-        result = msgspec.convert(answer, CheckResult)
         found = Checked(**{each.name: getattr(result, each.name) for each in fields(result)})
         if found.problem or found.folder is None:
             return found
@@ -152,20 +149,20 @@ class ChangeProcess:
             line = line_before(before, texts.get(each.file, before), each.line)
             self._broken.add(f"{Path(each.file).name}:{line}")
 
-    def _ask(self, do: str, **details: Any) -> dict[str, Any]:
+    def _ask(self, command: Command[Answer]) -> Answer:
         if self._worker is not None and time.monotonic() - self._began > _SHARE_OF_LIFE * self._life:
             self._end((None, None, None))
         if self._worker is None:
             self._started()
         assert self._worker is not None
-        return self._worker.ask_by_name(do, **details)
+        return self._worker.ask(command)
 
-    def _started(self) -> dict[str, Any]:
+    def _started(self) -> BaselineResult:
         self._began = time.monotonic()
         self._worker = self._pool.worker(self._request, None)
         self._worker.__enter__()
         self._worker.ask(Load())
-        return self._worker.ask_by_name("baseline")
+        return self._worker.ask(Baseline())
 
     def _end(self, error: tuple[Any, ...]) -> None:
         if self._worker is not None:

@@ -15,6 +15,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import enough, latency, speedup
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
+from dynalyze.capture.bench.commands import CompareAnswers
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import LatencyChange
 from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade, settings_changed, told_again
@@ -139,14 +140,14 @@ class _Turns:
     def outputs(self, found: Upgrade) -> None:
         """Each against its own eager and fp64; the second, on the calls of the first, also against its values."""
         one, other = self._arms
-        mine = schedule.accuracy(self._pool, one, save=self._file)
+        mine = schedule.extra(self._pool, one, CompareAnswers(save=self._file))
         found.outputs.before = mine.get("verdict")
         against = self._file if Path(self._file).exists() else ""
         same_calls = replace(other, request=replace(other.request, source=one.request.source))
         try:
-            theirs = schedule.accuracy(self._pool, same_calls, against=against)
+            theirs = schedule.extra(self._pool, same_calls, CompareAnswers(against=against))
         except WorkerFailed:  # Its torch, or its Python, cannot read what the other one wrote.
-            theirs = schedule.accuracy(self._pool, other)
+            theirs = schedule.extra(self._pool, other, CompareAnswers())
         found.outputs = _outputs(mine, theirs)
 
 

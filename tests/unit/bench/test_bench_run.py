@@ -88,11 +88,6 @@ class AnsweringWorker(nullcontext["AnsweringWorker"]):
     def receive(self, kind: type[Command[Any]]) -> Any:
         return msgspec.convert(self._received(), kind.answer)
 
-    def ask_by_name(self, do: str, **_: Any) -> dict[str, Any]:
-        self._do = do
-        fake.note(self._log, "begin", self._name, self._number, do)
-        return self._received()
-
     def _received(self) -> dict[str, Any]:
         act = self._acts.get(self._do, {})
         if act == "die":

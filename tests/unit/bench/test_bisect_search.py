@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynalyze.bench.bisect import Search
+from dynalyze.capture.bench.commands import Bisect
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.report.measurements import Accuracy, BrokenContract
 
@@ -23,10 +24,8 @@ class _Pool:
         self._reason = reason
         self.planted: dict[str, int] = {}
 
-    def ask(self, command: Any) -> None:
-        """The model is loaded."""
-
-    def ask_by_name(self, name: str, step: str = "", **details: Any) -> dict[str, Any]:
+    def ask(self, command: Any) -> dict[str, Any]:
+        step, details = (command.step, command.arguments) if isinstance(command, Bisect) else ("", {})
         if step == "own_source":
             return {"places": self.asks}
         if step == "operations":

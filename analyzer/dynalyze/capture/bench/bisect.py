@@ -1,11 +1,4 @@
-"""The steps of a bisection, each a command of its own: the parent puts them together (`dynalyze.bench.bisect`).
-
-stage       the accuracy test, compiled as far as one stage; with `own_kernels`, AOTAutograd decomposes nothing; with
-            `part` that part of Inductor is off, but for the `kept` that come first; with `disabled` one pass is
-own_source  the places of the program that ask whether it is compiled, and so make the difference
-operations  one run in which every operation is judged where it stands
-script      a small program with the fault: the operation that was found, or a graph reduced; and scripts of it
-"""
+"""The steps of a bisection: the parent puts them together (`dynalyze.bench.bisect`)."""
 
 from __future__ import annotations
 
@@ -33,7 +26,7 @@ from dynalyze.capture.bench.bisect_program import (
 )
 from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
 from dynalyze.capture.bench.configure import configured
-from dynalyze.capture.bench.failures import Failed, one_line
+from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.output_capture import OutputCapture
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
@@ -50,7 +43,7 @@ Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
 class Bisector:
-    """Carries out the steps for one configuration of one workload."""
+    """Takes the steps for one configuration of one workload. What fails raises Failed."""
 
     def __init__(self, workload: Workload, configuration: Configuration, device: str) -> None:
         self._workload = workload
@@ -59,22 +52,13 @@ class Bisector:
         self._device = device or "cpu"
         self._faults: dict[str, OperationFault] = {}
 
-    def take(self, step: str, command: dict[str, Any]) -> Answer:
-        """The answer to one step.
-
-        Raises:
-            Failed: it could not be taken.
+    def stage(
+        self, stage: str, *, own_kernels: bool = False, part: str = "", kept: int = 0, disabled: str = ""
+    ) -> Answer:
+        """The accuracy test, compiled as far as this stage. With `own_kernels` AOTAutograd decomposes nothing; `part`
+        of Inductor is off, but for the `kept` that come first; the pass `disabled` is.
         """
-        steps: dict[str, Callable[[dict[str, Any]], Answer]] = {
-            "stage": self._stage, "own_source": self._own_source, "operations": self._operations,
-            "script": self._script,
-        }  # fmt: skip
-        if step not in steps:
-            raise Failed("internal", f"unknown step of a bisection {step!r}")
-        return steps[step](command)
-
-    def _stage(self, command: dict[str, Any]) -> Answer:
-        configuration, kept = self._as_far_as(command["stage"]), command.get("kept", 0)
+        configuration = self._as_far_as(stage)
         applied: list[str] = []
 
         def target() -> Callable[..., Any]:
@@ -82,11 +66,11 @@ class Bisector:
             return configured(self._workload.model, configuration, self._device)
 
         switched: AbstractContextManager[Any] = nullcontext()
-        if command.get("own_kernels"):
+        if own_kernels:
             switched = numerics.own_kernels()
-        elif part_of_inductor := command.get("part"):
-            switched = numerics.part_off(part_of_inductor, kept, applied)
-        elif disabled := command.get("disabled"):
+        elif part:
+            switched = numerics.part_off(part, kept, applied)
+        elif disabled:
             switched = numerics.pass_disabled(disabled)
         with switched:
             answer = accuracy(self._workload, target, configuration, self._device)
@@ -100,30 +84,34 @@ class Bisector:
             "last": applied[kept - 1] if 0 < kept <= len(applied) else "",
         }
 
-    def _own_source(self, command: dict[str, Any]) -> Answer:
+    def own_source(self) -> Answer:
+        """The places of the program that ask whether it is compiled, and so make the difference."""
         dynamo_alone = self._as_far_as("dynamo")
         return {"places": asking_places(self._workload, dynamo_alone, self._device, TOLERANCE, _SEED)}
 
-    def _operations(self, command: dict[str, Any]) -> Answer:
-        configuration = self._as_far_as(command["stage"])
+    def operations(self, stage: str) -> Answer:
+        """One run in which every operation is judged where it stands."""
+        configuration = self._as_far_as(stage)
         dynamic = {"on": True, "off": False}.get(configuration.dynamic)
         inner = numerics.backend_function(backend_of(configuration.backend), configuration.mode, dynamic)
         watch = OperationsWatch(inner, TOLERANCE)
         self._pass_through(watch.compiled, configuration)
         answer: Answer = {"judged": watch.judged, "problems": watch.problems, "fault": None}
         if (fault := watch.fault) is not None:
-            self._faults[command["stage"]] = fault
+            self._faults[stage] = fault
             facts = {name: fault.judged.facts.get(name) for name in ("dtype", "eager_rmse", "compiled_rmse")}
             facts["nonfinite"] = fault.judged.facts.get("nonfinite", 0)
             place = self._place_of(fault.operation)
             answer["fault"] = {**place, **facts, "why": fault.judged.why}
         return answer
 
-    def _script(self, command: dict[str, Any]) -> Answer:
-        """Made within `seconds`; the scripts go to `folder`."""
+    def script(self, stage: str, folder: str, seconds: float) -> Answer:
+        """A small program with the fault, the operation that was found or a graph reduced for so long; its scripts go
+        to `folder`.
+        """
         began = time.monotonic()
-        for program, whole, configuration in self._programs(command["stage"]):
-            if time.monotonic() - began > command["seconds"]:
+        for program, whole, configuration in self._programs(stage):
+            if time.monotonic() - began > seconds:
                 break
             wanted = faults_of(program, configuration, self._device)
             if wanted is None:
@@ -132,7 +120,7 @@ class Bisector:
             def is_wrong(program: Program, like: Any = wanted, configuration: Configuration = configuration) -> bool:
                 return is_same_fault(faults_of(program, configuration, self._device), like)
 
-            small, tried = reduced(program, is_wrong, began + command["seconds"])
+            small, tried = reduced(program, is_wrong, began + seconds)
             facts = {
                 "operations_before": len(whole.operations), "operations": len(small.operations),
                 "elements_before": whole.elements, "elements": small.elements, "tried": tried,
@@ -144,7 +132,7 @@ class Bisector:
             return {
                 "reduced": facts,
                 "place": self._place_of(small.operations[-1]) if small.operations else None,
-                "scripts": write_scripts(small, line, configuration, Path(command["folder"])),
+                "scripts": write_scripts(small, line, configuration, Path(folder)),
             }
         return {"reduced": None, "place": None, "scripts": []}
 

@@ -233,3 +233,67 @@ class DescribeAttention(Command[AttentionChoices], do="attention"):
         from dynalyze.capture.transformers_attention import choices
 
         return choices(session.workload().model, self.names, self.dtypes)
+
+
+@dataclass
+class CompareAnswers(Command[dict[str, Any]], do="accuracy"):
+    """The accuracy test; its answer has the fields of `measurements.Accuracy`, and what accuracy.py says of `save` and
+    `against`, files for another interpreter and of one. `at_once` holds what is compiled by now against eager alone.
+
+    With `variant` (one of VARIANTS) on other inputs: the verdict is "left out", with the reason, where eager refuses
+    them, and "" where they are no others.
+    """
+
+    variant: str = ""
+    save: str = ""
+    against: str = ""
+    at_once: bool = False
+
+    def carry_out(self, session: MeasuringSession) -> dict[str, Any]:
+        from dynalyze.capture.bench.accuracy import accuracy
+        from dynalyze.capture.bench.variants import VariedWorkload
+
+        workload = session.workload()
+        if self.variant:
+            workload = VariedWorkload(workload, self.variant)
+            if refusal := workload.refusal():
+                return {"verdict": "left out", "reason": refusal}
+            if refusal is None:
+                return {"verdict": ""}
+        return accuracy(
+            workload, session.target, session.configuration, session.device, save=self.save, against=self.against,
+            compiled_now=session.compiles.runs_a_graph if self.at_once else None,
+        )  # fmt: skip
+
+
+@dataclass
+class Bisect(Command[dict[str, Any]], do="bisect"):
+    """One step towards the place of a wrong result, by the name of the method of `Bisector` that takes it."""
+
+    step: Literal["stage", "own_source", "operations", "script"]
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def carry_out(self, session: MeasuringSession) -> dict[str, Any]:
+        from dynalyze.capture.bench.bisect import Bisector
+
+        if session.bisector is None:
+            session.bisector = Bisector(session.workload(), session.configuration, session.device)
+        answer: dict[str, Any] = getattr(session.bisector, self.step)(**self.arguments)
+        return answer
+
+
+@dataclass
+class Imported:
+    modules: list[str] = field(default_factory=list)
+
+
+@dataclass
+class End(Command[Imported], do="end"):
+    """The last command; with `modules` it asks what the worker has imported of installed packages."""
+
+    modules: bool = False
+
+    def carry_out(self, session: MeasuringSession) -> Imported:
+        from dynalyze.capture.bench.forking import imported_modules
+
+        return Imported(imported_modules() if self.modules else [])

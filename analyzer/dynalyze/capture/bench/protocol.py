@@ -3,24 +3,9 @@
 A worker is started as `PYTHON capture/start.py measure FOLDER`, with `request.json` in the folder (`WorkerRequest` as
 JSON). It connects to the Unix socket `bench.socket` in the same folder, as a client of multiprocessing.connection, and
 answers each message that it gets with one, both JSON. Its standard streams belong to the target. A message has `do` and
-the fields of that `Command` (commands.py, and `child` of a feature, see dynalyze/registry.py). Those that are no class
-yet are here, with what the answer holds beside `ok`:
-
-    accuracy  {variant, save, against}: the tensors of `measurements.Accuracy`, against eager and fp64 in this same
-              process; with `against`, a file that another interpreter wrote for `save`, also `across` (across.py).
-              variant is one of VARIANTS, or "": the inputs as they are. Its verdict may be "left out", with the reason,
-              where eager refuses such inputs, or "" where they are no others
-    bisect    {step, ...}: one step towards the place of a wrong result; capture/bench/bisect.py has the steps.
-              stage and modules: verdict, reason, tensor, kind, rmse, nonfinite. operations: judged, problems, fault,
-              scripts. children: children, class, file, line. minimal: reduced, scripts
-    baseline  the code as it is, before changes are verified; capture/fixing/records.py `BaselineResult`
-    values    {places: [{file, line, expressions}]}: what these were when the lines ran; places: [{file, line, values}]
-    change    {the fields of capture/fixing/records.py `CheckRequest`}: a change, held to the code as it is;
-              `CheckResult`
-    regions   {the same}: with this change, what can be compiled in the place of a model that breaks;
-              capture/regions.py `RegionalCompile`
-    end       {modules}: the worker ends itself, without running the target's exit handlers. modules: with that, what
-              it has imported of installed packages
+the fields of that `Command` (commands.py, capture/fixing/commands.py, and `child` of a feature, see
+dynalyze/registry.py); the answer has the fields of its `answer`, and `ok`. After `end` the worker ends itself, without
+running the target's exit handlers.
 
 An answer with `"ok": false` has `error`: {"kind": a Failure, "message": one line}; the worker lives on, unless
 it died. Every command runs alone: the parent gives the next one, to whichever worker, when the answer has come.
@@ -70,7 +55,7 @@ COMMANDS: dict[str, type[Command[Any]]] = {}
 
 
 class Command(Generic[Answer]):
-    """A request to a worker, declared once for both sides: a dataclass, as its answer is.
+    """A request to a worker, declared once for both sides: a dataclass, as its answer is, or a dict of JSON.
 
     The parent sends one and reads the answer; the worker makes it of its fields, and carries it out.
     """

@@ -17,10 +17,10 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
+import dynalyze.capture.fixing.commands  # noqa: F401 - declares commands.
 from dynalyze import registry
-from dynalyze.capture.bench.commands import Checked, Loaded, Peaks, Warmed
+from dynalyze.capture.bench.commands import Checked, End, Loaded, Peaks, Warmed
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
-from dynalyze.capture.bench.forking import imported_modules
 from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import COMMANDS, SOCKET_FILE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.validity import Compiles, look, reason_against
@@ -35,9 +35,6 @@ _CAPTURE = Path(__file__).resolve().parents[1]
 _MEMORY_PASSES = 3
 _FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
 
-Command = dict[str, Any]
-Answer = dict[str, Any]
-
 
 def main(run: Path) -> int:
     """Serve the parent that listens in `run` until it says `end` or goes away."""
@@ -51,9 +48,10 @@ def main(run: Path) -> int:
     _live_unobserved()
     session = MeasuringSession(request, run)
     with connection, contextlib.suppress(EOFError, OSError):
-        while (command := json.loads(connection.recv_bytes()))["do"] != "end":
+        command = {"do": ""}
+        while command["do"] != End.do:
+            command = json.loads(connection.recv_bytes())
             _send(connection, session.handle(command))
-        _send(connection, {"ok": True, "modules": imported_modules() if command.get("modules") else []})
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -99,35 +97,28 @@ class MeasuringSession:
         self.run = run
         self._request = request
         self.configuration = request.configuration
-        self._compiles = Compiles()
+        self.compiles = Compiles()
         self._contained: Containment | None = None
         self._loaded: Workload | None = None
         self.device = ""
         self.steps: list[Any] = []
         self._timer: Any = None
         self._recent: list[float] = []
-        self._changes: Any = None
-        self._bisector: Any = None
-        self._actions: dict[str, Callable[[Command], Answer]] = {
-            "accuracy": self._accuracy, "bisect": self._bisect,
-            "baseline": self._baseline, "values": self._values, "change": self._check_change,
-            "regions": self._regions,
-        }  # fmt: skip
+        self.changes: Any = None
+        """The ChangeChecker of this process, once a command has made it; so for `bisector`."""
+        self.bisector: Any = None
 
-    def handle(self, command: Command) -> Answer:
+    def handle(self, message: dict[str, Any]) -> dict[str, Any]:
         """Carry out a command; whatever goes wrong becomes the answer, for this process has to live on."""
         registry.modules("child")  # Which declare commands.
         try:
-            if action := self._actions.get(command["do"]):
-                answer: Answer = {"ok": True, **action(command)}
-            elif kind := COMMANDS.get(command["do"]):
-                fields = {name: value for name, value in command.items() if name != "do"}
-                answer = {"ok": True, **asdict(kind(**fields).carry_out(self))}
-            else:
-                raise Failed("internal", f"unknown command {command['do']!r}")
+            if (kind := COMMANDS.get(message["do"])) is None:
+                raise Failed("internal", f"unknown command {message['do']!r}")
+            found = kind(**{name: value for name, value in message.items() if name != "do"}).carry_out(self)
+            answer = {"ok": True, **(found if isinstance(found, dict) else asdict(found))}
             refused = self._refused()
         except BaseException as error:
-            answer = answer_of(error, "load" if command["do"] == "load" else self._blame())
+            answer = answer_of(error, "load" if message["do"] == "load" else self._blame())
             refused = self._refused(error)
             reset_traceback(error)
         return {"ok": False, "error": {"kind": "effects", "message": refused}} if refused else answer
@@ -172,7 +163,7 @@ class MeasuringSession:
 
     def _watch_compiles(self) -> None:
         """Count every compile from here on; in the eager arm there is to be none."""
-        self._compiles.listen()
+        self.compiles.listen()
         if not self.configuration.compile:
             runtime.stay_eager()
 
@@ -186,12 +177,12 @@ class MeasuringSession:
             return float(self._timer.passes(self.steps, 1, flush=False)[0])
 
         try:
-            warmed = warm(one_pass, lambda: self._compiles.activity, seconds, most)
+            warmed = warm(one_pass, lambda: self.compiles.activity, seconds, most)
         except (Exception, SystemExit) as error:
             raise self._judged(error) from None
         self._recent = warmed.calls_ms[-5:]
-        self._compiles.mark()
-        counts = self._compiles.counts()
+        self.compiles.mark()
+        counts = self.compiles.counts()
         return Warmed(warmed.calls_ms, warmed.steady_after, counts, runtime.phases(), runtime.cache_counts())
 
     def block(self, passes: int | None, seconds: float | None) -> list[float]:
@@ -202,10 +193,10 @@ class MeasuringSession:
 
     def check(self) -> Checked:
         self.configure()
-        while_timing = self._compiles.since_mark()
-        evidence = look(self.steps, self._compiles)
+        while_timing = self.compiles.since_mark()
+        evidence = look(self.steps, self.compiles)
         replays = evidence.replays if self.device == "cuda" else None
-        counts = {**self._compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
+        counts = {**self.compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
         invalid = reason_against(self.configuration, counts, evidence, self.device)
         return Checked(counts, while_timing, replays, evidence.steps_in_eager, invalid)
 
@@ -217,62 +208,16 @@ class MeasuringSession:
             _run_untimed(self.steps * _FIRST_PASSES)
         return peaks(self.device, lambda: _run_untimed(self.steps * _MEMORY_PASSES))
 
-    def _accuracy(self, command: Command) -> Answer:
-        from dynalyze.capture.bench.accuracy import accuracy
-
-        files = {name: command.get(name, "") for name in ("save", "against")}
-        workload = self.workload()
-        if variant := command.get("variant"):
-            from dynalyze.capture.bench.variants import VariedWorkload
-
-            workload = VariedWorkload(workload, variant)
-            if refusal := workload.refusal():
-                return {"verdict": "left out", "reason": refusal}
-            if refusal is None:
-                return {"verdict": ""}
-        now = self._compiles.runs_a_graph if command.get("at_once") else None
-        return dict(accuracy(workload, self._target, self.configuration, self.device, **files, compiled_now=now))
-
-    def _bisect(self, command: Command) -> Answer:
-        from dynalyze.capture.bench.bisect import Bisector
-
-        if self._bisector is None:
-            self._bisector = Bisector(self.workload(), self.configuration, self.device)
-        return dict(self._bisector.take(command["step"], command))
-
-    def _baseline(self, _: Command) -> Answer:
-        from dynalyze.capture.fixing.prove import ChangeChecker
-
-        self._changes = ChangeChecker(self.workload(), self.configuration, self.device, self.run)
-        return asdict(self._changes.baseline())
-
-    def _values(self, command: Command) -> Answer:
-        places = {(each["file"], each["line"]): each["expressions"] for each in command["places"]}
-        return {"places": self._changes.values(places)}
-
-    def _check_change(self, command: Command) -> Answer:
-        from dynalyze.capture.fixing.records import CheckRequest
-
-        return asdict(self._changes.check(CheckRequest.of(command)))
-
-    def _regions(self, command: Command) -> Answer:
-        from dynalyze.capture.fixing.records import CheckRequest
-
-        return asdict(self._changes.regions(CheckRequest.of(command)))
-
     def configure(self) -> None:
         """Make the steps of the configured target, once."""
         if self.steps:
             return
         from dynalyze.capture.bench.timing import timer_for
 
-        self.steps = self._new_steps()
+        self.steps = self.workload().steps(self.target())
         self._timer = timer_for(self.device)
 
-    def _new_steps(self) -> list[Step]:
-        return self.workload().steps(self._target())
-
-    def _target(self) -> Callable[..., Any]:
+    def target(self) -> Callable[..., Any]:
         """The configured stand-in for the model, made anew."""
         from dynalyze.capture.bench.configure import target_of
 

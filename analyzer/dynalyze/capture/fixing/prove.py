@@ -117,10 +117,9 @@ class ChangeChecker:
             self._compile(self._workload)
         return BaselineResult("", not differences(once, again), folder, self._share())
 
-    def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> list[dict[str, Any]]:
+    def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Any]]:
         """What expressions of some lines were in a pass in eager."""
-        found = look(places, lambda: self._pass(self._workload, self._eager))
-        return [{"file": file, "line": line, "values": known} for (file, line), known in found.items()]
+        return look(places, lambda: self._pass(self._workload, self._eager))
 
     def check(self, request: CheckRequest) -> CheckResult:
         """Compare, and record what the changed code compiles."""
