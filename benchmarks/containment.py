@@ -76,7 +76,7 @@ def main() -> None:
                 for _ in range(asked.pairs):
                     for request, samples in generator.sample([(contained, pairs), (opened, control)], 2):
                         arms = Arm(opened, None), Arm(request, None)
-                        samples.append(schedule.take_turns(pool, *arms, 2.0, generator)[0])
+                        samples.append(schedule.take_turns(pool, arms, 2.0, generator).pair)
         found = stats.speedup(pairs, control)
         assert found is not None
         low, ratio, high = (1 / each for each in (found.ratio.high, found.ratio.value, found.ratio.low))

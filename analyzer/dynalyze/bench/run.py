@@ -27,7 +27,7 @@ from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.audit import OperatorCheck
-from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.measurements import Accuracy, Measurement, Pair
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
@@ -281,7 +281,7 @@ class WorkBench:
             if not todo and made >= fewest:
                 break
             if todo and self._pairs_with_control:
-                self._pair_with_control(todo[0])
+                self._pair(todo[0], control=True)
                 # Further pairs are worth less than the answers, where these are not known by now.
                 if len(todo[0].pairs) == MIN_PAIRS and todo[0].usable and todo[0].accuracy is None:
                     self._answers(todo[0])
@@ -291,56 +291,43 @@ class WorkBench:
         for row in (self.eager, *self.rows):
             row.timed = True
 
-    def _pair(self, row: ConfigRun) -> None:
-        seconds = self._plan.seconds / self._plan.pairs
-        arms = self._arm(self.eager), self._arm(row)
+    def _pair(self, row: ConfigRun, *, control: bool = False) -> None:
+        """A pair of a row with eager; with `control` one of eager too, from three processes in the place of four."""
+        arms = [self._arm(self.eager)] * (1 + control) + [self._arm(row)]
+        seconds, began = len(arms) / 2 * self._plan.seconds / self._plan.pairs, time.monotonic()
         try:
             with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
-                pair, check, warm, thinned = schedule.take_turns(self._pool, *arms, seconds, self._random, self._budget)
+                taken = schedule.take_turns(
+                    self._pool, arms, seconds, self._random, self._budget,
+                    answers=control and self._plan.accuracy and row.accuracy is None,
+                )  # fmt: skip
         except WorkerFailed as error:
             if row is self.eager and row.pairs:
                 row.notes.append(f"a pair of eager processes failed: {error.message}")
-            else:
-                self._pair_failed(row, error)
+                return
+            beside = "the eager process beside it: " if error.who == self.eager.name != row.name else ""
+            row.fail(error.kind, beside + error.message)
             return
-        row.pairs.append(pair)
-        row.checks.append(check)
-        row.warm = row.warm or warm
-        row.thinned = row.thinned or thinned
-        self.eager.eager_samples += pair.eager + (pair.compiled if row is self.eager else [])
+        row.pairs.append(taken.pair)
+        row.thinned = row.thinned or taken.thinned
+        self.eager.eager_samples += [each for samples in taken.samples[:-1] for each in samples]
+        if row is self.eager:
+            self.eager.eager_samples += taken.pair.compiled
+        if control:
+            self._longest_pair = max(self._longest_pair, time.monotonic() - began)
+            self.eager.pairs.append(Pair(*taken.samples[:2]))
+            row.accuracy = row.accuracy or taken.first.accuracy
+        elif not taken.forked:
+            row.warm = row.warm or taken.first.warm
+        if control and row.first is None:
+            row.first = taken.first
+        else:
+            row.checks.append(taken.first.check)
 
     @property
     def _pairs_with_control(self) -> bool:
         """Whether a pair and its control are three processes: they have to be few enough to live at once."""
         return self._budget is not None and len(self.rows) == 1 and not self._plan.answers_first
-
-    def _pair_with_control(self, row: ConfigRun) -> None:
-        """A pair of a row and one of eager, from three processes in the place of four."""
-        seconds, began = 1.5 * self._plan.seconds / self._plan.pairs, time.monotonic()
-        arms = self._arm(self.eager), self._arm(row)
-        try:
-            with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
-                pair, control, first, thinned = schedule.take_turns_with_control(
-                    self._pool, *arms, seconds, self._random, self._budget,
-                    answers=self._plan.accuracy and row.accuracy is None,
-                )  # fmt: skip
-        except WorkerFailed as error:
-            self._pair_failed(row, error)
-            return
-        self._longest_pair = max(self._longest_pair, time.monotonic() - began)
-        row.pairs.append(pair)
-        self.eager.pairs.append(control)
-        row.accuracy = row.accuracy or first.accuracy
-        if row.first is None:
-            row.first = first
-        else:
-            row.checks.append(first.check)
-        row.thinned = row.thinned or thinned
-        self.eager.eager_samples += control.eager + control.compiled
-
-    def _pair_failed(self, row: ConfigRun, error: WorkerFailed) -> None:
-        beside = "the eager process beside it: " if error.who == self.eager.configuration.name != row.name else ""
-        row.fail(error.kind, beside + error.message)
 
     def _extras(self, row: ConfigRun) -> None:
         if self._plan.operators and row is self.eager and row.operators is None:

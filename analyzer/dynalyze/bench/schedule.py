@@ -163,38 +163,40 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
                     yield {"name": name} | {told: answer[told] for told in _OF_A_VARIANT if told in answer}
 
 
+@dataclass(frozen=True)
+class Turns:
+    """The samples of each process, the first calls of the last one, and whether samples were left out.
+
+    A process that was `forked` had imported the compiler before its first call.
+    """
+
+    samples: list[list[float]]
+    first: FirstCalls
+    thinned: bool
+    forked: bool
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.samples[0], self.samples[-1])
+
+
 def take_turns(
-    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None = None
-) -> tuple[Pair, commands.Checked, commands.Warmed | None, bool]:
-    """Time two fresh processes for this many seconds together: block by block, in random order.
-
-    They load at the same time, which nothing times; from then on only one of them works.
-
-    Returns the pair, what the other arm answered to `check` and to `warm`, and whether samples were left out. `warm` is
-    None where that was forked: it had imported the compiler before its first call.
-    """
-    with loaded([eager, other], pool, generator) as workers:
-        warmed = _warmed(workers, budget)
-        samples, thinned = timed_turns(workers, warmed, seconds, generator)
-        return Pair(*samples), workers[1].ask(commands.Check()), None if workers[1].forked else warmed[1], thinned
-
-
-def take_turns_with_control(
-    pool: WorkerPool, eager: Arm, other: Arm, seconds: float, generator: random.Random, budget: float | None, *,
+    pool: WorkerPool, arms: Sequence[Arm], seconds: float, generator: random.Random, budget: float | None = None, *,
     answers: bool = False,
-) -> tuple[Pair, Pair, FirstCalls, bool]:  # fmt: skip
-    """As `take_turns`, with a second eager process beside the two. With `answers` those of the code that was timed are
-    held against eager's in the end: `accuracy` of the first calls, None where that takes the whole test.
+) -> Turns:  # fmt: skip
+    """Time fresh processes for this many seconds together: block by block, in random order.
 
-    Returns the pair, the control, the first calls of the other arm, and whether samples were left out.
+    They load at the same time, which nothing times; from then on only one of them works. With `answers` those of the
+    code of the last arm are held against eager's in the end: `accuracy` of its first calls, None where that takes the
+    whole test.
     """
-    with loaded([eager, eager, other], pool, generator) as workers:
-        warmed = _warmed(workers, budget)
-        (one, again, compiled), thinned = timed_turns(workers, warmed, seconds, generator)
-        check = workers[2].ask(commands.Check())
-        equal = _answers_at_once(workers[2], budget) if answers else None
-        first = FirstCalls(workers[2].load, warmed[2], check, accuracy=equal)
-        return Pair(one, compiled), Pair(one, again), first, thinned
+    with loaded(arms, pool, generator) as workers:
+        warmed = [worker.ask(limits(PAIR_WARMING, budget)) for worker in workers]
+        samples, thinned = timed_turns(workers, warmed, seconds, generator)
+        last = workers[-1]
+        check = last.ask(commands.Check())
+        equal = _answers_at_once(last, budget) if answers else None
+        return Turns(samples, FirstCalls(last.load, warmed[-1], check, accuracy=equal), thinned, last.forked)
 
 
 def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:
@@ -205,10 +207,6 @@ def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | N
     except WorkerFailed:  # What was timed stands all the same.
         return None
     return answer if answer["verdict"] == "equal" else None
-
-
-def _warmed(workers: Sequence[Worker], budget: float | None) -> list[commands.Warmed]:
-    return [worker.ask(limits(PAIR_WARMING, budget)) for worker in workers]
 
 
 @contextmanager

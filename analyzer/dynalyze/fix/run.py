@@ -411,7 +411,7 @@ class FixSession:
                 for _ in range(_PAIRS):
                     for request, samples in generator.sample([(after, pairs), (before, control)], 2):
                         arms = Arm(before, None), Arm(request, None)
-                        samples.append(schedule.take_turns(pool, *arms, _PAIR_SECONDS, generator)[0])
+                        samples.append(schedule.take_turns(pool, arms, _PAIR_SECONDS, generator).pair)
                     if time.monotonic() > ends:
                         break
         except WorkerFailed as failure:

@@ -125,10 +125,10 @@ class _Turns:
                 break
             for kind, arm in self._random.sample([(pairs, self._arms[1]), (control, self._arms[0])], 2):
                 seconds = self._plan.seconds / self._plan.pairs
-                pair, check, _, _ = schedule.take_turns(self._pool, self._arms[0], arm, seconds, self._random)
-                if check.invalid:
-                    raise WorkerFailed("internal", check.invalid)
-                kind.append(pair)
+                taken = schedule.take_turns(self._pool, [self._arms[0], arm], seconds, self._random)
+                if taken.first.check.invalid:
+                    raise WorkerFailed("internal", taken.first.check.invalid)
+                kind.append(taken.pair)
         found.speed = speedup(pairs, control)
         one = latency([each for pair in pairs for each in pair.eager])
         other = latency([each for pair in pairs for each in pair.compiled])
