@@ -91,7 +91,7 @@ def searched(
     plan = Plan(rebuilt_source(target), chosen, works=(Work(phase=phase),), timeout=600, total=600, quiet=True)
     report = Report("0", "", [], {"device": "cpu"}, target.described(), Outcome("complete"))
     report.accuracy = [Accuracy("default", phase, verdict=verdict)]
-    found = bisect_suspicious(report, target, plan, folder / "kept", progress=lambda line: None)
+    found = bisect_suspicious(report, target, plan, folder / "kept")
     assert report.outcome.status == "complete"
     return found
 

@@ -18,9 +18,7 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.report import Report
 from dynalyze.text.errors import UsageError
 
-_LEAST_SECONDS = 30.0
-"""With less time than this no step is begun: its processes would hardly have started."""
-
+_LEAST_SECONDS = 30.0  # With less time than this no step is begun: its processes would hardly have started.
 _SHARE_OF_RIGHT_ANSWERS = 0.8
 """Of the time left: what the search for wrong operations may take where answers are right; more steps may follow."""
 
@@ -112,9 +110,10 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
         share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
         plan = replace(plan, total=max(until - time.monotonic(), 0.0) * share)
         with _as_note(report, _BISECT):
-            from dynalyze.bench.bisect import bisect_suspicious
+            from dynalyze.bench.bisect import DEFAULT_FOLDER, bisect_suspicious
 
-            report.bisections = bisect_suspicious(report, target, plan, scripts=request.scripts)
+            folder = DEFAULT_FOLDER if request.scripts else None
+            report.bisections = bisect_suspicious(report, target, plan, folder)
 
 
 def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:

@@ -28,44 +28,34 @@ _LADDER: tuple[tuple[BisectStage, str], ...] = (
 )  # fmt: skip
 _PARTS = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "lowerings")
 _ALL = 1 << 30
-_FAULT_SHOWN = 1
-"""The exit status of a script that shows the fault."""
+_FAULT_SHOWN = 1  # The exit status of a script that shows the fault.
 _SCRIPT_SECONDS = 120.0
 _ALL_SCRIPTS_SECONDS = 600.0
 _REDUCTION_SECONDS = 120.0
-_REDUCTION_SHARE = 1 / 3
-"""Of the time that is left."""
+_REDUCTION_SHARE = 1 / 3  # Of the time that is left.
 
 
 def bisect_suspicious(
-    report: Report,
-    target: TargetSpec,
-    plan: Plan,
-    folder: Path | None = None,
-    *,
-    scripts: bool = True,
-    thorough: bool = True,
-    progress: Callable[[str], None] | None = None,
+    report: Report, target: TargetSpec, plan: Plan, folder: Path | None = DEFAULT_FOLDER
 ) -> list[Bisection]:
-    """Find where the suspicious answers of a report come from; scripts that show it go to `folder`, without
-    `scripts` nowhere.
+    """Find where the suspicious answers of a report come from; scripts that show it go to `folder`.
 
-    `plan` is the one that was measured. With `thorough`, configurations whose answers are not suspicious are looked
-    at too: of these, only an operation that is wrong beyond rounding becomes a record.
+    `plan` is the one that was measured. Configurations whose answers are not suspicious are looked at too: of these,
+    only an operation that is wrong beyond rounding becomes a record.
     """
     found: list[Bisection] = []
-    searched = list(cases(report, plan, thorough))
+    searched = list(cases(report, plan))
     if not searched:
         return found
     streams = Streams(plan.label, quiet=plan.quiet, once=True)
-    show = progress or progress_line(streams)[0]
+    show = progress_line(streams)[0]
     with WorkerPool(
         streams, plan.timeout, plan.total, python=plan.python, untimed=True, sandboxed=plan.sandboxed
     ) as pool:
         for test, work, configuration in searched:
             request = worker_request(plan, work, configuration)
             name = f"{target.stem}.{configuration.name}.repro"
-            search = Search(test, request, pool, folder or DEFAULT_FOLDER if scripts else None, name, show)
+            search = Search(test, request, pool, folder, name, show)
             stopped = search.run()
             # Of answers that are right, only a wrong operation tells.
             if search.found.op or not search.found.hidden:
@@ -78,12 +68,11 @@ def bisect_suspicious(
     return found
 
 
-def cases(report: Report, plan: Plan, thorough: bool) -> Iterator[tuple[Accuracy, Work, Configuration]]:
+def cases(report: Report, plan: Plan) -> Iterator[tuple[Accuracy, Work, Configuration]]:
     """Configurations of workloads whose answers were tested, the suspicious ones first."""
     device = plan.device or str(report.environment.get("device") or "cpu")
     configurations = {each.name: each for each in plan.configurations_on(device)}
     for test in sorted(report.accuracy, key=lambda test: test.verdict != "suspicious"):
-        wanted = test.verdict == "suspicious" or (thorough and test.verdict != "not comparable")
         configuration = configurations.get(test.configuration)
         work = next(
             (
@@ -95,7 +84,7 @@ def cases(report: Report, plan: Plan, thorough: bool) -> Iterator[tuple[Accuracy
             ),
             None,
         )
-        if wanted and configuration is not None and work is not None:
+        if test.verdict != "not comparable" and configuration is not None and work is not None:
             yield test, work, configuration
 
 
@@ -275,8 +264,8 @@ class Search:
         until = time.monotonic() + _ALL_SCRIPTS_SECONDS
         for script in scripts:
             seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
-            if not script.get("script") or seconds <= 0:
-                continue
+            if seconds <= 0:
+                break
             self._say("a script that shows it")
             # With empty caches: what a fault left in them must not speak for it.
             status = self._pool.exit_status(made_in / script["script"], self._pool.empty_caches(), seconds)

@@ -13,6 +13,7 @@ import pytest
 
 from dynalyze.audit import run
 from dynalyze.audit.run import AuditRequest, audit
+from dynalyze.bench.bisect import DEFAULT_FOLDER
 from dynalyze.bench.plan import Plan, Work
 from dynalyze.events.log import RunLog
 from dynalyze.launch.observe import Observation, Observed
@@ -111,7 +112,7 @@ def test_answers_are_traced_to_their_place_where_they_could_be_compared(
 ) -> None:
     found = Bisection("default", stage="inductor")
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict=verdict))
-    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: [found])
+    monkeypatch.setattr("dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, folder: [found])
     assert audit(asked(), lambda line: None).bisections == ([] if verdict == "not comparable" else [found])
 
 
@@ -119,7 +120,7 @@ def test_the_search_in_right_answers_leaves_time_for_the_rest(seen: Report, monk
     given: list[float] = []
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="benign"))
     monkeypatch.setattr(
-        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: given.append(plan.total) or []
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, folder: given.append(plan.total) or []
     )
     audit(asked(timeout=600.0), lambda line: None)
     assert 0 < given[0] < 600.0 * 0.81
@@ -129,13 +130,13 @@ def test_the_search_in_right_answers_leaves_time_for_the_rest(seen: Report, monk
 def test_a_script_that_quotes_the_program_is_kept_where_that_may_be(
     seen: Report, monkeypatch: pytest.MonkeyPatch, scripts: bool
 ) -> None:
-    given: list[bool] = []
+    given: list[Path | None] = []
     monkeypatch.setattr(run, "add_bench", bench(seen, verdict="suspicious"))
     monkeypatch.setattr(
-        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, scripts: given.append(scripts) or []
+        "dynalyze.bench.bisect.bisect_suspicious", lambda report, target, plan, folder: given.append(folder) or []
     )
     audit(replace(asked(), scripts=scripts), lambda line: None)
-    assert given == [scripts]
+    assert given == [DEFAULT_FOLDER if scripts else None]
 
 
 def test_a_place_that_is_not_found_costs_no_answers(seen: Report, monkeypatch: pytest.MonkeyPatch) -> None:

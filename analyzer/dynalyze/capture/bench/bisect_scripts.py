@@ -1,7 +1,5 @@
-"""Writes scripts that show a wrong program alone. Whether they do is found out by running them.
-
-There are three: inputs that are written down where they are few and else drawn from a seed; the values themselves, kept
-in a file beside the script; and with the program's own file imported first, for what it sets up.
+"""Writes a script that shows a wrong program alone, and one that imports the program's own file first, for what it
+sets up. Whether they do is found out by running them. Small inputs are written down, others kept in a file beside it.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.bisect_program import Program
-from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.protocol import Configuration
 
 _MOST_BYTES = 256 << 20
-_WRITTEN = 64
+_WRITTEN = 64  # Elements of an input that stands in the script.
+_DATA = "inputs.pt"
 _TEMPLATE = Path(__file__).with_name("bisect_script.txt")
 _HEAD = re.compile(r"^def forward\(self(?:, )?(?P<names>.*?)\)(?: -> .*?)?:", re.MULTILINE | re.DOTALL)
 _BUILTINS = {"_operator": "operator"}
@@ -33,27 +31,26 @@ class NoScript(Exception):
 
 
 def write_scripts(program: Program, reduction: str, configuration: Configuration, folder: Path) -> list[dict[str, str]]:
-    """Write every script that may show it into `folder`, the plainest first; `data` is "" where there is none. What
-    cannot be written is a `problem`. `reduction` is a line for its head.
+    """Write every script that may show it into `folder`, the plainest first; `data` is "" where there is none. None
+    where they cannot be written. `reduction` is a line for their head.
     """
     main = Path(sys.argv[0] if sys.argv else "")
-    prelude = f"import_program({str(main.resolve())!r})" if main.suffix == ".py" and main.is_file() else ""
-    ways = [("seeded.py", "", ""), ("saved.py", "saved.pt", "")]
-    ways += [("in_program.py", "saved.pt", prelude)] if prelude else []
-    written = []
-    for name, data, lines in ways:
-        try:
-            text = _text(program, reduction, configuration, data, lines)
-            if data:
-                _save(program.inputs, folder / data)
-            (folder / name).write_text(text, encoding="utf-8")
-            written.append({"script": name, "data": data})
-        except Exception as error:  # A value that cannot be saved; another way may do without it.
-            written.append({"problem": one_line(error)})
-    return written
+    preludes = {"alone.py": ""}
+    if main.suffix == ".py" and main.is_file():
+        preludes["in_program.py"] = f"import_program({str(main.resolve())!r})"
+    large = [value for value in program.inputs if isinstance(value, torch.Tensor) and not _is_written(value)]
+    data = _DATA if large else ""
+    try:
+        if large:
+            _save(large, folder / data)
+        for name, prelude in preludes.items():
+            (folder / name).write_text(_text(program, reduction, configuration, prelude), encoding="utf-8")
+    except Exception:  # Of a graph without a source, or a value that cannot be saved.
+        return []
+    return [{"script": name, "data": data} for name in preludes]
 
 
-def _text(program: Program, reduction: str, configuration: Configuration, data: str, prelude: str) -> str:
+def _text(program: Program, reduction: str, configuration: Configuration, prelude: str) -> str:
     source, imports = _source(program.graph)
     backend_imports, backend = _backend(configuration)
     options = {"mode": configuration.mode, "dynamic": {"on": True, "off": False}.get(configuration.dynamic)}
@@ -67,7 +64,7 @@ def _text(program: Program, reduction: str, configuration: Configuration, data: 
         "OPTIONS": repr({name: value for name, value in options.items() if value is not None}),
         "AUTOCAST": f"torch.{configuration.autocast}" if configuration.autocast else "None",
         "TRAIN": repr(program.train),
-        "INPUTS": _inputs(program.inputs, data),
+        "INPUTS": _inputs(program.inputs),
         "GRAPH": source,
     }
     text = _TEMPLATE.read_text(encoding="utf-8")
@@ -76,8 +73,13 @@ def _text(program: Program, reduction: str, configuration: Configuration, data: 
     return text
 
 
-def _save(inputs: Sequence[Any], file: Path) -> None:
-    tensors = [value.detach().cpu() for value in inputs if isinstance(value, torch.Tensor)]
+def _is_written(value: torch.Tensor) -> bool:
+    plain = value.layout is torch.strided and not value.is_complex() and not value.is_quantized
+    return plain and value.numel() <= _WRITTEN
+
+
+def _save(values: Sequence[torch.Tensor], file: Path) -> None:
+    tensors = [value.detach().cpu() for value in values]
     if sum(tensor.untyped_storage().nbytes() for tensor in tensors) > _MOST_BYTES:
         raise NoScript("its inputs are too large to be kept in a file")
     torch.save(tensors, file)
@@ -93,32 +95,22 @@ def _backend(configuration: Configuration) -> tuple[list[str], str]:
     return [*path, f"from {module} import {function}"], function
 
 
-def _inputs(inputs: Sequence[Any], data: str) -> str:
-    """`INPUTS = [...]`, of tensors out of the file `data` where there is one."""
-    head = f'SAVED = torch.load(Path(__file__).with_name("{data}"), weights_only=True)\n' if data else ""
-    lines, number = [], 0
+def _inputs(inputs: Sequence[Any]) -> str:
+    """`INPUTS = [...]`."""
+    lines, saved = [], 0
     for value in inputs:
+        made = repr(value)
         if isinstance(value, torch.Tensor):
-            made = f"SAVED[{number}].to({str(value.device.type)!r})" if data else _drawn(value, number)
-            number += 1
-            lines.append(f"    {made}{'.requires_grad_()' if value.requires_grad else ''},")
-        else:
-            lines.append(f"    {value!r},")
-    return f"{head}INPUTS = [\n" + "\n".join(lines) + "\n]"
-
-
-def _drawn(value: torch.Tensor, seed: int) -> str:
-    shape = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.dtype}, {value.device.type!r}"
-    if value.numel() <= _WRITTEN:
-        return f"written({value.detach().flatten().tolist()}, {shape})"
-    if value.is_floating_point():
-        finite = value.detach().double()
-        finite = finite[torch.isfinite(finite)]
-        mean, spread = (float(finite.mean()), float(finite.std(correction=0))) if finite.numel() else (0.0, 1.0)
-        return f"floats({seed}, {shape}, {mean:.6g}, {spread:.6g})"
-    if value.is_complex():
-        raise NoScript("complex inputs are not drawn")
-    return f"integers({seed}, {shape}, {int(value.min())}, {int(value.max())})"
+            made = f"SAVED[{saved}].to({value.device.type!r})"
+            if _is_written(value):
+                form = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.dtype}, {value.device.type!r}"
+                made = f"written({value.detach().flatten().tolist()}, {form})"
+            else:
+                saved += 1
+            made += ".requires_grad_()" if value.requires_grad else ""
+        lines.append(f"    {made},\n")
+    head = f'SAVED = torch.load(Path(__file__).with_name("{_DATA}"), weights_only=True)\n' if saved else ""
+    return f"{head}INPUTS = [\n{''.join(lines)}]"
 
 
 def _source(root: torch.fx.GraphModule) -> tuple[str, list[str]]:
