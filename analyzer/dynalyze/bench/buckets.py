@@ -17,11 +17,9 @@ from itertools import accumulate, product
 
 from dynalyze.report.audit import Bucket
 
-MOST_PADDING = 0.25
-"""What padding may add to the elements of all shapes together."""
+MOST_PADDING = 0.25  # What padding may add to the elements of all shapes together.
 _DEFAULT_LIMIT = 8
-_MOST_BUCKETS = 16
-"""Of one name: who raised the recompile limit to hundreds still pads to a handful of sizes."""
+_MOST_BUCKETS = 16  # Of one name: who raised the recompile limit to hundreds still pads to a handful of sizes.
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,7 @@ def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[in
     return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None
 
 
-Rung = tuple[int, tuple[int, ...]]
-"""The sum of padded sizes, and the buckets that have it."""
+Rung = tuple[int, tuple[int, ...]]  # The sum of padded sizes, and the buckets that have it.
 
 
 def ladder(sizes: Mapping[int, int], most: int) -> list[Rung]:
@@ -100,34 +97,21 @@ def ladder(sizes: Mapping[int, int], most: int) -> list[Rung]:
 
 
 def _one_more(ordered: list[int], upto: list[int], best: list[int], count: int) -> tuple[list[int], list[int]]:
-    """The least sums with `count` buckets, from those with one less, and where the bucket before the last stands.
+    """The least sums with `count` buckets, from those with one less, and where the bucket before the last stands."""
+    sums, where = list(best), [-1] * len(ordered)
 
-    The sum for `end` with a cut is best[cut] - upto[cut + 1] * size, and what all cuts share: a line in the size, the
-    steeper the later the cut. Sizes only grow, so lines that are above others for good are dropped: each comes once.
-    """
-    sums, where = best[: count - 1], [-1] * (count - 1)
-    lines: list[tuple[int, int, int]] = []  # Slope, value at 0, cut.
-    lowest = 0
-    for end in range(count - 1, len(ordered)):
-        new = -upto[end], best[end - 1], end - 1
-        while len(lines) - lowest > 1 and _is_above(lines[-1], lines[-2], new):
-            lines.pop()
-        lines.append(new)
-        size = ordered[end]
-        while lowest + 1 < len(lines) and _at(lines[lowest + 1], size) < _at(lines[lowest], size):
-            lowest += 1
-        sums.append(upto[end + 1] * size + _at(lines[lowest], size))
-        where.append(lines[lowest][2])
+    def fill(low: int, high: int, first: int, last: int) -> None:
+        """For ends from `low` to `high`; the later an end, the later its best cut, from `first` to `last`."""
+        if low > high:
+            return
+        end = (low + high) // 2
+        size, cuts = ordered[end], range(first, min(last, end - 1) + 1)
+        sums[end], where[end] = min((best[cut] + (upto[end + 1] - upto[cut + 1]) * size, cut) for cut in cuts)
+        fill(low, end - 1, first, where[end])
+        fill(end + 1, high, where[end], last)
+
+    fill(count - 1, len(ordered) - 1, count - 2, len(ordered) - 2)
     return sums, where
-
-
-def _at(line: tuple[int, int, int], size: int) -> int:
-    return line[0] * size + line[1]
-
-
-def _is_above(line: tuple[int, int, int], before: tuple[int, int, int], after: tuple[int, int, int]) -> bool:
-    """Whether a line is nowhere below both of its neighbours."""
-    return (after[1] - before[1]) * (before[0] - line[0]) <= (line[1] - before[1]) * (before[0] - after[0])
 
 
 def _buckets(ordered: list[int], cuts: list[list[int]]) -> tuple[int, ...]:
