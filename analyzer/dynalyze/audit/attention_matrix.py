@@ -40,10 +40,8 @@ from dynalyze.text.visible import say
 
 DTYPES = ("float32", "bfloat16", "float16")
 STATIC = "static"
-_MOST_OF_THE_TIME = 0.25
-"""The share of the whole that one process may take."""
-_MOST_SECONDS = 3.0
-"""Timed seconds of a combination: there are many of them."""
+_MOST_OF_THE_TIME = 0.25  # The share of the whole that one process may take.
+_MOST_SECONDS = 3.0  # Timed seconds of a combination: there are many of them.
 _LONGEST = 300
 _STOPPED = {"interrupted": "Interrupted", "out_of_time": "The time was up"}
 # Their reasons are words of an exception, which may quote the program.

@@ -45,9 +45,7 @@ from dynalyze.text.errors import UsageError
 _NEEDED = ("rule", "reason", "expires")
 _KEYS = (*_NEEDED, "file", "function", "code")
 _EXAMPLE = "e.g. expires = 2027-01-31"
-ANY = "any"
-"""The value of a limit that is taken away."""
-
+ANY = "any"  # The value of a limit that is taken away.
 _LEVELS = ("error", "warning", "info", "none")
 _TABLE = "audit"
 _TARGETS = "targets"

@@ -49,8 +49,7 @@ _NAMED_PHASES = ("prefill", "decode", "generate", "train")
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 _NOUNS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 
-_Item = tuple[str, Location, bool]
-"""A counted fact: its id, its place, and whether it is excused."""
+_Item = tuple[str, Location, bool]  # A counted fact: its id, its place, and whether it is excused.
 _NOT_MEASURED = "no speed was measured"
 _NOT_COMPARED = "no answers were compared"
 

@@ -48,10 +48,8 @@ from dynalyze.report.audit import DynamicTrial, SecondStart, ShapeRun, Stopping,
 from dynalyze.text.amounts import count_of
 
 _STOPPED: dict[EndReason, Stopping] = {"timed_out": "out_of_time", "interrupted": "interrupted"}
-_FEW_VERSIONS = 2
-"""One for the first sizes and one for all others: what automatic dynamic shapes come to."""
-_LEAST_SECONDS = 5.0
-"""With less time than this no further process is started."""
+_FEW_VERSIONS = 2  # One for the first sizes and one for all others: what automatic dynamic shapes come to.
+_LEAST_SECONDS = 5.0  # With less time than this no further process is started.
 
 
 @dataclass

@@ -18,11 +18,8 @@ from dynalyze.render.words.bench import EAGER, first_calls
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import CompilePlan, NotMeasured, PlanPoint, PlanRange
 
-_UNDISTURBED = 0.25
-"""Of all passes: so many were hardly disturbed by others."""
-
-_ENDLESS = 1e15
-"""Passes: nobody waits for so many."""
+_UNDISTURBED = 0.25  # Of all passes: so many were hardly disturbed by others.
+_ENDLESS = 1e15  # Passes: nobody waits for so many.
 
 
 @dataclass(frozen=True)

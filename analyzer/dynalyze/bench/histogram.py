@@ -25,12 +25,8 @@ from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import one_line
 
-Histogram = dict[Shape, int]
-"""How often each shape comes, in the order in which they first came."""
-
-_MOST_BUCKETS = 4
-"""Each is measured, in processes of its own."""
-
+Histogram = dict[Shape, int]  # How often each shape comes, in the order in which they first came.
+_MOST_BUCKETS = 4  # Each is measured, in processes of its own.
 _COUNTS = ("count", "calls", "n", "frequency")
 _HEAD = re.compile(r"[^\W\d][\w.\[\]']*(:\d+)?")
 _IN_BRACKETS = re.compile(r"[(\[]\s*(\d{1,9}(?:\s*[,x]\s*\d{1,9})*)\s*,?\s*[)\]]")
@@ -40,10 +36,8 @@ _LARGEST, _MOST_CALLS = 10**9 - 1, 10**15
 
 
 def read_histogram(text: str, file: str) -> Histogram:
-    """The shapes of a CSV or a log.
-
-    Raises:
-        UsageError: no shape is in it, or a line that should be one of a table is none.
+    """The shapes of a CSV or a log. Raises UsageError: no shape is in it, or a line that should be one of a table is
+    none.
     """
     lines = io.StringIO(text, newline=None).readlines()
     heads: list[str] = []
@@ -65,10 +59,8 @@ def read_histogram(text: str, file: str) -> Histogram:
 
 
 def shapes_of_report(report: Report, file: str) -> Histogram:
-    """The shapes that a report tells of: those of its warm-up or its measurements, else of its recompiles.
-
-    Raises:
-        UsageError: it tells of none.
+    """The shapes that a report tells of: those of its warm-up or its measurements, else of its recompiles. Raises
+    UsageError: it tells of none.
     """
     shapes = [each.shape for each in report.warmup.calls] if report.warmup is not None else []
     shapes = shapes or [each.shape for each in report.measurements if each.shape and each.configuration == EAGER]
@@ -152,8 +144,7 @@ def shape_plan(histogram: Histogram, measurements: Sequence[Measurement], dims: 
     return plan
 
 
-Row = tuple[int, Mapping[str, int], int]
-"""The number of a line, the sizes in it, and how often they come."""
+Row = tuple[int, Mapping[str, int], int]  # The number of a line, the sizes in it, and how often they come.
 
 
 def _counted(rows: Iterable[Row], file: str) -> Histogram:

@@ -7,9 +7,7 @@ MIN_PAIRS = 3
 reaches 4.3 standard errors to either side, so only what is far above the noise is told.
 """
 
-SHORT_PAIRS = 5
-"""The most pairs of a benchmark that is part of something else; a quiet machine needs 3."""
-
+SHORT_PAIRS = 5  # The most pairs of a benchmark that is part of something else; a quiet machine needs 3.
 DEFAULT_PAIRS = 10
 """The most pairs of a default run, of the control and of each configuration.
 

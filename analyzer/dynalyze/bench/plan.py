@@ -83,10 +83,8 @@ class Plan(CommonSettings):
 
 
 def works(phases: str | None, batches: str | None, sequences: str | None, *, train: bool | None) -> tuple[Work, ...]:
-    """Every combination of `--phase`, `--batch` and `--sequence`.
-
-    Raises:
-        UsageError: an unknown phase, or a size that is not a whole number above zero.
+    """Every combination of `--phase`, `--batch` and `--sequence`. Raises UsageError: an unknown phase, or a size that
+    is not a whole number above zero.
     """
     chosen = ["train" if train else "forward"] if phases is None else _listed("--phase", phases)
     for each in chosen:
@@ -121,11 +119,9 @@ def shaped(
 ) -> tuple[Work, ...]:
     """Every work with every combination of sizes.
 
-    Names belong to the inputs that `dims` say. Those without any are batch and sequence where these inputs are made
-    for the model; else they go to a factory, which only the child can tell from other objects.
-
-    Raises:
-        UsageError: a name that nothing takes, or a size that is given twice.
+    Names belong to the inputs that `dims` say. Those without any are batch and sequence where these inputs are made for
+    the model; else they go to a factory, which only the child can tell from other objects. Raises UsageError: a name
+    that nothing takes, or a size that is given twice.
     """
     check_dims(sizes, dims)
     shapes = combinations(sizes)
@@ -173,10 +169,8 @@ def asks_for_written(plan: Plan) -> bool:
 
 
 def with_written(plan: Plan, written: Configuration | None, target: str) -> Plan:
-    """The plan for a program that compiles as `written`, or compiles nothing (None).
-
-    Raises:
-        UsageError: it is asked for, and there is nothing that the program wrote.
+    """The plan for a program that compiles as `written`, or compiles nothing (None). Raises UsageError: it is asked
+    for, and there is nothing that the program wrote.
     """
     if written is None and asks_for_written(plan):
         raise UsageError(f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target} does not')

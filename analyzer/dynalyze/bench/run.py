@@ -33,15 +33,9 @@ from dynalyze.text.errors import UsageError
 
 Found = TypeVar("Found")
 BenchStatus = Literal["complete", "failed", "timed_out", "interrupted"]
-_MOST_EXTRA = 2.0
-"""Seconds of timed passes for what features measure of one configuration."""
-
-_ANSWERS_SHARE = 0.4
-"""Of a budget: how long answers may take to compare."""
-
-_OPERATORS_SECONDS = 60.0
-"""For checking the custom operators of a workload: no new one is begun after it."""
-
+_MOST_EXTRA = 2.0  # Seconds of timed passes for what features measure of one configuration.
+_ANSWERS_SHARE = 0.4  # Of a budget: how long answers may take to compare.
+_OPERATORS_SECONDS = 60.0  # For checking the custom operators of a workload: no new one is begun after it.
 _PATIENCE = {"operators": 3 * _OPERATORS_SECONDS}
 
 _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
@@ -71,10 +65,8 @@ def run_bench(
 ) -> Benchmarks:  # fmt: skip
     """Measure what the plan asks for; `progress` gets lines to show, instead of standard error. `of_a_work` decides
     what is measured of a workload, and in which order. `first` is done before, while imports begin, and takes nothing
-    of the budget. `pool` is a `pool_for` this plan, where one was made before; it is the caller's to leave.
-
-    Raises:
-        UsageError: what was asked for cannot be run; nothing was measured then.
+    of the budget. `pool` is a `pool_for` this plan, where one was made before; it is the caller's to leave. Raises
+    UsageError: what was asked for cannot be run; nothing was measured then.
     """
     with nullcontext(pool) if pool else pool_for(plan) as pool:
         show, every = progress_line(pool.streams)

@@ -37,11 +37,8 @@ _MOST_SAMPLES = 50
 # How long, and how often, a model is called until its calls are steady.
 _COLD_WARMING = commands.Warm(30.0, 500)
 PAIR_WARMING = commands.Warm(3.0, 300)
-_BUDGET_WARMING = 0.01
-"""Of a budget: how long the calls of one process may take to become steady."""
-
-_BUDGET_ANSWERS = 0.1
-"""Of a budget: how long answers may take to compare in a process that was timed."""
+_BUDGET_WARMING = 0.01  # Of a budget: how long the calls of one process may take to become steady.
+_BUDGET_ANSWERS = 0.1  # Of a budget: how long answers may take to compare in a process that was timed.
 
 
 @dataclass(frozen=True)

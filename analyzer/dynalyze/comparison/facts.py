@@ -38,8 +38,7 @@ _Change = TypeVar("_Change", BreakChange, RecompileChange, FunctionChange)
 
 _Lists = tuple[list[_Change], list[_Change], list[_Change], list[_Change]]
 """Those that are new, gone, unchanged and changed."""
-_EFFECTS: tuple[Effect, ...] = ("split", "partly_eager", "eager", "error")
-"""From good to bad."""
+_EFFECTS: tuple[Effect, ...] = ("split", "partly_eager", "eager", "error")  # From good to bad.
 
 
 def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
@@ -130,8 +129,7 @@ def _break_keys(reworded: bool) -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]
 
 # Recompiles: the same where function, cause and source agree, and counted.
 
-_Group = list[tuple[Recompile, Recompile]]
-"""Recompiles to match, each with itself as it may be shown."""
+_Group = list[tuple[Recompile, Recompile]]  # Recompiles to match, each with itself as it may be shown.
 
 
 def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Recompiles:
@@ -193,8 +191,7 @@ def _recompile_side(group: _Group | None) -> RecompileSide | None:
 
 # Functions: compilations, graphs, kernels, time.
 
-_Function = tuple[str, FunctionSide]
-"""A function under the name to show, and what became of it."""
+_Function = tuple[str, FunctionSide]  # A function under the name to show, and what became of it.
 
 
 def compare_functions(before: ReportSide, after: ReportSide) -> Functions:

@@ -125,8 +125,7 @@ def _definitions(report: Report) -> Iterator[tuple[str, int, str]]:
 
 Fact = TypeVar("Fact")
 
-_COLUMNS = 10_000
-"""More than the columns of a line: a line away is farther than any column of the same line."""
+_COLUMNS = 10_000  # More than the columns of a line: a line away is farther than any column of the same line.
 
 
 @dataclass(frozen=True)
@@ -146,8 +145,7 @@ class ComparableFact(Generic[Fact]):
         return bare(self.function)
 
 
-Key = Callable[[ComparableFact[Fact]], Hashable]
-"""What must agree; None for an entry that cannot be matched this way."""
+Key = Callable[[ComparableFact[Fact]], Hashable]  # What must agree; None for an entry that cannot be matched this way.
 
 
 class Break(Protocol):

@@ -38,10 +38,8 @@ from dynalyze.capture.torch_private import dynamo, numerics
 
 _SEED = 1337
 _LISTED = 100
-_FEWEST_CALLS = 3
-"""Calls of a pass at least, where they leave something behind for later ones."""
-_MORE_RUNS = 3
-"""Runs of eager beside two, where these differ or compiled draws other random numbers."""
+_FEWEST_CALLS = 3  # Calls of a pass at least, where they leave something behind for later ones.
+_MORE_RUNS = 3  # Runs of eager beside two, where these differ or compiled draws other random numbers.
 TOLERANCE, _TRAINING_TOLERANCE = 1e-3, 1e-2
 
 Target = Callable[..., Any]
@@ -153,10 +151,8 @@ class _Test:
         return _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
 
     def _refused(self, refused: Failed) -> dict[str, Any]:
-        """The answer where eager fails: a broken contract if compiled does not.
-
-        Raises:
-            Failed: compiled fails as well, or eager for want of memory.
+        """The answer where eager fails: a broken contract if compiled does not. Raises Failed: compiled fails as well,
+        or eager for want of memory.
         """
         if refused.kind != "eager":
             raise refused
@@ -182,10 +178,8 @@ class _Test:
             raise _failed("eager", "eager", error) from error
 
     def _exact(self, eager: RunOutputs) -> RunOutputs | None:
-        """The run in fp64; None where there can be none, with a note that says why.
-
-        Raises:
-            Failed: memory does not suffice for it.
+        """The run in fp64; None where there can be none, with a note that says why. Raises Failed: memory does not
+        suffice for it.
         """
         model, reason = self.workload.model, ""
         needed = size_in_fp64(model) * (2 if self.workload.phase == "train" else 1)

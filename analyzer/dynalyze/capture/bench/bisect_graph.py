@@ -30,8 +30,7 @@ _META = ("example_value", "stack_trace")
 # What fills buffers on the way.
 _STATISTICS = ("batch_norm", "instance_norm")
 
-Tap = tuple[str, int]
-"""The name of a node, and how often the graph has written before the value was copied."""
+Tap = tuple[str, int]  # The name of a node, and how often the graph has written before the value was copied.
 
 
 @dataclass

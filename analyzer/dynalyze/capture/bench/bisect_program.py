@@ -185,10 +185,8 @@ def values_in_eager(program: Program) -> tuple[dict[str, Any], torch.fx.Node | N
 
 def part_of(program: Program, names: set[str], values: Mapping[str, Any]) -> Program:
     """The program that computes these nodes alone, and gives of their results what it gave and what none of them uses.
-    What they need of others are inputs with their `values`, or constants.
-
-    Raises:
-        KeyError: the value of a node is needed, and is none that goes into a program.
+    What they need of others are inputs with their `values`, or constants. Raises KeyError: the value of a node is
+    needed, and is none that goes into a program.
     """
     kept = dict.fromkeys(node for node in program.calls if node.name in names)
     needed = {used for node in kept for used in node.all_input_nodes}

@@ -74,10 +74,8 @@ def digest_of(path: Path) -> str:
 
 def open_bundle(request: WorkerRequest) -> Bundle:
     """The calls that a request names whose source is {"kind": "bundle", "file", "digest", "sys_path", "arguments",
-    "folder"}, as the event of the recording has them; the process looks like the program's from here on.
-
-    Raises:
-        Failed: not_replayable, with the reason.
+    "folder"}, as the event of the recording has them; the process looks like the program's from here on. Raises Failed:
+    not_replayable, with the reason.
     """
     path, digest = Path(request.source["file"]), request.source.get("digest")
     try:

@@ -223,10 +223,8 @@ class TrainStep(Step):
 
 
 def loss_of(outputs: Any) -> torch.Tensor:
-    """The scalar to go backward from: the loss among the outputs, or else the mean of all that have a gradient.
-
-    Raises:
-        Failed: no output has a gradient.
+    """The scalar to go backward from: the loss among the outputs, or else the mean of all that have a gradient. Raises
+    Failed: no output has a gradient.
     """
     loss = getattr(outputs, "loss", None)
     if isinstance(loss, torch.Tensor) and loss.requires_grad:

@@ -30,11 +30,8 @@ CompilePart = Callable[[torch.nn.Module], Any]
 
 
 def configured(model: Target, configuration: Configuration, device: str = "cpu") -> Target:
-    """`model` as the configuration wants it run; autocast is for this type of `device`.
-
-    Raises:
-        Misuse: torch knows no such backend or mode.
-        Failed: Accelerate is asked for and not installed, or a function is to be compiled by regions.
+    """`model` as the configuration wants it run; autocast is for this type of `device`. Raises Misuse: torch knows no
+    such backend or mode; Failed: Accelerate is asked for and not installed, or a function is to be compiled by regions.
     """
     if isinstance(model, CallableGroup):
         return model.each(lambda part: configured(part, configuration, device))
@@ -83,11 +80,7 @@ def uncompiled(model: Target) -> tuple[Target, list[str]]:
 
 
 def check(configuration: Configuration) -> None:
-    """Refuse what torch does not know.
-
-    Raises:
-        Misuse: an unknown backend, mode or dtype of autocast.
-    """
+    """Refuse what torch does not know. Raises Misuse: an unknown backend, mode or dtype of autocast."""
     if configuration.compile and configuration.name != AS_WRITTEN:
         checked_arguments(configuration)
     if configuration.autocast:
@@ -127,11 +120,7 @@ def _by_accelerate(model: torch.nn.Module, arguments: dict[str, Any]) -> Target:
 
 
 def checked_arguments(configuration: Configuration) -> dict[str, Any]:
-    """The keyword arguments for torch.compile.
-
-    Raises:
-        Misuse: an unknown backend, or a mode that torch does not have.
-    """
+    """The keyword arguments for torch.compile. Raises Misuse: an unknown backend, or a mode that torch has not."""
     if configuration.mode is not None:
         if configuration.backend != "inductor":
             raise Misuse(f"mode {configuration.mode!r} is Inductor's; backend {configuration.backend!r} has none")

@@ -41,8 +41,7 @@ _CACHES = "TORCHINDUCTOR_CACHE_DIR"  # Inductor sets it when it is imported.
 _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 _moved: list[Any] = []
-_lent: list[str] = []
-"""Variables that the server needs and its children do not get."""
+_lent: list[str] = []  # Variables that the server needs and its children do not get.
 
 
 def _reason_against_forks(native_threads: int) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-_LARGE = 4096
-"""Elements from which on a second look is worth its start."""
+_LARGE = 4096  # Elements from which on a second look is worth its start.
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

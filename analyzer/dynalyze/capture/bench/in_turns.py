@@ -32,13 +32,9 @@ from dynalyze.capture.settings import Phase, Placement
 from dynalyze.capture.torch_private import runtime
 
 _FEWEST, _MOST = 3, 10  # Turns.
-_LONGEST_BLOCK = 0.5
-"""Seconds of timed calls of each arm in a turn, where a call is shorter."""
-_WARMING = 0.15
-"""Of the time: until the compiled calls are steady. The program has made them before."""
-
-_LONG_MS = 2000.0
-"""Of a pass: a longer one is of the first call of each callable alone."""
+_LONGEST_BLOCK = 0.5  # Seconds of timed calls of each arm in a turn, where a call is shorter.
+_WARMING = 0.15  # Of the time: until the compiled calls are steady. The program has made them before.
+_LONG_MS = 2000.0  # Of a pass: a longer one is of the first call of each callable alone.
 
 
 def timed_in_turns(
@@ -127,10 +123,8 @@ class _OwnTurns:
         return warmed.calls_ms, warmed.steady_after
 
     def take(self) -> list[tuple[list[float], list[float], list[float]]]:
-        """The turns: milliseconds of the passes of eager, of compiled, and of eager once more.
-
-        Raises:
-            OutOfTime: there is no time for three.
+        """The turns: milliseconds of the passes of eager, of compiled, and of eager once more. Raises OutOfTime: there
+        is no time for three.
         """
         eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
         left = self._ends - time.perf_counter()

@@ -29,10 +29,8 @@ class LanguageWorkload(Workload):
 
     `batch` and `sequence` (tokens of the prompt) are those of the model's own example inputs where not given, else 1
     and 128. A decode pass is `new_tokens` steps of one token, from a cache that holds the prompt. What else the model
-    takes in its example call (an image, a sound) goes with a prompt of that size.
-
-    Raises:
-        Misuse: the model cannot generate, or the phase is unknown.
+    takes in its example call (an image, a sound) goes with a prompt of that size. Raises Misuse: the model cannot
+    generate, or the phase is unknown.
     """
 
     def __init__(

@@ -26,11 +26,9 @@ _ANY_INPUT = "None"  # Says that the target is the model itself, whatever it is 
 
 def load(request: WorkerRequest) -> tuple[Workload, Loaded]:
     """The workload that `request` asks for, and the answer to the command `load`: what it took to get it and, of a
-    program that was run again, all calls that it made. Whatever the target's own code raises passes through.
-
-    Raises:
-        Misuse: the target, its inputs or the phase cannot be had as asked.
-        Failed: the inputs or the recorded calls cannot be replayed.
+    program that was run again, all calls that it made. Whatever the target's own code raises passes through. Raises
+    Misuse: the target, its inputs or the phase cannot be had as asked; Failed: the inputs or the recorded calls cannot
+    be replayed.
     """
     if request.source["kind"] == "program":
         # Whatever the program imports it imports by itself, when it wants to: torch too.
@@ -74,10 +72,8 @@ def facts_of(workload: Workload) -> Loaded:
 
 def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
     """A workload for each request, all over the model of the first. They differ in batch, sequence and shape alone.
-
-    Raises:
-        Misuse: the target, its inputs, its sizes or the phase cannot be had as asked.
-        Failed: the model cannot be built, is another one for other sizes, or its calls cannot be replayed.
+    Raises Misuse: the target, its inputs, its sizes or the phase cannot be had as asked; Failed: the model cannot be
+    built, is another one for other sizes, or its calls cannot be replayed.
     """
     _import_torch(requests[0].threads)
     return _workloads(requests)
@@ -197,11 +193,8 @@ def _outline(model: Any) -> Any:
 
 
 def _transformers(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Workload]:
-    """Workloads over one model of transformers; its inputs get the sizes that `dims` say.
-
-    Raises:
-        Misuse: there is no such name.
-        Failed: the architecture, or inputs of another request's sizes for it, cannot be had.
+    """Workloads over one model of transformers; its inputs get the sizes that `dims` say. Raises Misuse: there is no
+    such name; Failed: the architecture, or inputs of another request's sizes for it, cannot be had.
     """
     from dynalyze.capture import transformers_target
 

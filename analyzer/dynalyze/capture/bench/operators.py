@@ -21,8 +21,7 @@ from dynalyze.capture.torch_private import numerics
 from dynalyze.capture.torch_private.dynamo import calling_frames
 
 _MOST_OPERATORS, _MOST_INPUTS = 32, 2
-_MOST_BYTES = 256 << 20
-"""Of the copies of inputs, together: what is larger is not checked."""
+_MOST_BYTES = 256 << 20  # Of the copies of inputs, together: what is larger is not checked.
 
 
 @dataclass

@@ -24,8 +24,7 @@ from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.nested_values import Copier, children, container_base
 
 Kind = Literal["output", "gradient"]
-Key = tuple[int, Kind, str]
-"""The step, and what the tensor is."""
+Key = tuple[int, Kind, str]  # The step, and what the tensor is.
 
 
 @dataclass

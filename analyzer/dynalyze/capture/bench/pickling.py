@@ -32,10 +32,8 @@ class CannotPickle(Exception):
 
 
 def load_cloudpickle(folder: str) -> types.ModuleType:
-    """cloudpickle as installed, or else from `folder`, the package that came with dynalyze.
-
-    Raises:
-        ImportError: neither is there.
+    """cloudpickle as installed, or else from `folder`, the package that came with dynalyze. Raises ImportError: neither
+    is there.
     """
     try:
         return importlib.import_module("cloudpickle")
@@ -91,10 +89,8 @@ class PickleTooLarge(CannotPickle):
 
 
 def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
-    """Write `value` to a new file that only this user can read; returns how many bytes its tensors hold.
-
-    Raises:
-        CannotPickle: the message names the object that cannot travel.
+    """Write `value` to a new file that only this user can read; returns how many bytes its tensors hold. Raises
+    CannotPickle: the message names the object that cannot travel.
     """
     written = _Written(budget)
     written.definitions.update(_operators_of_main())

@@ -50,8 +50,7 @@ refused it.
 
 
 Answer = TypeVar("Answer")
-COMMANDS: dict[str, type[Command[Any]]] = {}
-"""Every command that is declared, by the `do` of its messages."""
+COMMANDS: dict[str, type[Command[Any]]] = {}  # Every command that is declared, by the `do` of its messages.
 
 
 class Command(Generic[Answer]):

@@ -21,8 +21,7 @@ import torch
 from dynalyze.capture.bench.workload import Step
 
 _SHORT_MS, _LONG_MS = 10.0, 200.0
-_PATIENCE = 6.0
-"""A block that was given seconds ends after this many times as long, whatever its untimed part takes."""
+_PATIENCE = 6.0  # A block that was given seconds ends after this many times as long, whatever its untimed part takes.
 _LEAST_PASSES = 3  # A CUDA graph is warmed up by one call and recorded by another.
 _FEWEST_IN_WINDOW, _MOST_IN_WINDOW = 5, 50
 _WINDOW_MS = 100.0  # Short passes are noisy: enough of them to fill this time are looked at together.

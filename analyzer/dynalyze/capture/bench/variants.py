@@ -35,10 +35,8 @@ class NoSuchVariant(Exception):
 
 
 class VariedWorkload(Workload):
-    """The steps of another workload, each call of whose model gets other inputs.
-
-    Raises:
-        KeyError: there is no such variant.
+    """The steps of another workload, each call of whose model gets other inputs. Raises KeyError: there is no such
+    variant.
     """
 
     def __init__(self, inner: Workload, variant: str) -> None:
