@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
+from dynalyze.capture.bench.commands import CheckChange
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.fixing import prove
-from dynalyze.capture.fixing.commands import CheckChange
 from dynalyze.capture.fixing.records import BaselineResult
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.regions import RegionalCompile

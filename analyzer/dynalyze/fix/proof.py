@@ -11,9 +11,8 @@ from typing import Any
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import Load
+from dynalyze.capture.bench.commands import Baseline, CheckChange, FindRegions, Load, ReadValues
 from dynalyze.capture.bench.protocol import Answer, Command
-from dynalyze.capture.fixing.commands import Baseline, CheckChange, FindRegions, ReadValues
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult, CompiledShare, SourceChange
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.events.reading import read_run

@@ -3,9 +3,8 @@
 A worker is started as `PYTHON capture/start.py measure FOLDER`, with `request.json` in the folder (`WorkerRequest` as
 JSON). It connects to the Unix socket `bench.socket` in the same folder, as a client of multiprocessing.connection, and
 answers each message that it gets with one, both JSON. Its standard streams belong to the target. A message has `do` and
-the fields of that `Command` (commands.py, capture/fixing/commands.py, and `child` of a feature, see
-dynalyze/registry.py); the answer has the fields of its `answer`, and `ok`. After `end` the worker ends itself, without
-running the target's exit handlers.
+the fields of that `Command` (commands.py, and `child` of a feature, see dynalyze/registry.py); the answer has the
+fields of its `answer`, and `ok`. After `end` the worker ends itself, without running the target's exit handlers.
 
 An answer with `"ok": false` has `error`: {"kind": a Failure, "message": one line}; the worker lives on, unless
 it died. Every command runs alone: the parent gives the next one, to whichever worker, when the answer has come.

@@ -17,7 +17,6 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
-import dynalyze.capture.fixing.commands  # noqa: F401 - declares commands.
 from dynalyze import registry
 from dynalyze.capture.bench.commands import Checked, End, Loaded, Peaks, Warmed
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
