@@ -101,7 +101,7 @@ def attention_matrix(
     check_target(target, phase)
     if plan.total is not None:  # What hangs must not cost all others.
         plan = replace(plan, timeout=min(plan.timeout, plan.total * _MOST_OF_THE_TIME))
-    caches = caches_of(phase)
+    caches = ("dynamic", STATIC) if phase in LANGUAGE_PHASES else ("",)  # A phase that keeps none has one nameless.
     matrix = AttentionMatrix(caches=[each for each in caches if each], phase=phase)
     matrix.own_cache = "" if caches == ("",) else (STATIC if plan.static_cache else "dynamic")
     matrix.backend = (plan.configurations or (plan.default,))[0].backend
@@ -117,11 +117,6 @@ def attention_matrix(
         else:
             fill(matrix, refused, caches, trials, say)
     return matrix
-
-
-def caches_of(phase: str) -> tuple[str, ...]:
-    """The caches that a phase is tried with; one that keeps none has one nameless."""
-    return ("dynamic", STATIC) if phase in LANGUAGE_PHASES else ("",)
 
 
 def fill(

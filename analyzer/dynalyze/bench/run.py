@@ -142,7 +142,9 @@ class WorkBench:
                 else:
                     row.problem = "not measured: there is no eager run to compare with"
                 if self.eager.failure == "eager" and self._plan.accuracy and row.configuration.compile:
-                    self._ask_what_is_refused(row)
+                    # Eager refuses the calls: does compiled? If it does, there is nothing to say of its answers.
+                    answer = self._compared(row)
+                    row.accuracy = answer if answer and answer.get("contracts") else None
             return
         self.rows = self._rows(self.eager.load.device)
         self._measure()
@@ -359,11 +361,6 @@ class WorkBench:
                 found.extend(schedule.varied(self._pool, self._arm(row), self._plan.vary_inputs))
         except WorkerFailed as error:
             row.notes.append(f"answers to other inputs are not known: {error.message}")
-
-    def _ask_what_is_refused(self, row: ConfigRun) -> None:
-        """Eager refuses the calls: does compiled? If it does, there is nothing to say of its answers."""
-        answer = self._compared(row)
-        row.accuracy = answer if answer and answer.get("contracts") else None
 
     def _record(self, row: ConfigRun) -> None:
         """What is asked of a process whose compiles are recorded: by features, then what a training step keeps."""

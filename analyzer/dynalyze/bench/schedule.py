@@ -111,15 +111,13 @@ def step_memory_of(worker: Worker) -> commands.MeasuredSteps:
         return commands.MeasuredSteps(problem=error.message)
 
 
-def second_start(pool: WorkerPool, arm: Arm) -> commands.Warmed:
-    """The first calls of a process that has imported nothing before, with the caches that the first one left."""
-    with _alone(pool, arm, math.inf, new=True) as worker:
-        return worker.ask(PAIR_WARMING)
-
-
-def extra(pool: WorkerPool, arm: Arm, command: Command[Answer], patience: float = math.inf) -> Answer:
-    """The answer of a process of its own, which finds warm caches. It has `patience` seconds."""
-    with _alone(pool, arm, patience) as worker:
+def extra(
+    pool: WorkerPool, arm: Arm, command: Command[Answer], patience: float = math.inf, *, new: bool = False
+) -> Answer:
+    """The answer of a process of its own, which finds warm caches. It has `patience` seconds; if it is `new`, it has
+    imported nothing before.
+    """
+    with _alone(pool, arm, patience, new=new) as worker:
         return worker.ask(command)
 
 

@@ -36,7 +36,7 @@ class Ways(WorkBench):
                 continue
             try:
                 with self._progress.doing("cold start", self._named(row, "a second start")):
-                    row.warm = schedule.second_start(self._pool, self._arm(row))
+                    row.warm = schedule.extra(self._pool, self._arm(row), schedule.PAIR_WARMING, new=True)
             except WorkerFailed as error:
                 row.notes.append(f"a second start is not known: {error.message}")
             self._pair(row)

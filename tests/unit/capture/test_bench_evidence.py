@@ -96,7 +96,7 @@ def test_a_look_tells_compiled_from_eager_steps_and_puts_the_profiler_back() -> 
     compiled = torch.compile(lambda x: x + 1, backend="eager")
     compiled(x)
     steps = [Call(lambda: compiled(x)), Call(lambda: x + 1)]
-    assert look(steps, compiles) == PassCounts(2, 1, 0)
+    assert look(steps, compiles.runs_a_graph) == PassCounts(2, 1, 0, 1)
     assert [step.prepared for step in steps] == [1, 1]
     assert sys.getprofile() is None
     counts = compiles.counts()

@@ -115,8 +115,10 @@ class _Test:
             runs.more = [self._eager(seeds=seed) for seed in seeds]
         tensors = judge(runs)
         if any(each.verdict == "suspicious" and "cosine" in each.facts for each in tensors):
-            runs.repeated = self._again()
-            runs.emulated = self._emulated()
+            runs.repeated = self._once_more("Compiled fails when it runs once more", lambda: self._target)
+            if self.configuration.compile and numerics.can_emulate(self.configuration.backend):
+                dynamo.forget_compiled()
+                runs.emulated = self._once_more("Emulating eager's rounding failed", self.make_target, emulate=True)
             tensors = judge(runs)
         answer = self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
         answer["draws"] = self._draws and self.configuration.compile and self.configuration.backend == "inductor"
@@ -220,25 +222,15 @@ class _Test:
             raise Failed("compile", "nothing was compiled, so this would compare eager with itself")
         return run
 
-    def _again(self) -> RunOutputs | None:
-        """The compiled code once more; None where it fails the second time."""
+    def _once_more(
+        self, problem: str, make_target: Callable[[], Target], *, emulate: bool = False
+    ) -> RunOutputs | None:
+        """Another compiled run, with `emulate` in the rounding of eager; None, and a note, where it fails."""
         try:
-            with numerics.comparable_code(draws=self._draws):
-                return self.capture.run(self._target)
+            with numerics.comparable_code(draws=self._draws, emulate=emulate):
+                return self.capture.run(make_target())
         except Exception as error:
-            self.notes.append(f"Compiled fails when it runs once more: {one_line(error)}.")
-            return None
-
-    def _emulated(self) -> RunOutputs | None:
-        """Compiled again, with the rounding of eager; None where that is not Inductor's to do or fails."""
-        if not (self.configuration.compile and numerics.can_emulate(self.configuration.backend)):
-            return None
-        dynamo.forget_compiled()
-        try:
-            with numerics.comparable_code(draws=self._draws, emulate=True):
-                return self.capture.run(self.make_target())
-        except Exception as error:
-            self.notes.append(f"Emulating eager's rounding failed: {one_line(error)}.")
+            self.notes.append(f"{problem}: {one_line(error)}.")
             return None
 
     def _answer(self, runs: Runs, tensors: list[Judged], faults: list[Broken]) -> dict[str, Any]:

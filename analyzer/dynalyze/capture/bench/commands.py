@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from dynalyze.capture.bench.protocol import Command
+from dynalyze.capture.bench.workload import run_untimed
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult
 from dynalyze.capture.regions import RegionalCompile
+
+_MEMORY_PASSES = 3
+_FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
 
 if TYPE_CHECKING:
     from dynalyze.capture.bench.worker import MeasuringSession
@@ -109,7 +113,10 @@ class Block(Command[Samples], do="block"):
     passes: int | None = None
 
     def carry_out(self, session: MeasuringSession) -> Samples:
-        return Samples(session.block(self.passes, self.seconds))
+        from dynalyze.capture.bench.timing import block, lead_in
+
+        session.configure()
+        return Samples(block(session.timer, session.steps, self.passes, self.seconds, lead_in(session.recent)))
 
 
 @dataclass
@@ -126,7 +133,17 @@ class Checked:
 @dataclass
 class Check(Command[Checked], do="check"):
     def carry_out(self, session: MeasuringSession) -> Checked:
-        return session.check()
+        from dynalyze.capture.bench.validity import look, reason_against
+
+        session.configure()
+        while_timing = session.compiles.since_mark()
+        evidence = look(session.steps, session.compiles.runs_a_graph)
+        replays = evidence.replays if session.device == "cuda" else None
+        counts = session.compiles.counts() | {
+            "recompiles_while_timing": while_timing, "cudagraph_replays": replays,
+        }  # fmt: skip
+        invalid = reason_against(session.configuration, counts, evidence, session.device)
+        return Checked(counts, while_timing, replays, evidence.steps_in_eager, invalid)
 
 
 @dataclass
@@ -142,7 +159,12 @@ class Peaks:
 @dataclass
 class MeasureMemory(Command[Peaks], do="memory"):
     def carry_out(self, session: MeasuringSession) -> Peaks:
-        return session.memory()
+        from dynalyze.capture.bench.memory import peaks
+
+        if not session.steps:
+            session.configure()
+            run_untimed(session.steps * _FIRST_PASSES)
+        return peaks(session.device, lambda: run_untimed(session.steps * _MEMORY_PASSES))
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Judges one tensor: what eager gave, what compiled gave, and what fp64 says it should have been.
 
-Numbers, not opinions: `measure` makes them in one pass over pieces of the tensors, `Measured` says what follows.
+Numbers, not opinions: `measure` makes them in one pass over pieces of the tensors, `ErrorSums` says what follows.
 The whole method is described in docs/explanation/accuracy.md.
 """
 

@@ -73,7 +73,9 @@ def serve(address: str, what: list[str]) -> int:
     if BESIDE in what:
         with ThreadPoolExecutor(1, initializer=_yield_to_others) as thread:
             thread.submit(_import_all, what).result()
-        _wait_for_threads_to_end(native_threads)
+        end = time.monotonic() + _THREAD_END_SECONDS
+        while _threads() > native_threads and time.monotonic() < end:
+            time.sleep(0.01)  # A thread that Python has joined is there for the system a moment longer.
     else:
         _import_all(what)
 
@@ -108,13 +110,6 @@ def _yield_to_others() -> None:
     """Lower the priority of this thread alone: a process could not raise its own again without privileges."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-
-
-def _wait_for_threads_to_end(count: int) -> None:
-    """A thread that Python has joined is there for the system a moment longer."""
-    end = time.monotonic() + _THREAD_END_SECONDS
-    while _threads() > count and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 def imported_modules() -> list[str]:

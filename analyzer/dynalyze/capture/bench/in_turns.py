@@ -25,7 +25,7 @@ from dynalyze.capture.bench.load import facts_of
 from dynalyze.capture.bench.protocol import Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.state_snapshot import left_as_found
 from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
-from dynalyze.capture.bench.validity import PassCounts, codes_run, reason_against
+from dynalyze.capture.bench.validity import look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.events import TimedInTurns
 from dynalyze.capture.settings import Phase, Placement
@@ -51,7 +51,8 @@ def timed_in_turns(
             ends = time.perf_counter() + seconds
             turns = _OwnTurns(bundle, configuration, placement, seconds, ends)
             found.eager_calls_ms = turns.warm_eager()
-            few = _first_of_each(bundle)
+            first = {call.target: call for call in reversed(bundle.calls)}
+            few = replace(bundle, calls=[call for call in bundle.calls if first[call.target] is call])
             if found.eager_calls_ms[-1] > _LONG_MS and len(few.calls) < len(bundle.calls):
                 turns = _OwnTurns(few, configuration, placement, seconds, ends)
                 turns.workload.notes.append(f"Of {len(bundle.calls)} calls only the first of each callable is timed.")
@@ -153,22 +154,9 @@ class _OwnTurns:
     def check(self) -> tuple[dict[str, Any], str]:
         """The counts of one more pass, and why what was timed is not what was asked for; "" where it is."""
         again = _compiles() - self._before
-        codes: set[int] = set()
-        in_eager = 0
-        with runtime.counted_replays() as replays:
-            for step in self._compiled.steps:
-                step.prepare()
-                seen = codes_run(step.run, runtime.calls_a_graph)
-                codes |= seen.keys()
-                in_eager += not seen
-        counts = {"compiled_frames": len(codes), "recompiles_while_timing": again}
-        evidence = PassCounts(len(self._compiled.steps), in_eager, replays[0])
+        evidence = look(self._compiled.steps, runtime.calls_a_graph)
+        counts = {"compiled_frames": evidence.codes, "recompiles_while_timing": again}
         return counts, reason_against(self._configuration, counts, evidence, self._device)
-
-
-def _first_of_each(bundle: Bundle) -> Bundle:
-    first = {call.target: call for call in reversed(bundle.calls)}
-    return replace(bundle, calls=[call for call in bundle.calls if first[call.target] is call])
 
 
 def _compiles() -> int:

@@ -81,7 +81,9 @@ def _reached(workload: Workload) -> list[Reached]:
         if signature in known.inputs or len(known.inputs) >= _MOST_INPUTS:
             return
         try:
-            copied = freeze(_pytree.tree_map_only(torch.Tensor, lambda x: _loose(x, trains), (args, kwargs)), left)
+            # Inputs that belong to nobody; they want gradients only where the program goes backward.
+            loose = lambda x: x.detach().requires_grad_(trains and x.requires_grad)  # noqa: E731
+            copied = freeze(_pytree.tree_map_only(torch.Tensor, loose, (args, kwargs)), left)
         except CannotClone as error:
             known.reason = f"its inputs cannot be copied: {error}"
             return
@@ -98,11 +100,6 @@ def _reached(workload: Workload) -> list[Reached]:
             step.prepare()
             step.run()
     return list(found.values())
-
-
-def _loose(tensor: torch.Tensor, trains: bool) -> torch.Tensor:
-    """The tensor as an input that belongs to nobody; it wants a gradient only where the program goes backward."""
-    return tensor.detach().requires_grad_(trains and tensor.requires_grad)
 
 
 def _check(each: Reached) -> None:

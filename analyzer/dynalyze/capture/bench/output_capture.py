@@ -111,7 +111,8 @@ class OutputCapture:
         outputs = self._target(*args, **kwargs)
         if not isinstance(self._target, Fp64Reference):
             given = {f"input {name}": tensor for name, tensor in inputs.items()}
-            self._run.promises.note(self._call_name(), outputs, (args, kwargs), given, dict(named_tensors(outputs)))
+            call = f"step {self._step}, call {self._call}: " if self._step or self._call else ""
+            self._run.promises.note(call, outputs, (args, kwargs), given, dict(named_tensors(outputs)))
         if not self._train:
             if self._gradients:
                 self._differentiate("", outputs, inputs)
@@ -121,10 +122,6 @@ class OutputCapture:
         self._keep(prefix, outputs)
         self._differentiate(prefix, outputs, inputs)
         return Copier(_cut_off).copy(outputs)
-
-    def _call_name(self) -> str:
-        """What stands before the names of a call's values, where a pass has several calls."""
-        return f"step {self._step}, call {self._call}: " if self._step or self._call else ""
 
     def _keep(self, prefix: str, outputs: Any) -> None:
         for name, tensor in named_tensors(outputs):

@@ -92,8 +92,10 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
     """Write `value` to a new file that only this user can read; returns how many bytes its tensors hold. Raises
     CannotPickle: the message names the object that cannot travel.
     """
-    written = _Written(budget)
-    written.definitions.update(_operators_of_main())
+    names = vars(sys.modules["__main__"])
+    # Of the operators that the program's file registers, what calls them by `torch.ops` does not name them.
+    own = {name: each for name, each in names.items() if custom_operators.registration_of(each) is not None}
+    written = _Written(budget, definitions=own)
     pickler = _pickler(package, written)
     try:
         with path.open("xb") as file, warnings.catch_warnings():
@@ -233,12 +235,6 @@ def _replaced(value: Any) -> Any:
     if (registered := custom_operators.registration_of(value)) is not None:
         return custom_operators.Registration.register, (registered,)
     return NotImplemented
-
-
-def _operators_of_main() -> dict[str, Any]:
-    """The operators that the program's file registers: what calls them by `torch.ops` does not name them."""
-    names = vars(sys.modules["__main__"])
-    return {name: each for name, each in names.items() if custom_operators.registration_of(each) is not None}
 
 
 def _itself(value: Any) -> Any:

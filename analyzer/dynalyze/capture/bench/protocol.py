@@ -134,7 +134,6 @@ class WorkerRequest(Work, CommonSettings):
         {"kind": "bundle", "file", "digest", "sys_path", "arguments", "folder"}   calls that were recorded
         {"kind": "program", "mode", "path", "module", "arguments", "seconds", "made"}   a program that is run again
 
-    `cache` says whether the caches of the environment are believed to be empty ("cold"), filled ("warm").
     `cloudpickle` is the folder that holds that package, for interpreters that lack it. `extra["check"]` is a list of
     the other configurations, as dicts: `load` refuses a backend or mode of theirs that torch does not know (misuse).
     Sizes of `shape` that no `dims` have go to the factory that makes the model.

@@ -31,7 +31,7 @@ _STOP_SIGNAL = getattr(signal, "SIGURG", None)
 def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
     """Run the program of a request whose source is {"kind": "program", "mode", "path", "module", "arguments",
     "seconds", "made", "chosen"}: `seconds` is the limit after which it is stopped, `made` the calls of the first run or
-    None. Returns the workload, and all calls that the program made (`bundle_writing.calls_made`). Raises Failed:
+    None. Returns the workload, and all calls that the program made. Raises Failed:
     not_replayable; it failed, or made other calls than the first time; Misuse: what was asked for does not go with the
     calls of a program.
     """

@@ -79,21 +79,26 @@ class Compiles:
 
 @dataclass
 class PassCounts:
-    """Observations of one untimed pass: steps that ran no compiled graph at all, and replays of CUDA graphs."""
+    """Observations of one untimed pass: steps that ran no compiled graph at all, replays of CUDA graphs, and how much
+    code called compiled graphs.
+    """
 
     steps: int
     steps_in_eager: int
     replays: int
+    codes: int = 0
 
 
-def look(steps: Sequence[Step], compiles: Compiles) -> PassCounts:
+def look(steps: Sequence[Step], runs_a_graph: Callable[[CodeType], bool]) -> PassCounts:
     """Run one pass and watch what runs in it."""
-    in_eager = 0
+    in_eager, codes = 0, set[int]()
     with runtime.counted_replays() as replays:
         for step in steps:
             step.prepare()
-            in_eager += not codes_run(step.run, compiles.runs_a_graph)
-    return PassCounts(len(steps), in_eager, replays[0])
+            seen = codes_run(step.run, runs_a_graph)
+            in_eager += not seen
+            codes |= seen.keys()
+    return PassCounts(len(steps), in_eager, replays[0], len(codes))
 
 
 def reason_against(configuration: Configuration, counts: dict[str, Any], evidence: PassCounts, device: str) -> str:

@@ -11,19 +11,19 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
 from dynalyze import registry
-from dynalyze.capture.bench.commands import Checked, End, Loaded, Peaks, Warmed
+from dynalyze.capture.bench.commands import End, Loaded, Warmed
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.load import load
 from dynalyze.capture.bench.protocol import COMMANDS, SOCKET_FILE, Configuration, Failure, WorkerRequest
-from dynalyze.capture.bench.validity import Compiles, look, reason_against
-from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.bench.validity import Compiles
+from dynalyze.capture.bench.workload import Workload, run_untimed
 from dynalyze.capture.containment import Containment
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.shapes import Dim
@@ -31,8 +31,6 @@ from dynalyze.capture.torch_private import runtime
 from dynalyze.capture.wire import REQUEST_FILE, RUN_VARIABLE, TRACE_VARIABLE
 
 _CAPTURE = Path(__file__).resolve().parents[1]
-_MEMORY_PASSES = 3
-_FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
 
 
 def main(run: Path) -> int:
@@ -101,8 +99,8 @@ class MeasuringSession:
         self._loaded: Workload | None = None
         self.device = ""
         self.steps: list[Any] = []
-        self._timer: Any = None
-        self._recent: list[float] = []
+        self.timer: Any = None
+        self.recent: list[float] = []
         self.changes: Any = None
         """The ChangeChecker of this process, once a command has made it; so for `bisector`."""
         self.bisector: Any = None
@@ -173,39 +171,16 @@ class MeasuringSession:
 
         def one_pass() -> float:
             # Without a flush: its buffer would count as the model's memory.
-            return float(self._timer.passes(self.steps, 1, flush=False)[0])
+            return float(self.timer.passes(self.steps, 1, flush=False)[0])
 
         try:
             warmed = warm(one_pass, lambda: self.compiles.activity, seconds, most)
         except (Exception, SystemExit) as error:
             raise self._judged(error) from None
-        self._recent = warmed.calls_ms[-5:]
+        self.recent = warmed.calls_ms[-5:]
         self.compiles.mark()
         counts = self.compiles.counts()
         return Warmed(warmed.calls_ms, warmed.steady_after, counts, runtime.phases(), runtime.cache_counts())
-
-    def block(self, passes: int | None, seconds: float | None) -> list[float]:
-        from dynalyze.capture.bench.timing import block, lead_in
-
-        self.configure()
-        return block(self._timer, self.steps, passes, seconds, lead_in(self._recent))
-
-    def check(self) -> Checked:
-        self.configure()
-        while_timing = self.compiles.since_mark()
-        evidence = look(self.steps, self.compiles)
-        replays = evidence.replays if self.device == "cuda" else None
-        counts = {**self.compiles.counts(), "recompiles_while_timing": while_timing, "cudagraph_replays": replays}
-        invalid = reason_against(self.configuration, counts, evidence, self.device)
-        return Checked(counts, while_timing, replays, evidence.steps_in_eager, invalid)
-
-    def memory(self) -> Peaks:
-        from dynalyze.capture.bench.memory import peaks
-
-        if not self.steps:
-            self.configure()
-            _run_untimed(self.steps * _FIRST_PASSES)
-        return peaks(self.device, lambda: _run_untimed(self.steps * _MEMORY_PASSES))
 
     def configure(self) -> None:
         """Make the steps of the configured target, once."""
@@ -214,7 +189,7 @@ class MeasuringSession:
         from dynalyze.capture.bench.timing import timer_for
 
         self.steps = self.workload().steps(self.target())
-        self._timer = timer_for(self.device)
+        self.timer = timer_for(self.device)
 
     def target(self) -> Callable[..., Any]:
         """The configured stand-in for the model, made anew."""
@@ -237,13 +212,7 @@ class MeasuringSession:
         if kind == "compile":
             workload = self.workload()
             try:
-                _run_untimed(workload.steps(workload.model))
+                run_untimed(workload.steps(workload.model))
             except (Exception, SystemExit) as again:
                 kind, message = kind_of(again, "eager"), one_line(again)
         return Failed(kind, message)
-
-
-def _run_untimed(steps: Iterable[Step]) -> None:
-    for step in steps:
-        step.prepare()
-        step.run()

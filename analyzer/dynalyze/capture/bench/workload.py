@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,12 @@ class Workload(ABC):
 
         Steps of two targets share nothing that a run can change.
         """
+
+
+def run_untimed(steps: Iterable[Step]) -> None:
+    for step in steps:
+        step.prepare()
+        step.run()
 
 
 def seed(number: int) -> None:
