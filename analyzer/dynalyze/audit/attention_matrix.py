@@ -232,9 +232,7 @@ def _one_line(text: str | None) -> str:
 
 
 class Trials:
-    """What can be done with a combination, each in processes of its own, from a pool that is open. All may raise
-    Stopped. `timed`: whether speeds are measured.
-    """
+    """What can be done with a combination, in processes of an open pool. All may raise Stopped."""
 
     def __init__(self, target: TargetSpec, plan: Plan, pool: WorkerPool) -> None:
         self.timed = plan.seconds > 0
@@ -292,9 +290,7 @@ class Trials:
         return schedule.extra(self._pool, Arm(request, self._pool.empty_caches()), CompareAnswers())
 
     def speed(self, cell: AttentionCell) -> Measurement | None:
-        """Compiled against eager, None where it left nothing: as few pairs of processes as can show a difference, and
-        a few seconds for all of them.
-        """
+        """Compiled against eager, from few pairs and in a few seconds; None where it left nothing."""
         plan = replace(
             self._plan, source=rebuilt_source(self._target.with_attention(cell.attention)),
             configurations=(self._configuration,), works=(replace(self._work, shape=()),), written=None,

@@ -118,9 +118,7 @@ class Excused:
         return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.findings]
 
     def waivers_and_new(self, report: Report) -> tuple[list[Waiver], list[str]]:
-        """The waivers with the fingerprints of the findings that they cover, and those of what the baseline lacks, as
-        the report has these.
-        """
+        """Waivers with the report's fingerprints of what they cover, and those of what the baseline lacks."""
         pairs = list(zip(_keys(report.findings), fingerprints(report), strict=True))
         waivers = [
             msgspec.structs.replace(waiver, findings=[found for key, found in pairs if key in keys])

@@ -49,9 +49,7 @@ class AuditRequest:
 def audit(
     request: AuditRequest, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None
 ) -> Report:
-    """Do all of it; the findings and the verdict are still to come. `progress` gets a line before each step. A
-    UsageError, for what cannot be, ends it without a report.
-    """
+    """The report, without findings and verdict. A UsageError, for what cannot be, ends it without one."""
     deadline = time.monotonic() + (request.seconds or request.observation.timeout)
     wanted = (
         (request.shapes, _WARMUP, _warmup), (request.bench, _BENCH, _bench),

@@ -99,9 +99,7 @@ def recompiles(case: Case, name: str, limit: int) -> PolicyCheck:
 
 
 def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
-    """Functions left in eager, with a graph break or in silence, each once, by its place. One that a graph break left
-    in eager is excused with the break.
-    """
+    """Functions left in eager, each once by its place; one that an excused break left there is excused."""
     facts, report = case.excused.facts, case.report
     excused = {
         (process, compile_id)

@@ -205,9 +205,7 @@ class Search:
         return self._or_decompositions(last, backend)
 
     def _or_decompositions(self, stage: BisectStage, backend: str) -> BisectStage:
-        """The stage with wrong answers; of AOTAutograd that is right without the decompositions that it makes in every
-        backend, these.
-        """
+        """The stage with wrong answers: decompositions where AOTAutograd is right without its own."""
         if stage != "aot_autograd":
             return stage
         try:

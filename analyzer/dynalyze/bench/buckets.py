@@ -49,9 +49,7 @@ class Bucketed:
 
 
 def choose(sizes: Mapping[str, Mapping[int, int]], most_versions: int, most_padding: float = MOST_PADDING) -> Bucketed:
-    """The fewest buckets within both bounds; within the first alone where the second cannot be kept. `sizes` says how
-    often each comes.
-    """
+    """The fewest buckets within both bounds, else within the first. `sizes` says how often each comes."""
     most = max(1, min(most_versions, _MOST_BUCKETS))
     ladders = [ladder(counts, most) for counts in sizes.values()]
     exact = math.prod(sum(size * count for size, count in counts.items()) for counts in sizes.values())
@@ -70,9 +68,7 @@ def choose(sizes: Mapping[str, Mapping[int, int]], most_versions: int, most_padd
 
 
 def bucketed(shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]], limit: int) -> Bucketed | None:
-    """Buckets for the names that cost versions: `versions` are those that run for each shape, none where it runs in
-    eager. None where no name does.
-    """
+    """Buckets for the names that cost versions; None where none does. A shape that runs in eager has no `versions`."""
     costly = [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
     sizes = {name: dict.fromkeys((shape[name] for shape in shapes), 1) for name in costly}
     return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None

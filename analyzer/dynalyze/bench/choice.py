@@ -63,9 +63,7 @@ class Wish:
         return any(each is not None for each in (self.calls, self.seconds, self.start_up))
 
     def best(self, points: Iterable[Point], calls: int) -> Point | None:
-        """The point to choose where a pass makes so many `calls`; where none starts soon enough, the one that starts
-        soonest.
-        """
+        """The best point where a pass makes so many `calls`; the soonest where none starts soon enough."""
 
         def cost(point: Point) -> tuple[float, float]:
             if self.calls is not None:
@@ -130,9 +128,7 @@ def _point(item: Measurement, first_ms: Sequence[float], ms: float) -> Point:
 
 
 def _ratio(item: Measurement) -> float | None:
-    """Eager's time by that of the configuration, over the pairs of processes: of the lower quartiles, which what else
-    runs on the machine disturbs less than medians.
-    """
+    """Eager's time by the configuration's over the pairs: of lower quartiles, which other load disturbs less."""
     arms = [(sorted(usable(pair.eager)), sorted(usable(pair.compiled))) for pair in item.samples]
     logs = [
         math.log(percentile(one, _UNDISTURBED) / percentile(other, _UNDISTURBED))

@@ -51,9 +51,7 @@ def names_default(text: str) -> bool:
 
 
 def configurations(text: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
-    """Understand `--configs`; eager is always measured and need not be named. Raises UsageError for a name that is not
-    known, or two that exclude each other.
-    """
+    """The configurations of `--configs`; eager need not be named. Raises UsageError for an unknown name."""
     names = [name for part in text.split(",") if (name := part.strip())]
     if not names:
         raise UsageError("--configs is empty; for example --configs default,reduce-overhead")

@@ -36,9 +36,7 @@ _LARGEST, _MOST_CALLS = 10**9 - 1, 10**15
 
 
 def read_histogram(text: str, file: str) -> Histogram:
-    """The shapes of a CSV or a log. Raises UsageError: no shape is in it, or a line that should be one of a table is
-    none.
-    """
+    """The shapes of a CSV or a log. Raises UsageError where there is none, or a line is no row."""
     lines = io.StringIO(text, newline=None).readlines()
     heads: list[str] = []
     with contextlib.suppress(csv.Error):
@@ -59,9 +57,7 @@ def read_histogram(text: str, file: str) -> Histogram:
 
 
 def shapes_of_report(report: Report, file: str) -> Histogram:
-    """The shapes that a report tells of: those of its warm-up or its measurements, else of its recompiles. Raises
-    UsageError: it tells of none.
-    """
+    """The shapes of its warm-up, its measurements or its recompiles. Raises UsageError without any."""
     shapes = [each.shape for each in report.warmup.calls] if report.warmup is not None else []
     shapes = shapes or [each.shape for each in report.measurements if each.shape and each.configuration == EAGER]
     shapes = shapes or _recompiled(report)

@@ -52,9 +52,7 @@ class WorkerSource:
 def measure(
     target: TargetSpec, plan: Plan, command: tuple[str, ...], run: Callable[[Plan], Benchmarks] = run_bench
 ) -> Report:
-    """Benchmark a target as the plan says. A program is run once, and the calls it made are measured, by `run`. Raises
-    UsageError where what was asked for cannot be run.
-    """
+    """Benchmark a target; of a program the calls of one run, by `run`. Raises UsageError for what cannot be run."""
     began = time.monotonic()
     plan = replace(plan, label=_label(target))
     if target.rebuilt:
@@ -157,9 +155,7 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
 
 
 def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:
-    """Say how often calls with effects on the outside are made again, before they are, where the user allowed it.
-    `made` says it of what is no benchmark.
-    """
+    """Say how often calls with outside effects will be repeated; `made` says it of what is no benchmark."""
     effects = report.capture.outside_effects
     if not (plan.allow_effects and effects) or plan.sandboxed:
         return

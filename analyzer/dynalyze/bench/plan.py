@@ -83,9 +83,7 @@ class Plan(CommonSettings):
 
 
 def works(phases: str | None, batches: str | None, sequences: str | None, *, train: bool | None) -> tuple[Work, ...]:
-    """Every combination of `--phase`, `--batch` and `--sequence`. Raises UsageError: an unknown phase, or a size that
-    is not a whole number above zero.
-    """
+    """Every combination of `--phase`, `--batch` and `--sequence`. Raises UsageError for an unknown one."""
     chosen = ["train" if train else "forward"] if phases is None else _listed("--phase", phases)
     for each in chosen:
         if each not in PHASES:
@@ -169,9 +167,7 @@ def asks_for_written(plan: Plan) -> bool:
 
 
 def with_written(plan: Plan, written: Configuration | None, target: str) -> Plan:
-    """The plan for a program that compiles as `written`, or compiles nothing (None). Raises UsageError: it is asked
-    for, and there is nothing that the program wrote.
-    """
+    """The plan for a program that compiles as `written`. Raises UsageError: asked for, and not there."""
     if written is None and asks_for_written(plan):
         raise UsageError(f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target} does not')
     return replace(plan, written=written)

@@ -191,9 +191,7 @@ class WorkBench:
         return all(row.timed or row.problem or not row.usable or len(row.pairs) >= MIN_PAIRS for row in self.rows)
 
     def unmeasured(self) -> str:
-        """A note on what is missing, for want of time or because the run found compiled code in its caches, and how to
-        measure it; empty where nothing is.
-        """
+        """A note on what was not measured, and how to measure it; empty where nothing is missing."""
         if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
@@ -348,9 +346,7 @@ class WorkBench:
             self._vary_inputs(row)
 
     def _vary_inputs(self, row: ConfigRun) -> None:
-        """The accuracy test on other inputs, where that on the program's own is right; what was found before the time
-        is up stays.
-        """
+        """The accuracy test on other inputs, where the program's own are right; what is found in time stays."""
         right = row.accuracy is not None and row.accuracy["verdict"] not in ("suspicious", "not comparable")
         if not self._plan.vary_inputs or row.accuracy is None or not right:
             return

@@ -114,9 +114,7 @@ def step_memory_of(worker: Worker) -> commands.MeasuredSteps:
 def extra(
     pool: WorkerPool, arm: Arm, command: Command[Answer], patience: float = math.inf, *, new: bool = False
 ) -> Answer:
-    """The answer of a process of its own, which finds warm caches. It has `patience` seconds; if it is `new`, it has
-    imported nothing before.
-    """
+    """The answer of a process of its own, with warm caches. A `new` one has imported nothing before."""
     with _alone(pool, arm, patience, new=new) as worker:
         return worker.ask(command)
 
@@ -230,9 +228,7 @@ def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> I
 def timed_turns(
     workers: Sequence[Worker], warmed: Sequence[commands.Warmed], seconds: float, generator: random.Random
 ) -> tuple[list[list[float]], bool]:
-    """The samples of warm processes, block by block in random order, and whether some were left out. Each has its share
-    of the seconds.
-    """
+    """The samples of warm processes, block by block in random order, and whether some were left out."""
     each = seconds / len(workers)
     steady_ms = max(float(min(warm.calls_ms[-3:], default=0.0)) for warm in warmed)
     blocks = block_count(each, steady_ms)

@@ -14,9 +14,7 @@ from dynalyze.bench.workers import WorkerFailed
 
 
 class Ways(WorkBench):
-    """One workload in every way: its start from empty caches, from warm ones, and pairs with eager; last of all the
-    answers of the way that is best for the wish.
-    """
+    """One workload in every way: cold and warm starts, pairs with eager, and the best way's answers."""
 
     wish = Wish()
 

@@ -249,9 +249,7 @@ class Worker:
             self._end, self._limit = time.monotonic() + seconds, f"the {seconds:.0f} s that it was given"
 
     def ask(self, command: Command[Answer]) -> Answer:
-        """The answer to a command. Raises WorkerFailed where it could not be carried out, or the process died or ran
-        out of time over it, and Stopped where the benchmark ends.
-        """
+        """The answer to a command. Raises WorkerFailed, and Stopped where the benchmark ends."""
         self.send(command)
         return self.receive(type(command))
 

@@ -153,9 +153,7 @@ class _Test:
         return _TRAINING_TOLERANCE if self.workload.phase == "train" else TOLERANCE
 
     def _refused(self, refused: Failed) -> dict[str, Any]:
-        """The answer where eager fails: a broken contract if compiled does not. Raises Failed: compiled fails as well,
-        or eager for want of memory.
-        """
+        """A broken contract where compiled answers what eager refuses. Raises Failed: it refuses too."""
         if refused.kind != "eager":
             raise refused
         try:
@@ -180,9 +178,7 @@ class _Test:
             raise _failed("eager", "eager", error) from error
 
     def _exact(self, eager: RunOutputs) -> RunOutputs | None:
-        """The run in fp64; None where there can be none, with a note that says why. Raises Failed: memory does not
-        suffice for it.
-        """
+        """The run in fp64; None, and a note, where there is none. Raises Failed: memory does not suffice."""
         model, reason = self.workload.model, ""
         needed = size_in_fp64(model) * (2 if self.workload.phase == "train" else 1)
         free = free_memory(model)

@@ -106,9 +106,7 @@ class Bisector:
         return answer
 
     def script(self, stage: str, folder: str, seconds: float) -> Answer:
-        """A small program with the fault, the operation that was found or a graph reduced for so long; its scripts go
-        to `folder`.
-        """
+        """A small program with the fault, found within `seconds`; its scripts go to `folder`."""
         began = time.monotonic()
         for program, whole, configuration in self._programs(stage):
             if time.monotonic() - began > seconds:

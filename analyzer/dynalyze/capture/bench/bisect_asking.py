@@ -28,9 +28,7 @@ _MOST_ALONE = 20
 def asking_places(
     workload: Workload, configuration: Configuration, device: str, tolerance: float, seed: int
 ) -> list[dict[str, Any]]:
-    """The places that make the program's answers in eager those that it has as compiled so far; none where they do
-    not, or eager has those anyway.
-    """
+    """The places that give eager compiled's answers; none where they do not, or eager has them anyway."""
     state = StateSnapshot(workload.model, seed, objects=False)  # Where answers stand.
     capture = OutputCapture(workload, state)
     eager = configured(workload.model, replace(configuration, compile=False), device)

@@ -96,9 +96,7 @@ def own_memory(value: Any) -> Any:
 
 
 def faults_of(program: Program, configuration: Configuration, device: str) -> Faults | None:
-    """The contracts that a program breaks when it is compiled, none where its numbers alone are wrong; None where it is
-    right.
-    """
+    """The contracts that a compiled program breaks, none where only numbers are wrong; None where it is right."""
     # Not the module itself: it would print where its code fails.
     model, phase = program.graph.forward, "train" if program.train else "forward"
     workload = CallsWorkload(model, [Inputs(program.inputs, {})], phase=phase, grad=program.train)
@@ -238,9 +236,7 @@ def sizes(program: Program) -> list[int]:
 
 
 def with_size(program: Program, size: int, wanted: int, *, literals: bool) -> Program | None:
-    """The program with `wanted` in the place of a size of its inputs, and of equal numbers in its code; None where
-    there are no such numbers and they are asked not to be changed.
-    """
+    """The program with `wanted` for a size of its inputs, with `literals` also for equal numbers in its code."""
     found = False
 
     def changed(item: Any) -> Any:

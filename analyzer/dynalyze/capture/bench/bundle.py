@@ -54,9 +54,7 @@ class BundledCall:
 
 @dataclass(slots=True)
 class Bundle:
-    """The contents of the file. `written` says how the program compiled each callable, pickled by itself: None where
-    it did not, empty where that cannot travel.
-    """
+    """`written` is how the program compiled each callable: None where it did not, b"" where that cannot travel."""
 
     targets: list[Any]
     calls: list[BundledCall]
@@ -97,9 +95,7 @@ def open_bundle(request: WorkerRequest) -> Bundle:
 
 
 def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:
-    """The calls of a bundle, or the phase that is asked for of the language model that the program called, with the
-    sizes of its first call where none are given.
-    """
+    """The calls of a bundle, or a phase of its language model in the sizes of its first call."""
     if request.phase not in LANGUAGE_PHASES:
         return RecordedWorkload(bundle, request)
     from dynalyze.capture.bench.language import LanguageWorkload
@@ -205,9 +201,7 @@ class RecordedWorkload(Workload):
 
 @dataclass(eq=False)
 class RecordedStep(Step):
-    """One recorded call, with gradients where `grad`. The inputs of one step at a time are alive: `shared` holds them
-    for all steps.
-    """
+    """One recorded call, with gradients where `grad`. `shared` holds the inputs of one step at a time."""
 
     target: Callable[..., Any]
     call: BundledCall

@@ -69,9 +69,7 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
 
 
 def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collected:
-    """Example inputs of a model, as if the program had called it with them. Raises CannotClone: an input cannot be
-    copied.
-    """
+    """Example inputs, as if the program had called the model with them. Raises CannotClone."""
     bundle = Bundle([_uncompiled(model)], [], [name_of(model)], [None])
     state, _ = ModuleStates().take(model, BYTE_CAP)
     for call in calls:

@@ -31,9 +31,7 @@ OPTIMIZER = "AdamW"
 
 
 class CallsWorkload(Workload):
-    """Calls of a module or function, without gradients unless `grad`, or where an input requires one: a function that
-    asks for its forces fails without.
-    """
+    """Calls of a module or function; with gradients if `grad`, or where an input requires one (forces)."""
 
     def __init__(self, model: Callable[..., Any], calls: list[Inputs], *, phase: str, grad: bool) -> None:
         super().__init__(model, phase, **pass_sizes(calls))
@@ -223,9 +221,7 @@ class TrainStep(Step):
 
 
 def loss_of(outputs: Any) -> torch.Tensor:
-    """The scalar to go backward from: the loss among the outputs, or else the mean of all that have a gradient. Raises
-    Failed: no output has a gradient.
-    """
+    """The loss among the outputs, else the mean of all that have a gradient. Raises Failed without any."""
     loss = getattr(outputs, "loss", None)
     if isinstance(loss, torch.Tensor) and loss.requires_grad:
         return loss.mean()

@@ -113,9 +113,7 @@ def _yield_to_others() -> None:
 
 
 def imported_modules() -> list[str]:
-    """What the next process will need too: the modules of installed packages imported in this one, in that order, and
-    `_CPU` where it had to find out about the processor.
-    """
+    """Modules of installed packages that the next process needs too, in order of import; maybe `_CPU`."""
 
     def is_needed(name: str, module: Any) -> bool:
         file = getattr(getattr(module, "__spec__", None), "origin", None) or ""

@@ -44,9 +44,7 @@ def raised(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def fp64_model(model: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a module in fp64; a function stays itself, for it has nothing to copy. Raises CannotCopy: a part of the
-    model cannot be copied.
-    """
+    """A copy of a module in fp64; a function itself. Raises CannotCopy."""
     if not isinstance(model, torch.nn.Module):
         return model
     memo: dict[int, torch.Tensor] = {}

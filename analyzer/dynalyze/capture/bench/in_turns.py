@@ -124,9 +124,7 @@ class _OwnTurns:
         return warmed.calls_ms, warmed.steady_after
 
     def take(self) -> list[tuple[list[float], list[float], list[float]]]:
-        """The turns: milliseconds of the passes of eager, of compiled, and of eager once more. Raises OutOfTime: there
-        is no time for three.
-        """
+        """Milliseconds of the passes of eager, compiled, and eager again, by turn. Raises OutOfTime."""
         eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
         left = self._ends - time.perf_counter()
         if (needed := _FEWEST * (2 * eager + compiled)) > left:

@@ -181,9 +181,7 @@ def _verdict(runs: Runs, key: Key, measured: ErrorSums, reference: float) -> tup
 
 
 def _spread(runs: Runs, key: Key, reference: float) -> ErrorSums | None:
-    """The two runs of eager that are furthest apart, compared; None where it gives the same each time, or one of them
-    lacks it or has it in another form.
-    """
+    """The two runs of eager furthest apart, compared; None where all agree, or cannot be compared."""
     eager = runs.eager.tensors[key]
     others = [run.tensors.get(key) for run in (runs.again, *runs.more)]
     if any(other is None or _mismatch(eager, other) for other in others):

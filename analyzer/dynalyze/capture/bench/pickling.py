@@ -32,9 +32,7 @@ class CannotPickle(Exception):
 
 
 def load_cloudpickle(folder: str) -> types.ModuleType:
-    """cloudpickle as installed, or else from `folder`, the package that came with dynalyze. Raises ImportError: neither
-    is there.
-    """
+    """cloudpickle as installed, else from `folder`, as it came with dynalyze. Raises ImportError."""
     try:
         return importlib.import_module("cloudpickle")
     except ImportError:
@@ -89,9 +87,7 @@ class PickleTooLarge(CannotPickle):
 
 
 def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
-    """Write `value` to a new file that only this user can read; returns how many bytes its tensors hold. Raises
-    CannotPickle: the message names the object that cannot travel.
-    """
+    """Write `value` to a new private file; returns the bytes of its tensors. Raises CannotPickle."""
     names = vars(sys.modules["__main__"])
     # Of the operators that the program's file registers, what calls them by `torch.ops` does not name them.
     own = {name: each for name, each in names.items() if custom_operators.registration_of(each) is not None}

@@ -43,9 +43,7 @@ VARIANTS = (
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]
 NOT_REPEATED: tuple[Failure, ...] = ("not_replayable", "effects")
-"""Nothing is wrong with the model or with a configuration. Of `effects` the calls do something to the outside, and were
-refused it.
-"""
+"""Neither model nor configuration is wrong. With `effects` the calls were refused effects outside."""
 
 
 Answer = TypeVar("Answer")

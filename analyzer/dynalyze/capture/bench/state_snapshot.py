@@ -109,9 +109,7 @@ def left_as_found(*models: Callable[..., Any], given: Iterable[Any] = ()) -> Ite
 
 
 def held_tensors(model: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters, buffers and tensors that are plain attributes of a module, with their names; of a function those that
-    its closure and its globals lead to.
-    """
+    """Parameters, buffers and tensor attributes of a module by name; of a function what it reaches."""
     if not isinstance(model, torch.nn.Module):
         reached = ((name, value) for name, value in reached_values(model) if isinstance(value, torch.Tensor))
         yield from ((name, value) for name, value in reached if value.device.type != "meta")

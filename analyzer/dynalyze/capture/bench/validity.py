@@ -79,9 +79,7 @@ class Compiles:
 
 @dataclass
 class PassCounts:
-    """Observations of one untimed pass: steps that ran no compiled graph at all, replays of CUDA graphs, and how much
-    code called compiled graphs.
-    """
+    """One untimed pass: steps without a compiled graph, replays of CUDA graphs, code that called graphs."""
 
     steps: int
     steps_in_eager: int

@@ -35,9 +35,7 @@ class NoSuchVariant(Exception):
 
 
 class VariedWorkload(Workload):
-    """The steps of another workload, each call of whose model gets other inputs. Raises KeyError: there is no such
-    variant.
-    """
+    """The steps of another workload, whose model gets other inputs."""
 
     def __init__(self, inner: Workload, variant: str) -> None:
         self._differentiates = variant == "gradients"
@@ -213,9 +211,7 @@ def _large(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _extremes(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The largest and the least number of its type, but of those that an allocation would be made by, and not on a
-    device that ends its process for an index out of bounds.
-    """
+    """The extreme numbers of the type, but where one would size an allocation, or end the process (CUDA)."""
     if tensor.dtype in (torch.bool, torch.int32) or tensor.is_complex() or tensor.device.type != "cpu":
         return None
     made, limits = tensor.clone(memory_format=torch.contiguous_format), torch.iinfo(tensor.dtype)

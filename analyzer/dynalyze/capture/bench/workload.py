@@ -57,9 +57,7 @@ class Workload(ABC):
         return iter(())
 
     def as_written(self) -> Callable[..., Any]:
-        """The model as the program itself compiled it; a new one each time. Raises Failed: the program compiled
-        nothing, or its arguments cannot be had here.
-        """
+        """The model as the program compiled it, made anew. Raises Failed: it did not, or that cannot travel."""
         raise Failed("misuse", "the target is not compiled by a program of its own")
 
     @abstractmethod
