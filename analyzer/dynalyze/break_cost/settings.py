@@ -50,10 +50,8 @@ class SettingTrial:
     generator: random.Random
 
     def of(self, setting: str, breaks: Sequence[BreakPrice], calls: int) -> SettingPrice:
-        """What a call takes with it; without times where a break stays, or the answers change.
-
-        Raises:
-            Stopped: the time was up.
+        """What a call takes with it; without times where a break stays, or the answers change. Raises Stopped: the time
+        was up.
         """
         found = SettingPrice(setting)
         request = self.plain.request

@@ -41,10 +41,8 @@ def put_over(changes: Mapping[str, str]) -> Callable[[], None]:
 
 
 def read(path: str) -> bytes:
-    """The source that is to run in the place of a file: its own where nothing was put over it.
-
-    Raises:
-        OSError: it cannot be read.
+    """The source that is to run in the place of a file: its own where nothing was put over it. Raises OSError: it
+    cannot be read.
     """
     text = _texts.get(os.path.realpath(path))
     if text is None:

@@ -97,10 +97,8 @@ class FixOptions:
 
 
 def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Callable[[str], None]) -> FixResult:
-    """Run the target, and look for changes that end its graph breaks.
-
-    Raises:
-        UsageError: what was asked for cannot be run, or a break of `options.only` is none.
+    """Run the target, and look for changes that end its graph breaks. Raises UsageError: what was asked for cannot be
+    run, or a break of `options.only` is none.
     """
     with observed(observation) as seen:
         report = seen.report

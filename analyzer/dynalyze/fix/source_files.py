@@ -47,10 +47,8 @@ class FileText:
             return None
 
     def content_of(self, text: str) -> bytes:
-        """The bytes of the file with another text.
-
-        Raises:
-            CannotWrite: the encoding has no bytes for it, or its lines cannot be told from each other.
+        """The bytes of the file with another text. Raises CannotWrite: the encoding has no bytes for it, or its lines
+        cannot be told from each other.
         """
         if text == self.text:
             return self.content

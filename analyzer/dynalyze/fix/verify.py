@@ -37,10 +37,8 @@ Change = Mapping[str, str]
 def verify(
     observation: Observation, plan: Plan, change: Change, bench_seconds: float, progress: Callable[[str], None]
 ) -> FixResult:
-    """Run the target as it is, and hold a change of its files to the gates.
-
-    Raises:
-        UsageError: what was asked for cannot be run.
+    """Run the target as it is, and hold a change of its files to the gates. Raises UsageError: what was asked for
+    cannot be run.
     """
     given = _given(change)
     with observed(observation) as seen:
@@ -70,10 +68,8 @@ def _given(change: Change) -> GivenChange:
 
 def changed_files(before: Path, after: Path) -> dict[str, str]:
     """The change that makes `before` what `after` is: of the one file, or, where both have the same name in two
-    folders, of every file below these, or below the tops of their checkouts, that differs.
-
-    Raises:
-        UsageError: there is no difference, or a file cannot be read.
+    folders, of every file below these, or below the tops of their checkouts, that differs. Raises UsageError: there is
+    no difference, or a file cannot be read.
     """
     found = {}
     try:
@@ -134,9 +130,7 @@ def _mode(file: Path) -> int:
 @contextmanager
 def patched_files(patch: Path, root: Path) -> Iterator[dict[str, str]]:
     """The change that a patch makes to files below `root`. It is applied by git, to copies of the files that it names.
-
-    Raises:
-        UsageError: git is not there, or does not apply it, or it names a file that is not below `root`.
+    Raises UsageError: git is not there, or does not apply it, or it names a file that is not below `root`.
     """
     if shutil.which("git") is None:
         raise UsageError(f"{patch} is applied by git, which is not installed")

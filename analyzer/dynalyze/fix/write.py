@@ -36,10 +36,8 @@ class WrittenFile:
 
 def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[WrittenFile]:
     """Write the new texts, into all files or into none. Bytes of lines that stay, mode, owner, extended attributes and
-    links stay. A copy of the old bytes is made beside a file unless git gives back exactly these.
-
-    Raises:
-        UsageError: one must not or cannot be written; all files are as they were, and no copy is left.
+    links stay. A copy of the old bytes is made beside a file unless git gives back exactly these. Raises UsageError:
+    one must not or cannot be written; all files are as they were, and no copy is left.
     """
     changes = list(_changes(originals, texts))
     at = ""

@@ -41,10 +41,8 @@ class Again:
 
 
 def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_effects: bool) -> Again:
-    """How a program may be run again that had these effects on the outside.
-
-    Raises:
-        UsageError: a sandbox is asked for, and there is none.
+    """How a program may be run again that had these effects on the outside. Raises UsageError: a sandbox is asked for,
+    and there is none.
     """
     if wanted == "on" and (why := why_no_sandbox()):
         raise UsageError(f"--sandbox on: no sandbox here: {why}")

@@ -19,10 +19,8 @@ from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, 
 
 def wrong_here(fn: Callable[..., Any], call: Inputs, options: Mapping[str, Any], *, gradients: bool) -> str:
     """Why compiled answers one call otherwise than eager, by the accuracy test of `dynalyze bench`; "" where it does
-    not. `options` are those of torch.compile; a compiled function keeps its own.
-
-    Raises:
-        AssertionError: the answers cannot be compared.
+    not. `options` are those of torch.compile; a compiled function keeps its own. Raises AssertionError: the answers
+    cannot be compared.
     """
     __tracebackhide__ = True
     given = fn if compiled_already(fn) else torch.compile(fn, **options)

@@ -52,12 +52,8 @@ class NoSuchDraw(Exception):
 
 
 class DrawnWorkload(Workload):
-    """The steps of another workload, whose inputs are drawn anew before each call of the model.
-
-    `names` are those of the leaves that gradients flow to, by id.
-
-    Raises:
-        Unfit: the circumstance makes no difference to such a workload.
+    """The steps of another workload, whose inputs are drawn anew before each call of the model. `names` are those of
+    the leaves that gradients flow to, by id. Raises Unfit: the circumstance makes no difference to such a workload.
     """
 
     def __init__(self, inner: Workload, kind: Kind, seed: int, circumstance: Circumstance = "") -> None:

@@ -51,10 +51,8 @@ class _Swapped:
 
 
 class Swap:
-    """Changes of some files, applied to all functions of this process inside of `applied`.
-
-    Raises:
-        CannotSwap: a source is no Python, or changes more than functions; or none of its functions exist.
+    """Changes of some files, applied to all functions of this process inside of `applied`. Raises CannotSwap: a source
+    is no Python, or changes more than functions; or none of its functions exist.
     """
 
     def __init__(self, changes: Sequence[SourceChange]) -> None:
@@ -247,11 +245,7 @@ def _parsed(source: str) -> ast.Module:
 
 @lru_cache(_KEPT)
 def _without_bodies(source: str, path: str) -> list[ast.stmt]:
-    """The same with the bodies of functions emptied.
-
-    Raises:
-        CannotSwap: it is no Python.
-    """
+    """The same with the bodies of functions emptied. Raises CannotSwap: it is no Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:

@@ -25,10 +25,8 @@ class UnknownSetting(Exception):
 
 @contextlib.contextmanager
 def settings_of_dynamo(values: Mapping[str, Any]) -> Iterator[None]:
-    """Run what follows with these settings of torch._dynamo.config.
-
-    Raises:
-        UnknownSetting: torch lacks one, or a function that is to be in one.
+    """Run what follows with these settings of torch._dynamo.config. Raises UnknownSetting: torch lacks one, or a
+    function that is to be in one.
     """
     if not values:
         yield

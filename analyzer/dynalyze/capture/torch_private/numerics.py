@@ -110,10 +110,8 @@ def part_off(part: str, kept: int, names: list[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def pass_disabled(name: str) -> Iterator[None]:
-    """Compile what follows without an Inductor pass of this name, by the setting that users have for it.
-
-    Raises:
-        AttributeError: this torch has no such setting.
+    """Compile what follows without an Inductor pass of this name, by the setting that users have for it. Raises
+    AttributeError: this torch has no such setting.
     """
     config = _inductor_config()
     with config.patch(disabled_passes=name):

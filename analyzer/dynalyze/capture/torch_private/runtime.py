@@ -220,10 +220,8 @@ def plain_tensors() -> Any:
 
 
 def cpp_compiler() -> str:
-    """The C++ compiler that Inductor would call.
-
-    Raises:
-        Exception: torch finds none; its message says which it looked for.
+    """The C++ compiler that Inductor would call. Raises Exception: torch finds none; its message says which it looked
+    for.
     """
     try:
         from torch._inductor.cpp_builder import get_cpp_compiler
