@@ -15,7 +15,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers
-from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
+from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.fix.attempts import FixState
 from dynalyze.fix.settings import as_python
@@ -103,7 +103,7 @@ class Gates:
         """What the changed calls give wrong under the program's own backend, and why that is not known; "" for nothing.
         They are held to eager and to fp64, as `audit` does it.
         """
-        evidence.backend = _backend_of(self._own)
+        evidence.backend = str((self._own.written or {}).get("backend") or self._own.backend)
         if evidence.backend == _TRACED:
             evidence.accuracy = "equal"
             return "", ""
@@ -168,8 +168,3 @@ def _operators_in_graphs(report: Report) -> int:
         frame = process, epoch, compile_id.partition("/")[0]
         of_frames[frame] = max(of_frames[frame], count)
     return of_frames.total()
-
-
-def _backend_of(configuration: Configuration) -> str:
-    given = configuration.written.get("backend") if configuration.written else None
-    return str(given or configuration.backend)

@@ -140,9 +140,7 @@ class FixSearch:
         return whole, not reason
 
     def take_back(self, attempt: Attempt, later: Sequence[Attempt], reason: str) -> None:
-        """Reject a change that was kept, and look no further at those that were tried on top of it: they are tried
-        anew.
-        """
+        """Reject a change that was kept, and try anew what was tried on top of it."""
         self.state = attempt.before
         self._refused.add(attempt.key)
         attempt.status, attempt.reason = "rejected", reason
@@ -150,9 +148,7 @@ class FixSearch:
             each.status, each.reason = "rejected", f"it was tried on top of another change that does not hold: {reason}"
 
     def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
-        """Keep nothing of what was verified so far, and suggest it as a whole, since the last proof of it is
-        lacking.
-        """
+        """Suggest all that was verified so far as a whole: its last proof is lacking."""
         self.set_aside_state, self.state = self.state, self.start
         for each in attempts:
             if each.status == "verified":

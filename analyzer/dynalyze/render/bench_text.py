@@ -38,25 +38,25 @@ def add(
     brief = brief or summary.width < _NARROWEST
     for workload, items in groups.items():
         title, under = words.capital(words.workload_words(workload)), words.conditions(items)
-        if brief:
-            said = [words.sentence(item, words.accuracy_of(item, accuracy)) for item in items]
-            summary.line(f"{title}{f' ({under})' if under else ''}: {'; '.join(said)}.")
-        else:
-            summary.line(f"{title}: {under}".removesuffix(": "), style="bold")
         remarks = [
             f"{name}: {', '.join(f'{who} {three_digits(value)}' for who, value in values)}"
             for name, values in words.token_rates(items).items()
         ]
-        if not brief:
+        known = [f"{item.configuration}: {told}" for item in items if (told := words.step_memory(item))]
+        known += words.notes(items)
+        if brief:
+            said = [words.sentence(item, words.accuracy_of(item, accuracy)) for item in items]
+            summary.line(f"{title}{f' ({under})' if under else ''}: {'; '.join([*said, *remarks, *known])}.")
+        else:
+            summary.line(f"{title}: {under}".removesuffix(": "), style="bold")
             _table(summary, items, accuracy)
+            same = [each for each in items if each.speedup and each.speedup.verdict == "no difference shown"]
+            valid = [each for each in same if each.status == "valid"]
             remarks[:0] = [
-                f"{item.configuration}: {words.no_difference(item.speedup)}"
-                for item in items
-                if item.status == "valid" and item.speedup and item.speedup.verdict == "no difference shown"
+                f"{each.configuration}: {words.no_difference(each.speedup)}" for each in valid if each.speedup
             ]
-        remarks += [f"{item.configuration}: {told}" for item in items if (told := words.step_memory(item))]
-        for remark in [*remarks, *words.notes(items)]:
-            summary.indented(remark, "dim")
+            for remark in [*remarks, *known]:
+                summary.indented(remark, "dim")
         summary.line()
     if groups and not brief:
         summary.line(_LEGEND, style="dim")

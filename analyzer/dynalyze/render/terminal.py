@@ -93,10 +93,9 @@ def _what_ended_it(report: Report) -> str:
 
 
 def _add_next(summary: Summary, report: Report) -> None:
-    """How to go on, as a line to copy."""
+    """How to go on, as a line to copy: the shell takes what it does as a comment."""
     if command := fix_command(report):
-        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command)))
-        summary.indented(HOW_TO_GO_ON, "dim", by=6)
+        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  # {HOW_TO_GO_ON}", "dim")))
 
 
 def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:

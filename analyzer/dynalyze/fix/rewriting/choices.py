@@ -229,7 +229,10 @@ def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:
     """Whether a name is read anywhere but in the branch: after it, or in the next turn of a loop around it."""
     inside = {id(node) for each in branch for node in walk(each)}
     return any(
-        isinstance(node, cst.Name) and node.value == name and id(node) not in inside and not _is_target(site, node)
+        isinstance(node, cst.Name)
+        and node.value == name
+        and id(node) not in inside
+        and not isinstance(site.parents[node], cst.AssignTarget | cst.Param)
         for node in walk(site.function)
     )
 
@@ -262,7 +265,3 @@ def _assigns(statement: cst.CSTNode, name: str) -> bool:
     if isinstance(statement, cst.With):
         return _assigns(statement.body, name)
     return isinstance(statement, cst.IndentedBlock) and any(_assigns(each, name) for each in statement.body)
-
-
-def _is_target(site: Site, node: cst.Name) -> bool:
-    return isinstance(site.parents[node], cst.AssignTarget | cst.Param)

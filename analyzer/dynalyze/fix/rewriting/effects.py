@@ -141,14 +141,11 @@ class Told:
             if use.value != name or _is_label(self._site, use):
                 continue
             around = _statement(self._site, use)
-            if around is None or not (self.tells(around) or _assigns_alone(around, use)):
+            if around is None or not (
+                self.tells(around) or (isinstance(around, cst.For) and use in walk(around.target))
+            ):
                 return False
         return True
-
-
-def _assigns_alone(statement: Statement, use: cst.Name) -> bool:
-    """Whether the name is what the statement assigns, and is not read by it."""
-    return isinstance(statement, cst.For) and use in walk(statement.target)
 
 
 def _is_label(site: Site, use: cst.Name) -> bool:

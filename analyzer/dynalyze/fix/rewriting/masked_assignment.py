@@ -62,7 +62,8 @@ def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
     bare = replaced(value, {node: cst.Name("x") for node in changes})
     if not total(bare) or not elementwise(bare):
         return None
-    kept = [each for each in walk(value) if isinstance(each, cst.Name | cst.Attribute) and not _within(each, changes)]
+    within = {part for changed in changes for part in walk(changed)}
+    kept = [each for each in walk(value) if isinstance(each, cst.Name | cst.Attribute) and each not in within]
     for each in kept:
         found = site.value(each)
         if found is not None and found.kind == "tensor":
@@ -73,7 +74,3 @@ def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
             return None
     code = cst.Module([]).code_for_node(replaced(value, changes))
     return code if isinstance(value, ATOMS) else f"({code})"
-
-
-def _within(node: cst.CSTNode, outer: dict[cst.CSTNode, cst.CSTNode]) -> bool:
-    return any(node in walk(each) for each in outer)
