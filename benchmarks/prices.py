@@ -51,8 +51,9 @@ MAIN = """
 if __name__ == "__main__":
     model, inputs = build()
     compiled = torch.compile(model)
-    for _ in range(4):
-        compiled(*inputs)
+    with torch.no_grad():  # Beside autograd a break takes hundreds of microseconds of its own.
+        for _ in range(4):
+            compiled(*inputs)
 """
 
 
@@ -98,10 +99,12 @@ def measured(target: str, *options: str) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if not file.exists():
             raise SystemExit(f"{target}: {done.stderr[-2000:]}")
-        rows = json.loads(file.read_text())["measurements"]
+        report = json.loads(file.read_text())
+        rows = report["measurements"]
     found = next((row for row in rows if row["prices"] is not None), None)
     if found is None:
-        raise SystemExit(f"{target}: nothing was priced: {[row['reason'] for row in rows]}")
+        told = [*(row["reason"] for row in rows), *report["capture"]["notes"]]
+        return {"problem": f"nothing was priced: {told}", "breaks": []}
     return dict(found["prices"])
 
 
