@@ -258,7 +258,7 @@ def test_the_documented_example_passes(output: str) -> None:
     [
         ("test_fails_with_a_break",
          ["1 graph break, expected none (model.py:18 in forward)", "GB0059", 'print("shape", x.shape)',
-          "Splits the graph here.", "→ Return what you want to see"]),
+          "Splits the graph here.", "→ Return the value"]),
         ("test_fails_for_a_second_size",
          ["1 recompile, expected none", "`x.size(0)` changed from 2 to 3", "mark_dynamic(x, 0)"]),
         ("test_fails_for_another_value", ["`scale` changed from 2.0 to 3.0", "torch.tensor(scale)"]),

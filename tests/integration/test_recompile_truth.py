@@ -96,7 +96,7 @@ def test_the_frames_around_breaks_are_one_finding(report: Json) -> None:
     section = BY_NAME["encode"]
     (finding,) = findings_of(report, section)
     assert finding["title"].startswith(
-        "`words.size()[1]` changed 2 times (4, 5, 6): encode was compiled again 6 times, in 3 parts"
+        "`words.size(1)` changed 2 times (4, 5, 6): encode was compiled again 6 times, in 3 parts"
     )
 
 

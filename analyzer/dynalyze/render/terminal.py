@@ -11,7 +11,7 @@ from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.render.words import report as words
 from dynalyze.render.words.bench import capital
-from dynalyze.render.words.fixes import HOW_TO_GO_ON, fix_command
+from dynalyze.render.words.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.visible import clipped
@@ -93,9 +93,13 @@ def _what_ended_it(report: Report) -> str:
 
 
 def _add_next(summary: Summary, report: Report) -> None:
-    """How to go on, as a line to copy: the shell takes what it does as a comment."""
+    """How to go on, as a line to copy: what it does stands behind it, as a comment of the shell, where that fits."""
     if command := fix_command(report):
-        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  # {HOW_TO_GO_ON}", "dim")))
+        line, short = Text.assemble(("Next  ", "dim"), one_line(command)), Text(f"  # {ON_COPIES}", "dim")
+        fits = len(line) + len(short) <= summary.width
+        summary.unwrapped(line + short if fits else line)
+        if not fits:
+            summary.indented(HOW_TO_GO_ON, "dim", by=6)
 
 
 def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:

@@ -317,5 +317,6 @@ def _can_change(broken: GraphBreak) -> bool:
 
 
 WHERE_SETTINGS_GO = "Put it after `import torch`, before the first compiled call."
-HOW_TO_GO_ON = "verifies changes on copies; --write applies them"
+HOW_TO_GO_ON = "tries changes on copies and verifies each; --write applies them"
+ON_COPIES = "changes copies; --write applies them"
 """What the command of `fix_command` does."""
