@@ -43,7 +43,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_one_interpreter_on_both_sides_changes_nothing(model: Path, tmp_path: Path) -> None:
     ended = dynalyze(
-        "upgrade", model, "--from", sys.executable, "--to", sys.executable, "--seconds", "1", "--pairs", "5",
+        "upgrade", model, "--from", sys.executable, "--to", sys.executable, "--bench-seconds", "90", "--pairs", "5",
         "--fail-on", "regression", "--json", "-", "--html", tmp_path / "page.html", cwd=tmp_path, real=True,
     )  # fmt: skip
     assert ended.status == 0, ended.stderr[-3000:]
