@@ -57,7 +57,6 @@ class ConfigRun:
     checks: list[Checked] = field(default_factory=list)
     eager_samples: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    thinned: bool = False
 
     @property
     def name(self) -> str:

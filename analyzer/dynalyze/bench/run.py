@@ -301,7 +301,6 @@ class WorkBench:
             row.fail(error.kind, beside + error.message)
             return
         row.pairs.append(taken.pair)
-        row.thinned = row.thinned or taken.thinned
         self.eager.eager_samples += [each for samples in taken.samples[:-1] for each in samples]
         if row is self.eager:
             self.eager.eager_samples += taken.pair.compiled

@@ -158,14 +158,12 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
 
 @dataclass(frozen=True)
 class Turns:
-    """The samples of each process, the first calls of the last one, and whether samples were left out.
-
-    A process that was `forked` had imported the compiler before its first call.
+    """The samples of each process, and the first calls of the last one: where it was `forked` it had imported the
+    compiler before them.
     """
 
     samples: list[list[float]]
     first: FirstCalls
-    thinned: bool
     forked: bool
 
     @property
@@ -185,11 +183,11 @@ def take_turns(
     """
     with loaded(arms, pool, generator) as workers:
         warmed = [worker.ask(limits(PAIR_WARMING, budget)) for worker in workers]
-        samples, thinned = timed_turns(workers, warmed, seconds, generator)
+        samples = timed_turns(workers, warmed, seconds, generator)
         last = workers[-1]
         check = last.ask(commands.Check())
         equal = _answers_at_once(last, budget) if answers else None
-        return Turns(samples, FirstCalls(last.load, warmed[-1], check, accuracy=equal), thinned, last.forked)
+        return Turns(samples, FirstCalls(last.load, warmed[-1], check, accuracy=equal), last.forked)
 
 
 def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:
@@ -227,19 +225,16 @@ def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> I
 
 def timed_turns(
     workers: Sequence[Worker], warmed: Sequence[commands.Warmed], seconds: float, generator: random.Random
-) -> tuple[list[list[float]], bool]:
-    """The samples of warm processes, block by block in random order, and whether some were left out."""
+) -> list[list[float]]:
+    """The samples of warm processes, block by block in random order; of a long block every n-th alone."""
     each = seconds / len(workers)
     steady_ms = max(float(min(warm.calls_ms[-3:], default=0.0)) for warm in warmed)
     blocks = block_count(each, steady_ms)
     samples: list[list[float]] = [[] for _ in workers]
-    thinned = False
     for turn in turns(blocks, generator, len(workers)):
         found = workers[turn].ask(commands.Block(each / blocks)).samples_ms
-        every = -(-len(found) // _MOST_SAMPLES) or 1
-        samples[turn].extend(found[::every])
-        thinned = thinned or every > 1
-    return samples, thinned
+        samples[turn].extend(found[:: -(-len(found) // _MOST_SAMPLES) or 1])
+    return samples
 
 
 def turns(blocks: int, generator: random.Random, processes: int = 2) -> list[int]:

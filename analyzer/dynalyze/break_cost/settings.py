@@ -78,7 +78,7 @@ class SettingTrial:
         if len(found.stays) == len(breaks):
             found.problem = STAYS
             return []
-        samples, _ = timed_turns(workers, warmed, self.seconds, self.generator)
+        samples = timed_turns(workers, warmed, self.seconds, self.generator)
         found.problem = other.ask(Check()).invalid
         if not (found.problem or found.pairs):  # The answers of one process are those of all.
             answers = other.ask(CompareAnswers())
