@@ -18,6 +18,7 @@ from dynalyze.text.visible import clipped
 
 _MOST_FINDINGS = 10
 _WHOLE = 3  # The costliest ones; of the others a line says what and where.
+_SCREEN = 40  # Lines.
 _MOST_IDS = 4
 _EAGER_AND_ONE = 2  # Rows that a table makes no clearer.
 _LONGEST_MESSAGE = 400
@@ -35,11 +36,20 @@ def render(
     verbose: bool = False,
 ) -> str:  # fmt: skip
     """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset; `verbose`: every
-    finding whole.
+    finding whole. Else the costliest three are, or two where a screen has no room for a third.
     """
     if report.fixed is not None:
         return _fixes(Summary(color, width), report, report.fixed, files)
-    summary, cards = Summary(color, width), as_cards(report)
+    text = ""
+    for whole in (None,) if verbose else (_WHOLE, _WHOLE - 1):
+        text = _summary(Summary(color, width), report, files, whole)
+        if text.count("\n") <= _SCREEN:
+            break
+    return text
+
+
+def _summary(summary: Summary, report: Report, files: Sequence[tuple[str, str]], most_whole: int | None) -> str:
+    cards, verbose = as_cards(report), most_whole is None
     audit_text.add_policy(summary, report.policy)
     summary.line(words.verdict(report, effects=verbose), style="bold")
     if raised := _what_ended_it(report):
@@ -49,7 +59,7 @@ def render(
     for note in words.trust_notes(report):
         summary.line(note, style="dim")
     summary.line()
-    whole = len(cards.findings) if verbose else _WHOLE
+    whole = len(cards.findings) if most_whole is None else most_whole
     add_findings(summary, cards, cards.findings[:whole], brief=not verbose)
     _add_others(summary, cards.findings[:_MOST_FINDINGS], whole)
     left = 0 if verbose else len(cards.findings) - _MOST_FINDINGS
