@@ -18,7 +18,7 @@ PartKind = Literal["graph", "backward", "break", "resume", "guards", "entry", "o
 """What runs in a part of a call.
 
 graph, backward: a compiled graph. break: eager code from where a graph break ends a graph to the next one, or a
-function that the break left in eager. resume: getting into the compiled rest of a function that a break cut in two.
+function that the break left in eager. resume: getting into the compiled rest of a function that a break split.
 guards: the checks before compiled code runs. entry: getting into the first graph. outside: what the program does
 around all that.
 """

@@ -1,7 +1,7 @@
 """Checks a change: the model's calls with the code as it is, in eager, against the changed code in eager and traced.
 
 Traced means compiled with the backend "eager": Dynamo's graph, run by eager's own kernels, so that what is equal is
-equal to the bit. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After
+bit-identical. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After
 the program's own calls come fresh draws of their inputs, and then draws that look for sides of a branch which nothing
 has taken yet. What a call is compared by: its outputs, their structure, strides and aliases, inputs and buffers after
 it, attributes and globals, gradients in training, the random numbers that it draws, exceptions, and its side effects.
