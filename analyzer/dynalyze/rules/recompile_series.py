@@ -120,11 +120,13 @@ def _met(series: Series, report: Report) -> Iterator[tuple[str, int]]:
     ids = {each.id for each in series.members}
     for size in report.forced_sizes:
         graphs = [each for each in report.graphs if each.process == size.process] if ids & {*size.recompiles} else []
-        for graph in [each for each in graphs if each.compile_id in size.compile_ids]:
-            frame, _, version = graph.compile_id.rpartition("/")
-            before = {f"{frame}/{number}" for number in range(int(version))}
-            known = {each.name for earlier in graphs if earlier.compile_id in before for each in earlier.inputs}
-            for given in graph.inputs:
+        for place, graph in enumerate(graphs):
+            if graph.compile_id not in size.compile_ids:
+                continue
+            code = graph.epoch, graph.compile_id.rpartition("/")[0]
+            earlier = [each for each in graphs[:place] if (each.epoch, each.compile_id.rpartition("/")[0]) == code]
+            known = {each.name for one in earlier for each in one.inputs}
+            for given in graph.inputs if earlier else ():
                 new = given.kind == "input" and given.name not in known and given.source.isidentifier()
                 lengths = [str(length) for length in given.shape if new]
                 yield from ((given.source, at) for at, length in enumerate(lengths) if length in size.values)

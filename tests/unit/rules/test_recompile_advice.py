@@ -465,6 +465,8 @@ def test_a_size_that_meets_a_new_input_is_marked_with_it(code: str, earlier: lis
     report.forced_sizes = [
         ForcedSize("d1", line, "x.size()[1]", 1, values=["7"], compile_ids=["0/1"], recompiles=["r1"], process=0)
     ]
+    report.graphs.append(Graph("g3", "odd", inputs=own))  # A log may hold any id.
+    report.forced_sizes[0].compile_ids.append("odd")
     changed = recompile("r1", "0/2", cause="shape", source="x.size()[1]", expected="7", actual="12", forced_by=line)
     for each in report.graphs:
         each.process = report.forced_sizes[0].process = changed.process
