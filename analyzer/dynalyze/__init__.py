@@ -10,7 +10,11 @@ _LAZY = ("Recording", "record", "load_ipython_extension")
 
 
 def __getattr__(name: str) -> object:
-    """`dynalyze.record()`, whose modules are imported when it is first named."""
+    """`dynalyze.record()` and `dynalyze.step()`, whose modules are imported when they are first named."""
+    if name == "step":
+        from dynalyze.watch.child.start import step
+
+        return step
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dynalyze.recording import recorder
@@ -19,4 +23,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_LAZY, "step"])

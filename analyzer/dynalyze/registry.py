@@ -3,7 +3,7 @@
 What the spine asks a feature for, by the module of its folder (what it does not have is not asked):
 
     child     in the user's interpreter: commands of a measuring process (capture/bench/protocol.py `Command`)
-    records   the types of its fields of a `Measurement`, in FIELDS
+    records   the types of its fields of a `Measurement` or of the `Report`, in FIELDS
     run       EXTRA, its part of a benchmark (bench/extras.py)
     rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call; `setting_fails`
     view      ANCHORS and `sections` of the page; `graph_times`: what each graph takes of a call
@@ -18,8 +18,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-FEATURES: dict[str, tuple[str, ...]] = {"break_cost": ("prices",)}
-"""By the name of the folder: the fields of a `Measurement` that are the feature's own."""
+FEATURES: dict[str, dict[str, str]] = {"break_cost": {"Measurement": "prices"}, "watch": {"Report": "job"}}
+"""By the name of the folder: the field of a record that is the feature's own."""
 
 
 @cache
@@ -32,3 +32,9 @@ def modules(place: str) -> tuple[ModuleType, ...]:
 def part(field: str) -> Any:
     """The type of a feature's field."""
     return next(module.FIELDS[field] for module in modules("records") if field in module.FIELDS)
+
+
+def fields_of(record: str) -> list[tuple[str, str, None]]:
+    """The fields that features add to a record, for `msgspec.defstruct`: None where the feature has nothing to say."""
+    names = [own[record] for own in FEATURES.values() if record in own]
+    return [(name, f"registry.part({name!r}) | None", None) for name in names]

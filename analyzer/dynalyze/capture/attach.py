@@ -22,10 +22,8 @@ from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.torch_private import cache_keys, cudagraphs, dynamo, trace
 from dynalyze.capture.trace_records import cut
-from dynalyze.capture.wire import BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
+from dynalyze.capture.wire import BOOT_FOLDER, BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter, has_event
-
-_BOOT = str(Path(__file__).resolve().parent / "boot")
 
 
 def attach_to_descendant() -> None:
@@ -110,8 +108,8 @@ def forget_compiles(listener: Listener, inspection: Inspection, *, compiling: bo
 
 def lead_descendants(run: Path) -> None:
     """Arrange that processes started from here on listen as well, through an inherited environment."""
-    paths = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != _BOOT]
-    os.environ["PYTHONPATH"] = os.pathsep.join([_BOOT, *paths])
+    paths = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != BOOT_FOLDER]
+    os.environ["PYTHONPATH"] = os.pathsep.join([BOOT_FOLDER, *paths])
     os.environ[RUN_VARIABLE] = str(run)
     # One that ignores PYTHONPATH (python -I) still writes torch's own log, unless the user wants that elsewhere.
     os.environ.setdefault(TRACE_VARIABLE, str(run / TRACE_FOLDER))

@@ -70,3 +70,48 @@ def _private(pid: int, seen: dict[int, Seen]) -> int:
     except OSError:
         return seen[pid].rss
     return sum(int(line.split()[1]) for line in lines if line.startswith((b"Private_Clean:", b"Private_Dirty:"))) * 1024
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process; "" where it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+_CGROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def memory_bytes() -> int | None:
+    """Memory that there is, a container's limit observed; None where it cannot be told."""
+    known = [
+        each for each in (_of_machine("MemTotal:"), *(_number(limit) for limit, _ in _CGROUPS)) if each is not None
+    ]
+    return min(known, default=None)
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping, a container's limit observed; None where it cannot be told."""
+    free = _of_machine("MemAvailable:")
+    for limit, used in _CGROUPS:
+        most, held = _number(limit), _number(used)
+        if most is not None and held is not None:
+            left = max(0, most - held)
+            free = left if free is None else min(free, left)
+    return free
+
+
+def _of_machine(name: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
+    return None
+
+
+def _number(file: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path(file).read_text(encoding="ascii"))
+    return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
+# On PYTHONPATH it has each process of the target listen.
+BOOT_FOLDER = str(Path(__file__).resolve().parent / "boot")
 REQUEST_FILE = "request.json"
 # Its presence asks for the bytecode that Dynamo makes of each frame.
 BYTECODE_FILE = "bytecode"

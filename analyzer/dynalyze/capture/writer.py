@@ -21,12 +21,14 @@ from dynalyze.capture.events import Event, Lost, ProcessStarted, Reopened
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.wire import EVENTS_FOLDER, TEXTS_FOLDER
 
-# Lines that wait for a disk, or for a free descriptor.
-_MOST_KEPT = 10_000
-
 
 class EventWriter:
-    """Appends events of this process (and of its forks) below a run folder. Safe from any thread."""
+    """Appends events of this process (and of its forks) below a run folder. Safe from any thread.
+
+    `most_kept` lines may wait for a disk, or for a free descriptor.
+    """
+
+    most_kept = 10_000
 
     def __init__(self, run: Path, *, main: bool = False) -> None:
         self.run = run
@@ -50,7 +52,7 @@ class EventWriter:
     def write(self, event: Event) -> None:
         """Append one event. What the disk refuses waits for the next one."""
         event.at = time.time()
-        line = _line(event)
+        line = as_line(event)
         with self._lock:
             if self._closed:
                 return
@@ -79,7 +81,7 @@ class EventWriter:
             self._close_file()
 
     def _keep(self, line: bytes) -> None:
-        if len(self._kept) < _MOST_KEPT:
+        if len(self._kept) < self.most_kept:
             self._kept.append(line)
         else:
             self._dropped += 1
@@ -109,21 +111,31 @@ class EventWriter:
         if self._pid == -1:
             folder = self.run / EVENTS_FOLDER
             folder.mkdir(mode=0o700, exist_ok=True)
-            path = folder / f"{os.getpid()}-{time.time_ns()}.jsonl"
+            path = folder / self.file_name()
             self._descriptor = os.open(path, flags, 0o600)
             self._pid, self._path = os.getpid(), path
-            rank = os.environ.get("RANK", "")
-            first: Event = ProcessStarted(
-                main=self._main, pid=os.getpid(), parent=os.getppid(), rank=int(rank) if rank.isdigit() else None,
-                command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
-                implementation=sys.implementation.name, platform=sys.platform,
-            )  # fmt: skip
+            first = self.first_events()
         else:
             self._descriptor = os.open(self._path, flags, 0o600)
-            first = Reopened()
+            first = [Reopened()]
         self._file = _file_of(self._descriptor)
-        first.at = time.time()
-        self._kept.appendleft(_line(first))
+        for event in reversed(first):
+            event.at = time.time()
+            self._kept.appendleft(as_line(event))
+
+    def file_name(self) -> str:
+        """Of the next file of this process; what is before its first dot tells processes apart."""
+        return f"{os.getpid()}-{time.time_ns()}.jsonl"
+
+    def first_events(self) -> list[Event]:
+        """What a file begins with: whose it is."""
+        rank = os.environ.get("RANK", "")
+        started = ProcessStarted(
+            main=self._main, pid=os.getpid(), parent=os.getppid(), rank=int(rank) if rank.isdigit() else None,
+            command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
+            implementation=sys.implementation.name, platform=sys.platform,
+        )  # fmt: skip
+        return [started]
 
     def _restore(self) -> None:
         """Make the file again: the program has removed it with its temporary files, and we still hold what is in it."""
@@ -135,7 +147,7 @@ class EventWriter:
         self._kept[0] = written
         if self._texts:
             lost = Lost(message="graphs and sources that the program removed with the folder they were recorded in")
-            self._keep(_line(lost))
+            self._keep(as_line(lost))
 
     def _is_ours(self) -> bool:
         return self._file is not None and _file_of(self._descriptor) == self._file
@@ -164,7 +176,7 @@ def has_event(run: Path, kind: type[Event]) -> bool:
     return any(f'"event": "{kind.tag}"' in file.read_text(encoding="utf-8", errors="replace") for file in files)
 
 
-def _line(event: Event) -> bytes:
+def as_line(event: Event) -> bytes:
     """One line of strict JSON; a number that JSON has no word for becomes a string."""
     record = {"event": event.tag, **vars(event)}
     try:

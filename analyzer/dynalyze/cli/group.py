@@ -38,7 +38,10 @@ _SECTIONS = {
         "plan": "Choose what to compile, and how.",
         "upgrade": "Compare two versions of torch.",
     },
-    "Many": {"sweep": "Run many models, and write one index."},
+    "Many": {
+        "sweep": "Run many models, and write one index.",
+        "watch": "Tell recompiles of a long job as they happen.",
+    },
     "Reports": {
         "report": "Render a saved report, or torch's own log.",
         "diff": "Compare two reports.",

@@ -25,17 +25,25 @@ from dynalyze.text.errors import UsageError
 )  # fmt: skip
 def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     """Render INPUT: a report JSON that `dynalyze explain --json` wrote, a log that torch wrote under
-    TORCH_TRACE=DIR, or DIR itself with the logs of several processes or ranks. Needs no torch.
+    TORCH_TRACE=DIR, DIR itself with the logs of several processes or ranks, or the folder of a watched job, also
+    while it runs. Needs no torch.
 
     The facts are judged by the rules of this version. No file that a log names is opened.
     """
     from dynalyze.cli.files import read_report
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.logs import holds_records, log_files, report_from_logs
+    from dynalyze.watch.follow import is_job
+    from dynalyze.watch.report import job_report
 
     check_fail_on(options["fail_on"])
     path = Path(source)
     stem = path.resolve().stem.removesuffix(".dynalyze")
+    if path.is_dir() and is_job(path):
+        if options["artifacts"] is not None:
+            raise UsageError("--artifacts needs a log: the records of a watched job hold no code")
+        outputs = Outputs(options, stem)
+        return outputs.publish(job_report(path, sys.argv[1:]))
     if not (path.is_dir() or holds_records(path)):
         if options["artifacts"] is not None:
             raise UsageError("--artifacts needs a log: a report JSON does not hold all code")

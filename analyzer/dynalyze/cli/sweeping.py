@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from dynalyze import __version__
+from dynalyze.capture.process_tree import available_bytes
 from dynalyze.capture.settings import COMPILE_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import fail_on_levels, with_model_options
@@ -25,7 +26,7 @@ from dynalyze.rules.rule import reaches
 from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.expand import Expanded, Request, expand
 from dynalyze.sweep.folder import INDEX, ROWS, About, SweepFolder
-from dynalyze.sweep.memory import LEAST_BYTES, available_bytes
+from dynalyze.sweep.memory import LEAST_BYTES
 from dynalyze.sweep.pool import LocalPool, Pool
 from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.sweep.settings import MATRIX, configurations

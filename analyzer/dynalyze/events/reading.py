@@ -70,7 +70,7 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
     log: ProcessLog | None = None
     with path.open("rb") as lines:
         for line in lines:
-            event = _decode(line, run)
+            event = decode_line(line, run)
             if isinstance(event, ProcessStarted) and log is None:
                 log = ProcessLog(0, event)
             elif isinstance(event, InPlaceDropped) and log is not None:
@@ -80,7 +80,7 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
     return log
 
 
-def _decode(line: bytes, run: RunLog) -> Event | None:
+def decode_line(line: bytes, run: RunLog) -> Event | None:
     """The event of a line. What is none, or has fields that make no sense, is counted; a kind not known is not."""
     head = _HEAD.match(line)
     if head is not None and (decoder := _DECODERS.get(head[1])) is not None and not is_deep(line):

@@ -7,10 +7,11 @@ which it first happened. Unknown fields are ignored on reading, so a newer repor
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from dynalyze import registry
 from dynalyze.capture.wire import CandidateKind
 from dynalyze.capture.wire import CandidateReason as CandidateReason
 from dynalyze.report.audit import AttentionMatrix, Bisection, OperatorCheck, PolicyVerdict, Warmup
@@ -573,6 +574,12 @@ class Report(msgspec.Struct):
     fixed: Fixed | None = None
     fix_command: CommandLine = []
     schema_version: int = SCHEMA_VERSION
+
+
+if not TYPE_CHECKING:  # With the parts of features; their types import this module.
+    Report = msgspec.defstruct(
+        "Report", registry.fields_of("Report"), bases=(Report,), module=__name__, namespace={"__doc__": Report.__doc__}
+    )
 
 
 def printable(text: str) -> str:

@@ -195,10 +195,10 @@ class Measurement(msgspec.Struct):
 
 
 if not TYPE_CHECKING:  # With the parts of features, None where they measured nothing; their types import this module.
-    _FIELDS = [(name, f"registry.part({name!r}) | None", None) for own in registry.FEATURES.values() for name in own]
     Measurement = msgspec.defstruct(
-        "Measurement", _FIELDS, bases=(Measurement,), module=__name__, namespace={"__doc__": Measurement.__doc__}
-    )
+        "Measurement", registry.fields_of("Measurement"), bases=(Measurement,), module=__name__,
+        namespace={"__doc__": Measurement.__doc__},
+    )  # fmt: skip
 
 
 class TensorAccuracy(msgspec.Struct):

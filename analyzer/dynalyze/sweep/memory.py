@@ -6,30 +6,12 @@ import contextlib
 import os
 import signal
 import threading
-from pathlib import Path
 
 from dynalyze.capture import process_tree
 
 _LOOK_SECONDS = 0.5
 # What an item needs at least, torch and transformers included: more workers than this allows would swap.
 LEAST_BYTES = 3 << 29
-
-
-def available_bytes() -> int | None:
-    """Memory that can be had without swapping, a container's limit observed; None where it cannot be told."""
-    free: int | None = None
-    with contextlib.suppress(OSError, ValueError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        most, held = _number(limit), _number(used)
-        if most is not None and held is not None:
-            left = max(0, most - held)
-            free = left if free is None else min(free, left)
-    return free
 
 
 class MemoryWatch:
@@ -72,9 +54,3 @@ class MemoryWatch:
 
 def _children(seen: dict[int, process_tree.Seen]) -> set[int]:
     return {pid for pid, each in seen.items() if each.parent == os.getpid()}
-
-
-def _number(file: str) -> int | None:
-    with contextlib.suppress(OSError, ValueError):
-        return int(Path(file).read_text(encoding="ascii"))
-    return None

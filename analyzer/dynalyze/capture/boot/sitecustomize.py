@@ -19,9 +19,14 @@ def _attach() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.load_package()
-    from dynalyze.capture.attach import attach_to_descendant
+    if "DYNALYZE_WATCH" in os.environ:
+        from dynalyze.watch.child.start import begin
 
-    attach_to_descendant()
+        begin()
+    else:
+        from dynalyze.capture.attach import attach_to_descendant
+
+        attach_to_descendant()
 
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _here]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.hooks import Patch
 from dynalyze.capture.torch_private.dynamo import CALL_BOUNDARY, is_compile_error
 
 _TRACING_MODES = frozenset({"FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"})
@@ -209,3 +211,25 @@ def _disguised(wrapper: Any, compiled: Any) -> Any:
     vars(wrapper).update(vars(compiled))
     setattr(wrapper, _WRAPPER_ID, id(wrapper))
     return wrapper
+
+
+def watch_outermost_calls(called: Callable[[int], bool]) -> None:
+    """Call `called` at each outermost call of something compiled, while it returns True.
+
+    It gets what tells callables apart. torch asks one function in each such call what to do with its frames, which is
+    replaced. On a torch without it nothing is called.
+    """
+    module = sys.modules.get("torch._dynamo.eval_frame")
+    if not hasattr(module, "_callback_from_stance"):
+        return
+    patch = Patch(module, "_callback_from_stance")
+
+    def _callback_from_stance(callback: Any) -> Any:
+        if patch.active and callable(callback):
+            frame = sys._getframe(1)
+            outermost = frame.f_code.co_name == "compile_wrapper" and frame.f_locals.get("prior") is None
+            if outermost and not called(id(callback)):
+                take_away()
+        return patch.original(callback)
+
+    take_away = patch.put(_callback_from_stance)

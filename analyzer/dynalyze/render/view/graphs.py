@@ -148,7 +148,8 @@ class GraphsView:
         )
         took = {item.key: item.whole_seconds for item in report.compilations}
         self.compiling = {each.id: took.get((each.process, each.epoch, each.compile_id)) for each in report.graphs}
-        spent = {name: ms for each in modules("view") for name, ms in each.graph_times(report).items()}
+        timed = [each.graph_times(report) for each in modules("view") if hasattr(each, "graph_times")]
+        spent = {name: ms for each in timed for name, ms in each.items()}
         self.per_call = {
             each.id: spent[each.compile_id] for each in report.graphs if each.process == 0 and each.compile_id in spent
         }

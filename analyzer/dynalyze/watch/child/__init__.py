@@ -1,0 +1,1 @@
+"""What runs in every process of a watched job: standard library, torch and `capture` alone."""

@@ -1,0 +1,72 @@
+"""What a watched process writes beside the events of the compiler, declared for both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynalyze.capture.events import Count, Event, Length, Whole
+
+FOLDER_VARIABLE = "DYNALYZE_WATCH"
+"""Names the folder of the job, in the environment of each of its processes."""
+BYTES_VARIABLE = "DYNALYZE_WATCH_BYTES"
+DEFAULT_BYTES = 256 << 20
+
+STATES_FOLDER = "ranks"
+JOB_FILE = "watch.json"
+"""Marks a folder as that of a watched job."""
+
+
+class RankSeen(Event, tag="watch_rank"):
+    """Who a process is in its job; the second line of each part of its log."""
+
+    rank: Whole | None = None
+    host: str = ""
+    world: Whole | None = None
+    restart: Whole = 0
+    part: Whole = 0
+
+
+class StepReached(Event, tag="watch_step"):
+    """What follows in the log happened after `number` steps had ended."""
+
+    number: Count = 0
+
+
+class StepSlow(Event, tag="watch_slow"):
+    """A step that took longer than usual, or compiled; in seconds. `usual` is the running median, None before it."""
+
+    number: Count = 0
+    took: Length = 0.0
+    usual: Length | None = None
+    compiling: Length = 0.0
+
+
+class LeftOut(Event, tag="watch_left_out"):
+    """How many events, alike those before them, were not written so far; by their tags."""
+
+    counts: dict[str, Count]
+
+
+@dataclass
+class RankState:
+    """Where a process is. It is written over again twice a second while anything moves; times in seconds.
+
+    `counted_by` is what its steps are counted by: "step" (calls of dynalyze.step), "optimizer" or "calls" of what is
+    compiled. `compiles` counts frames, `recompiles` those that had been compiled before. `ended`: it left in order.
+    """
+
+    pid: Whole = 0
+    rank: Whole | None = None
+    world: Whole | None = None
+    host: str = ""
+    restart: Whole = 0
+    began: Length = 0.0
+    at: Length = 0.0
+    steps: Count = 0
+    counted_by: str = ""
+    usual: Length | None = None
+    compiles: Count = 0
+    recompiles: Count = 0
+    compile_seconds: Length = 0.0
+    lost: Count = 0
+    ended: bool = False

@@ -1,0 +1,139 @@
+"""Begins to watch this process: listens to the compiler, counts steps, and tells the folder of the job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dynalyze.capture.events import CompileEnded, CompilerEvent, CompileStarted, Event
+from dynalyze.capture.hooks import after_import
+from dynalyze.capture.listener import Listener
+from dynalyze.capture.torch_private import trace
+from dynalyze.watch.child.events import BYTES_VARIABLE, DEFAULT_BYTES, FOLDER_VARIABLE, RankState
+from dynalyze.watch.child.steps import Steps
+from dynalyze.watch.child.writer import RankWriter
+
+_watching: Watching | None = None
+
+
+def begin() -> None:
+    """Watch this process where the environment names the folder of a job; a second call does nothing."""
+    global _watching
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if _watching is None and folder:
+        job = Path(folder)
+        with contextlib.suppress(OSError):
+            job.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _watching = Watching(job)
+        _watching.attach()
+
+
+def step() -> None:
+    """Say that a step of this process has ended. Costs a microsecond; does nothing where nobody watches."""
+    if _watching is not None:
+        _watching.steps.ended("step")
+
+
+class Watching:
+    """A process that is watched: its listener, its steps, and what the states of ranks tell of it."""
+
+    def __init__(self, job: Path) -> None:
+        self._compiles = self._recompiles = 0
+        self._writer = RankWriter(job, _bytes(), self.state, lambda: self.steps.number)
+        self._listener = _Listener(self._writer, self._note)
+        self.steps = Steps(self._listener.emit, lambda: self._listener.compile_seconds)
+        self._optimizer: int | None = None
+
+    def attach(self) -> None:
+        """From the import of torch on; at once where it is there."""
+        after_import("torch", self._torch_loaded)
+        after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
+        after_import("torch._dynamo.eval_frame", lambda _: self._count_calls())
+
+    def state(self) -> RankState:
+        """Where the process is now; the rank from torchrun's variables, else from torch.distributed."""
+        rank, world = _number("RANK"), _number("WORLD_SIZE")
+        distributed = sys.modules.get("torch.distributed")
+        if rank is None and distributed is not None:
+            with contextlib.suppress(Exception):
+                if distributed.is_available() and distributed.is_initialized():
+                    rank, world = distributed.get_rank(), distributed.get_world_size()
+        return RankState(
+            pid=os.getpid(), rank=rank, world=world, host=os.uname().nodename,
+            restart=_number("TORCHELASTIC_RESTART_COUNT") or 0, steps=self.steps.number,
+            counted_by=self.steps.counted_by, usual=self.steps.usual, compiles=self._compiles,
+            recompiles=self._recompiles, compile_seconds=round(self._listener.compile_seconds, 6),
+        )  # fmt: skip
+
+    def _torch_loaded(self, torch: ModuleType) -> None:
+        self._listener.listen()
+        after_import("torch.optim.optimizer", self._count_steps)
+
+    def _count_steps(self, module: Any) -> None:
+        from torch.compiler import is_compiling
+
+        watching = self
+
+        def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+            # Dynamo knows the answer while it traces an optimizer's step: nothing of this gets into a graph then.
+            if not is_compiling():
+                watching._stepped(optimizer)
+
+        module.register_optimizer_step_post_hook(stepped)
+
+    def _stepped(self, optimizer: Any) -> None:
+        """Of several optimizers, as a generator's and a discriminator's are, the first one counts."""
+        if self._optimizer is None:
+            self._optimizer = id(optimizer)
+        if self._optimizer == id(optimizer):
+            self._writer.begin()
+            self.steps.ended("optimizer")
+
+    def _count_calls(self) -> None:
+        """Of compiled callables the one that is called most counts steps, while no optimizer does."""
+        from dynalyze.capture.torch_private.compiled_calls import watch_outermost_calls
+
+        counts: dict[int, int] = {}
+
+        def called(which: int) -> bool:
+            if self.steps.counted_by not in ("", "calls"):
+                return False
+            counts[which] = counts.get(which, 0) + 1
+            if counts[which] > self.steps.number + 1:
+                self.steps.ended("calls")
+            return True
+
+        watch_outermost_calls(called)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, CompileStarted):
+            self._compiles += 1
+            self._recompiles += not event.id.endswith("/0")
+        elif isinstance(event, CompileEnded):
+            self._writer.begin()
+
+
+class _Listener(Listener):
+    """Tells of each event of the compiler before it is written."""
+
+    def __init__(self, writer: RankWriter, note: Any) -> None:
+        super().__init__(writer)
+        self._note = note
+
+    def _write(self, event: Event) -> None:
+        if isinstance(event, CompilerEvent):
+            self._note(event)
+        super()._write(event)
+
+
+def _bytes() -> int:
+    return max(1 << 20, _number(BYTES_VARIABLE) or DEFAULT_BYTES)
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else None

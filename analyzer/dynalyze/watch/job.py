@@ -1,0 +1,320 @@
+"""Follows the ranks of a job: which compiled what in which step, and how long the others waited for it.
+
+Fed with events in the order in which each process wrote them, live or from its files afterwards: the same comes out.
+What is kept is bounded, however long the job runs.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dynalyze.capture.events import (
+    CompileEnded,
+    CompilerEvent,
+    CompileStarted,
+    Event,
+    Metrics,
+    ProcessStarted,
+    RecompileSeen,
+    TorchLoaded,
+)
+from dynalyze.capture.torch_private.dynamo import compile_seconds
+from dynalyze.capture.trace_records import hit_limit
+from dynalyze.watch.child.events import LeftOut, RankSeen, RankState, StepReached, StepSlow
+from dynalyze.watch.follow import Read
+from dynalyze.watch.records import Compiled, JobRank
+
+WARM_AFTER = 10
+"""Steps in a row without a compile after which a rank is warm."""
+_WARM_SECONDS = 60.0
+# How long a compile waits to be told: for the steps of the other ranks to end, and for what belongs to it.
+_SETTLED_SECONDS = 2.5
+_LONG_SECONDS = 30.0
+_MOST_SLOW, _MOST_COMPILES, _MOST_OPEN = 500, 20_000, 1000
+
+
+@dataclass
+class Compile:
+    """One compile of one rank; `events` are its own. `began` and `ended` by the clock of its machine."""
+
+    process: str
+    step: int | None
+    began: float
+    started: CompileStarted | None = None
+    events: list[CompilerEvent] = field(default_factory=list)
+    ended: float | None = None
+    seconds: float = 0.0
+    limit: bool = False
+    long_told: bool = False
+    hits: int = 0
+    misses: int = 0
+
+    @property
+    def again(self) -> bool:
+        return any(isinstance(event, RecompileSeen) for event in self.events)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Epoch and compile id; ("", 0) of one that ended without a word of its start."""
+        return self.events[0].key if self.events else (0, "")
+
+    @property
+    def code(self) -> tuple[str, int]:
+        """The function, by the place of its definition."""
+        code = self.started.code if self.started is not None else None
+        return (code.file, code.line) if code is not None else ("", 0)
+
+
+@dataclass
+class Change:
+    """Compiles that belong together: of one step, of whichever ranks. `settled`: when they may be told."""
+
+    compiles: list[Compile]
+    settled: float
+
+    def takes(self, other: Compile) -> bool:
+        lead = self.compiles[0]
+        if lead.step is None or other.step is None:
+            return abs(lead.began - other.began) < _SETTLED_SECONDS
+        return abs(lead.step - other.step) <= 1
+
+    @property
+    def processes(self) -> set[str]:
+        return {each.process for each in self.compiles}
+
+
+@dataclass
+class Process:
+    """One process of the job, as far as it told."""
+
+    name: str
+    started: ProcessStarted = field(default_factory=lambda: ProcessStarted(pid=0))
+    seen: RankSeen = field(default_factory=RankSeen)
+    torch: TorchLoaded | None = None
+    state: RankState = field(default_factory=RankState)
+    moved: float = 0.0
+    step: int | None = None
+    warm: bool = False
+    last_step: int | None = None
+    last_at: float | None = None
+    open: dict[tuple[int, str], Compile] = field(default_factory=dict)
+    done: collections.OrderedDict[tuple[int, str], Compile] = field(default_factory=collections.OrderedDict)
+    slow: collections.deque[StepSlow] = field(default_factory=lambda: collections.deque(maxlen=_MOST_SLOW))
+    waited: float = 0.0
+    compiles: int = 0
+    recompiles: int = 0
+    compile_seconds: float = 0.0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int | None:
+        told = (self.state.rank, self.seen.rank, self.started.rank)
+        return next((each for each in told if each is not None), None)
+
+    @property
+    def host(self) -> str:
+        return self.seen.host or self.state.host
+
+    @property
+    def group(self) -> tuple[int | None, int]:
+        """Ranks of one group wait for each other: those of one start of the whole job."""
+        return self.seen.world or self.state.world, self.seen.restart or self.state.restart
+
+    def becomes_warm(self, compile: Compile) -> bool:
+        """Whether this process had stopped compiling before this compile, now or once before."""
+        if compile.step is not None and self.last_step is not None:
+            self.warm |= compile.step - self.last_step > WARM_AFTER
+        elif self.last_at is not None:
+            self.warm |= compile.began - self.last_at > _WARM_SECONDS
+        self.last_step, self.last_at = compile.step, compile.ended or compile.began
+        return self.warm
+
+
+class Job:
+    """`first`, seconds since 1970, is when the job's first event was written, `last` its last one.
+
+    `on_compile` is called at the end of each compile.
+    """
+
+    def __init__(self) -> None:
+        self.on_compile: Callable[[Process, Compile], None] = lambda process, compile: None
+        self.processes: dict[str, Process] = {}
+        self.first = self.last = 0.0
+        self.compiled: collections.deque[tuple[str, Compile]] = collections.deque(maxlen=_MOST_COMPILES)
+        self._pending: list[Change] = []
+
+    def feed(self, read: Read, now: float) -> None:
+        """Take one event; `now` is any clock that `settled` is asked by."""
+        name, event = read
+        process = self._process(name, event)
+        if event.at:
+            self.first = min(self.first or event.at, event.at)
+            self.last = max(self.last, event.at)
+        if isinstance(event, RankSeen):
+            process.seen = event
+        elif isinstance(event, TorchLoaded):
+            process.torch = event
+        elif isinstance(event, StepReached):
+            process.step = event.number
+        elif isinstance(event, StepSlow):
+            process.slow.append(event)
+        elif isinstance(event, LeftOut):
+            process.left_out = event.counts
+        elif isinstance(event, CompileEnded):
+            self._end(process, event, now)
+        elif isinstance(event, CompilerEvent):
+            self._add(process, event)
+
+    def renew(self, states: Mapping[str, RankState], now: float) -> None:
+        """Take the states of ranks."""
+        for name, state in states.items():
+            process = self._process(name, None)
+            if state.at != process.state.at:
+                process.moved = now
+            process.state = state
+            self.last = max(self.last, state.at)
+
+    def settled(self, now: float, *, over: bool = False) -> Iterator[Change]:
+        """Changes that can be told: other ranks are past their step, or have had time to be; all if it is `over`."""
+        for change in list(self._pending):
+            if over or now >= change.settled or self._all_past(change):
+                self._pending.remove(change)
+                yield change
+
+    def long_compiles(self, at: float) -> Iterator[Compile]:
+        """Compiles that have gone on for long and have not ended; each once. `at` is a time since 1970."""
+        for process in self.live():
+            for compile in process.open.values():
+                if not compile.long_told and compile.started is not None and at - compile.began > _LONG_SECONDS:
+                    compile.long_told = True
+                    yield compile
+
+    def live(self) -> list[Process]:
+        """Processes that have not ended and were not replaced: an elastic job starts its ranks anew."""
+        latest = max((each.group[1] for each in self.processes.values()), default=0)
+        return [each for each in self.processes.values() if not each.state.ended and each.group[1] == latest]
+
+    def peers(self, change: Change) -> list[Process]:
+        """The ranks that step together with those of a change, and compiled nothing in it."""
+        groups = {self.processes[each].group for each in change.processes}
+        return [
+            each for each in self.processes.values()
+            if each.name not in change.processes and each.group in groups and (each.group[0] or 1) > 1
+        ]  # fmt: skip
+
+    def waits(self, change: Change) -> dict[str, float]:
+        """By how many seconds the steps of other ranks were longer than usual while these compiled, by rank."""
+        steps = {each.step + more for each in change.compiles if each.step is not None for more in (0, 1)}
+        found = {}
+        for peer in self.peers(change):
+            waiting = [slow for slow in peer.slow if slow.number in steps and slow.usual is not None]
+            waited = sum(max(0.0, slow.took - (slow.usual or 0.0) - slow.compiling) for slow in waiting)
+            for slow in waiting:  # No other change is told to have cost it.
+                peer.slow.remove(slow)
+            if waited:
+                peer.waited += waited
+                found[str(peer.rank)] = round(waited, 3)
+        return found
+
+    def other_caches(self) -> Iterator[tuple[str, tuple[str, int], list[Compile]]]:
+        """Functions that some machines took from a cache and one compiled: that machine, the function, its compiles."""
+        if len({each.host for each in self.processes.values()}) < 2:
+            return
+        hit: dict[tuple[str, int], set[str]] = {}
+        missed: dict[tuple[str, int], dict[str, list[Compile]]] = {}
+        for name, compile in self.compiled:
+            host = self.processes[name].host
+            if compile.misses:
+                missed.setdefault(compile.code, {}).setdefault(host, []).append(compile)
+            elif compile.hits:
+                hit.setdefault(compile.code, set()).add(host)
+        for code, by_host in missed.items():
+            for host, found in by_host.items():
+                if hit.get(code, set()) - {host} and host not in hit.get(code, set()):
+                    yield host, code, found
+
+    def rows(self, names: list[str], *, running: bool) -> list[JobRank]:
+        """The processes for a report, in this order. `running`: the job is going on."""
+        return [self._row(number, self.processes[name], running) for number, name in enumerate(names)]
+
+    def timeline(self, names: list[str]) -> list[Compiled]:
+        """Every compile that is still known, in order."""
+        numbers = {name: number for number, name in enumerate(names)}
+        return [
+            Compiled(numbers[name], each.step, round(each.began - self.first, 3), round(each.seconds, 3), each.again)
+            for name, each in self.compiled
+        ]
+
+    def _row(self, number: int, process: Process, running: bool) -> JobRank:
+        state = process.state
+        return JobRank(
+            number, process.rank, process.host, process.started.pid, process.group[1],
+            "ended" if state.ended else "running" if running else "gone", max(state.steps, process.step or 0),
+            state.counted_by, None if state.usual is None else round(state.usual * 1e3, 3),
+            max(state.compiles, process.compiles), max(state.recompiles, process.recompiles),
+            round(max(state.compile_seconds, process.compile_seconds), 3), round(process.waited, 3),
+        )  # fmt: skip
+
+    def _process(self, name: str, event: Event | None) -> Process:
+        process = self.processes.setdefault(name, Process(name))
+        if isinstance(event, ProcessStarted):
+            process.started = event
+        return process
+
+    def _add(self, process: Process, event: CompilerEvent) -> None:
+        compile = process.open.get(event.key)
+        if compile is None:
+            compile = process.open[event.key] = Compile(process.name, process.step, event.at)
+            if len(process.open) > _MOST_OPEN:
+                process.open.pop(next(iter(process.open)))
+        if isinstance(event, CompileStarted):
+            compile.started, compile.began = event, event.at
+            process.compiles += 1
+            process.recompiles += not event.id.endswith("/0")
+        compile.events.append(event)
+
+    def _end(self, process: Process, event: CompileEnded, now: float) -> None:
+        took = compile_seconds(event.metrics)
+        process.compile_seconds += took
+        if event.backward:
+            if (forward := process.done.get(event.key)) is not None:
+                forward.seconds += took
+                forward.events.append(event)
+            return
+        compile = process.open.pop(event.key, None) or Compile(process.name, process.step, event.at)
+        compile.events.append(event)
+        compile.ended, compile.seconds, compile.limit = event.at, took, hit_limit(event.metrics)
+        compile.hits, compile.misses = _cache_counts(event.metrics)
+        process.done[event.key] = compile
+        if len(process.done) > _MOST_SLOW:
+            process.done.popitem(last=False)
+        self.compiled.append((process.name, compile))
+        self.on_compile(process, compile)
+        if process.becomes_warm(compile) or compile.limit:
+            self._join(compile, now)
+
+    def _join(self, compile: Compile, now: float) -> None:
+        settled = now + _SETTLED_SECONDS
+        for change in self._pending:
+            if change.takes(compile):
+                change.compiles.append(compile)
+                change.settled = settled
+                return
+        self._pending.append(Change([compile], settled))
+
+    def _all_past(self, change: Change) -> bool:
+        """Whether every rank that could have waited is two steps further: then all that they waited is known."""
+        steps = [each.step for each in change.compiles]
+        if None in steps or not steps:
+            return False
+        furthest = max(step for step in steps if step is not None) + 1
+        concerned = [*self.peers(change), *(self.processes[name] for name in change.processes)]
+        return all(each.state.ended or each.state.steps > furthest for each in concerned)
+
+
+def _cache_counts(metrics: Metrics) -> tuple[int, int]:
+    """How many graphs of a compile came out of Inductor's caches, and how many did not."""
+    hits = metrics.get("inductor_fx_local_cache_hit_count", 0) + metrics.get("inductor_fx_remote_cache_hit_count", 0)
+    return hits, metrics.get("inductor_fx_local_cache_miss_count", 0)

@@ -1,0 +1,95 @@
+"""The report of a watched job, from its folder alone: of one that has ended, or as far as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from dynalyze.capture.events import TorchLoaded
+from dynalyze.facts.build import assemble
+from dynalyze.facts.registry import registry
+from dynalyze.facts.sources import Sources
+from dynalyze.facts.stacks import Places
+from dynalyze.files.paths import working_folder
+from dynalyze.report import Outcome, Report, Target, printable
+from dynalyze.text.amounts import count_of
+from dynalyze.text.errors import UsageError
+from dynalyze.watch.child.events import JOB_FILE
+from dynalyze.watch.follow import JobLog, Read, read_job
+from dynalyze.watch.job import Job
+from dynalyze.watch.records import Job as JobPart
+from dynalyze.watch.run import JobEnd, job_name, shown_command
+from dynalyze.watch.tell import Teller
+
+_LACKING = "Built from the records of a watched job: graphs, kernels and sources were not kept."
+
+
+def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None) -> Report:
+    """The facts of a job, and what was told of it; findings are left to the rules. Raises UsageError for a folder in
+    which nothing was written.
+    """
+    log = read_job(folder)
+    if not log.names and not log.states:
+        raise UsageError(f"{folder}: no process of the job has compiled anything or made a step yet")
+    torch = next((event for _, event in log.run.all() if isinstance(event, TorchLoaded)), None)
+    torch_folder = torch.folder if torch is not None else ""
+    job = _command_of(folder)
+    report = assemble(
+        log.run, Target("script", printable(job_name(job) if job else folder.name), [printable(each) for each in job]),
+        [printable(each) for each in command], Places(torch_folder), Sources(log.run), registry(torch_folder),
+    )  # fmt: skip
+    report.folder = printable(working_folder())
+    part = job_part(log, running=ended is None)
+    setattr(report, "job", part)  # noqa: B010  a field of this feature: the type checker does not know it
+    report.outcome = _outcome(part, ended, compiled=bool(report.compilations), job=shown_command(job))
+    report.capture.notes.append(_LACKING)
+    if log.omitted:
+        report.capture.notes.append(f"{log.omitted:,} events are not in this report: it has room for so many alone.")
+    return report
+
+
+def job_part(log: JobLog, *, running: bool) -> JobPart:
+    """What is told of a job, from all that it wrote."""
+    job = Job()
+    teller = Teller(job)
+    job.renew(log.states, 0.0)
+    events = [
+        Read(name, event)
+        for name, process in zip(log.names, log.run.processes, strict=True)
+        for event in (process.started, *process.events)
+    ]
+    for read in sorted(events, key=lambda read: read.event.at):
+        job.feed(read, read.event.at)
+    teller.news(job.last, job.last, over=True)
+    lost = sum(state.lost for state in log.states.values())
+    return JobPart(
+        round(max(0.0, job.last - job.first), 3), job.rows(log.names, running=running), list(teller.notices),
+        job.timeline(log.names), teller.untold, lost,
+    )  # fmt: skip
+
+
+def _outcome(part: JobPart, ended: JobEnd | None, *, compiled: bool, job: str) -> Outcome:
+    steps = max((row.steps for row in part.ranks), default=0)
+    so_far = f"{count_of(len(part.ranks), 'process', 'processes')}, step {steps:,}"
+    if ended is None:
+        return Outcome("complete", f"A snapshot of a watched job: {so_far}.", seconds=part.seconds)
+    seconds = round(ended.seconds, 3)
+    if ended.status:
+        return Outcome("failed", f"{job} ended with exit status {ended.status} ({so_far}).", ended.status, seconds)
+    if not compiled:
+        return Outcome("nothing_compiled", "No process of the job compiled anything.", 0, seconds)
+    return Outcome("complete", "", 0, seconds)
+
+
+def _command_of(folder: Path) -> list[str]:
+    """The command of a job that we started; empty for another one."""
+    try:
+        return msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile).command
+    except (OSError, msgspec.DecodeError):
+        return []
+
+
+class _JobFile(msgspec.Struct):
+    command: list[str] = []

@@ -1,0 +1,209 @@
+"""Starts a job that is watched, or follows the folder of one, and tells what it does while it does it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynalyze.capture import process_tree
+from dynalyze.capture.wire import BOOT_FOLDER
+from dynalyze.launch.interrupts import Interrupts, first_signal
+from dynalyze.privacy import cleaned
+from dynalyze.text.amounts import count_of, size
+from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import one_line
+from dynalyze.watch.child.events import BYTES_VARIABLE, FOLDER_VARIABLE, JOB_FILE
+from dynalyze.watch.follow import Follower
+from dynalyze.watch.job import Job
+from dynalyze.watch.records import JobRank, Notice
+from dynalyze.watch.tell import Teller, line_of
+
+_LOOK_SECONDS = 0.25
+_MEMORY_SECONDS = 5.0
+# Compile workers are told of that hold so much of the machine's memory when so little of it is left.
+_WORKERS_HOLD, _LEFT = 0.1, 0.08
+_END_SECONDS = 15.0
+# A process of another machine that wrote nothing for so long is taken to be gone.
+_SILENT_SECONDS = 600.0
+_WORKER = "torch/_inductor/compile_worker"
+
+
+class Watcher:
+    """Reads a job's folder, and hands each notice and its line to `tell`; `failed` is one that a rule ends it for."""
+
+    def __init__(
+        self, folder: Path, tell: Callable[[Notice, str], None], fail_fast: Sequence[str] = (), *,
+        show_values: bool = False,
+    ) -> None:  # fmt: skip
+        self.job = Job()
+        self.failed: Notice | None = None
+        self._follower = Follower(folder)
+        self._teller = Teller(self.job)
+        self._tell = tell
+        self._fail_fast = fail_fast
+        self._show_values = show_values
+        self._next_memory = 0.0
+        self._low_memory = False
+
+    def look(self, *, over: bool = False, root: int | None = None) -> None:
+        """Take what is new, and tell of it. `over`: nothing more comes. `root` is the job's first process."""
+        now = time.monotonic()
+        self.job.renew(self._follower.states(), now)
+        for read in self._follower.events():
+            self.job.feed(read, now)
+        notices = self._teller.news(now, time.time(), over=over)
+        if root is not None and now >= self._next_memory:
+            self._next_memory = now + _MEMORY_SECONDS
+            if (notice := self._memory(root)) is not None:
+                notices.append(notice)
+        for notice in notices:
+            shown = cleaned(notice, no_source=False, show_values=self._show_values)
+            self._tell(shown, one_line(line_of(shown, len(self.job.live()))))
+            concerned = {notice.kind, "diverged" if notice.alone and len(notice.ranks) == 1 else ""}
+            if self.failed is None and concerned & {*self._fail_fast}:
+                self.failed = notice
+
+    def rows(self) -> list[JobRank]:
+        """The processes of the job as they are now."""
+        return self.job.rows(list(self.job.processes), running=True)
+
+    def goes_on(self) -> bool:
+        """Whether a process of the job still runs, as far as this machine can tell."""
+        now = time.monotonic()
+        return any(
+            _lives(each.started.pid) if each.host == os.uname().nodename else now - each.moved < _SILENT_SECONDS
+            for each in self.job.live()
+        )
+
+    def _memory(self, root: int) -> Notice | None:
+        """Once when compile workers leave little of the machine's memory, and again only after there was more."""
+        left, whole = process_tree.available_bytes(), process_tree.memory_bytes()
+        if left is None or whole is None or left > _LEFT * whole:
+            self._low_memory = False
+            return None
+        seen = process_tree.processes()
+        workers = [pid for pid in process_tree.below(root, seen) if _WORKER in process_tree.command_of(pid)]
+        held = process_tree.memory_of(workers, seen, whole)
+        if self._low_memory or held < _WORKERS_HOLD * whole:
+            return None
+        self._low_memory = True
+        what = (
+            f"{count_of(len(workers), 'compile worker')} hold {size(held)}, and {size(left)} of memory are left; "
+            "TORCHINDUCTOR_COMPILE_THREADS=1 starts fewer"
+        )
+        notice = Notice("memory", what, round(time.time() - (self.job.first or time.time()), 3))
+        self._teller.add(notice)
+        return notice
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """How a watched job ended: its exit status as subprocess has it, and the seconds that it took."""
+
+    status: int
+    seconds: float
+
+
+def start_folder(folder: Path, command: Sequence[str]) -> None:
+    """Make the folder of a new job. Raises UsageError where there is another job in it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty: name another one with --folder, or dynalyze watch {folder}")
+        (folder / JOB_FILE).write_text(json.dumps({"command": list(command)}), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from error
+
+
+def watch_command(command: Sequence[str], folder: Path, most_bytes: int, watcher: Watcher) -> JobEnd:
+    """Run a command to its end, each of its processes watched.
+
+    It has our standard input and writes to our standard error by itself, so that it lives on where this process is
+    killed. Ctrl-C on a terminal reaches it as it would without us, other signals are passed on. Raises UsageError where
+    it cannot be started.
+    """
+    environment = {
+        **os.environ, FOLDER_VARIABLE: str(folder.resolve()), BYTES_VARIABLE: str(most_bytes),
+        "PYTHONPATH": os.pathsep.join(filter(None, [BOOT_FOLDER, os.environ.get("PYTHONPATH")])),
+    }  # fmt: skip
+    began, obeyed, ending = time.monotonic(), 0, 0.0
+    with Interrupts(killing=True) as interrupts:
+        try:
+            job = subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno())
+        except OSError as error:
+            raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
+        while job.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.wait(_LOOK_SECONDS)
+            watcher.look(root=job.pid)
+            if interrupts.count > obeyed:
+                obeyed = interrupts.count
+                number = first_signal() or signal.SIGINT
+                if number != signal.SIGINT or not _in_foreground():
+                    job.send_signal(number)
+            if watcher.failed is not None and not ending:
+                ending = time.monotonic() + _END_SECONDS
+                job.terminate()
+            elif ending and time.monotonic() > ending:
+                _kill_all(job.pid)
+        watcher.look(over=True)
+    return JobEnd(job.returncode, time.monotonic() - began)
+
+
+def watch_folder(watcher: Watcher, show: Callable[[list[JobRank]], None]) -> None:
+    """Follow the folder of a job that somebody else started, until it ends or we are interrupted."""
+    with Interrupts() as interrupts:
+        while not interrupts.count:
+            watcher.look()
+            show(watcher.rows())
+            if watcher.failed is not None or (watcher.job.processes and not watcher.goes_on()):
+                break
+            time.sleep(_LOOK_SECONDS)
+        watcher.look(over=True)
+
+
+def job_command(arguments: Sequence[str]) -> list[str]:
+    """The command of a job: as it is given, or this Python for `-m package` and for a script."""
+    first = arguments[0]
+    return [sys.executable, *arguments] if first == "-m" or first.endswith(".py") else list(arguments)
+
+
+def job_name(command: Sequence[str]) -> str:
+    """What a job is called: by the script or module that its command names, else by its program."""
+    for before, word in zip(["", *command], command, strict=False):
+        if word.endswith(".py") or before == "-m":
+            return Path(word).stem if word.endswith(".py") else word
+    return Path(command[0]).name
+
+
+def shown_command(command: Sequence[str]) -> str:
+    return shlex.join(command)
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal's Ctrl-C reaches the job by itself, as it reaches this process."""
+    with contextlib.suppress(OSError):
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    return False
+
+
+def _kill_all(root: int) -> None:
+    for pid in process_tree.below(root, process_tree.processes()):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _lives(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, 0)
+        return True
+    return False
