@@ -110,7 +110,7 @@ class EventWriter:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         if self._pid == -1:
             folder = self.run / EVENTS_FOLDER
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path = folder / self.file_name()
             self._descriptor = os.open(path, flags, 0o600)
             self._pid, self._path = os.getpid(), path

@@ -108,9 +108,10 @@ def read_job(folder: Path) -> JobLog:
             omitted += 1
         else:
             log.events.append(event)
-    for name, log in logs.items():
-        if log.started.rank is None and name in states:
-            log.started.rank = states[name].rank
+    for name, state in states.items():  # One that makes steps and compiles nothing has no events.
+        log = logs.setdefault(name, ProcessLog(0, ProcessStarted(pid=state.pid, at=state.began)))
+        if log.started.rank is None:
+            log.started.rank = state.rank
     names = sorted(logs, key=lambda name: (logs[name].started.rank or 0, logs[name].started.at))
     run = RunLog([logs[name] for name in names], follower.log.unreadable)
     for number, each in enumerate(run.processes):

@@ -7,6 +7,8 @@ What is kept is bounded, however long the job runs.
 from __future__ import annotations
 
 import collections
+import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +34,8 @@ _WARM_SECONDS = 60.0
 # How long a compile waits to be told: for the steps of the other ranks to end, and for what belongs to it.
 _SETTLED_SECONDS = 2.5
 _LONG_SECONDS = 30.0
+# A process of another machine that wrote nothing for so long is taken to be gone.
+_SILENT_SECONDS = 600.0
 _MOST_SLOW, _MOST_COMPILES, _MOST_OPEN = 500, 20_000, 1000
 
 
@@ -121,6 +125,17 @@ class Process:
     def group(self) -> tuple[int | None, int]:
         """Ranks of one group wait for each other: those of one start of the whole job."""
         return self.seen.world or self.state.world, self.seen.restart or self.state.restart
+
+    def lives(self, now: float) -> bool:
+        """Whether it still runs, as far as this machine can tell. `now` is the clock of `Job.renew`."""
+        if self.state.ended:
+            return False
+        if self.host == os.uname().nodename:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.started.pid or self.state.pid, 0)
+                return True
+            return False
+        return now - self.moved < _SILENT_SECONDS
 
     def becomes_warm(self, compile: Compile) -> bool:
         """Whether this process had stopped compiling before this compile, now or once before."""
@@ -235,9 +250,9 @@ class Job:
                 if hit.get(code, set()) - {host} and host not in hit.get(code, set()):
                     yield host, code, found
 
-    def rows(self, names: list[str], *, running: bool) -> list[JobRank]:
-        """The processes for a report, in this order. `running`: the job is going on."""
-        return [self._row(number, self.processes[name], running) for number, name in enumerate(names)]
+    def rows(self, names: list[str], now: float) -> list[JobRank]:
+        """The processes for a report, in this order."""
+        return [self._row(number, self.processes[name], now) for number, name in enumerate(names)]
 
     def timeline(self, names: list[str]) -> list[Compiled]:
         """Every compile that is still known, in order."""
@@ -247,11 +262,12 @@ class Job:
             for name, each in self.compiled
         ]
 
-    def _row(self, number: int, process: Process, running: bool) -> JobRank:
+    def _row(self, number: int, process: Process, now: float) -> JobRank:
         state = process.state
         return JobRank(
             number, process.rank, process.host, process.started.pid, process.group[1],
-            "ended" if state.ended else "running" if running else "gone", max(state.steps, process.step or 0),
+            "ended" if state.ended else "running" if process.lives(now) else "gone",
+            max(state.steps, process.step or 0),
             state.counted_by, None if state.usual is None else round(state.usual * 1e3, 3),
             max(state.compiles, process.compiles), max(state.recompiles, process.recompiles),
             round(max(state.compile_seconds, process.compile_seconds), 3), round(process.waited, 3),

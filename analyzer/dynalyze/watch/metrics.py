@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,7 @@ class Metrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         names = list(self._job.processes)
-        rows = self._job.rows(names, running=True)
+        rows = self._job.rows(names, time.monotonic())
         for kind, name, about, values in (
             (CounterMetricFamily, "dynalyze_steps", "Steps that have ended.", [row.steps for row in rows]),
             (CounterMetricFamily, "dynalyze_frames", "Frames compiled.", [row.compiles for row in rows]),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from dynalyze.capture.events import TorchLoaded
+from dynalyze.events.log import ProcessLog
 from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -31,7 +34,7 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
     which nothing was written.
     """
     log = read_job(folder)
-    if not log.names and not log.states:
+    if ended is None and not log.names and not log.states:
         raise UsageError(f"{folder}: no process of the job has compiled anything or made a step yet")
     torch = next((event for _, event in log.run.all() if isinstance(event, TorchLoaded)), None)
     torch_folder = torch.folder if torch is not None else ""
@@ -41,36 +44,42 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
         [printable(each) for each in command], Places(torch_folder), Sources(log.run), registry(torch_folder),
     )  # fmt: skip
     report.folder = printable(working_folder())
-    part = job_part(log, running=ended is None)
+    part = job_part(log)
     setattr(report, "job", part)  # noqa: B010  a field of this feature: the type checker does not know it
-    report.outcome = _outcome(part, ended, compiled=bool(report.compilations), job=shown_command(job))
+    report.outcome = _outcome(part, ended, compiled=bool(report.compilations), job=shown_command(job), folder=folder)
     report.capture.notes.append(_LACKING)
     if log.omitted:
         report.capture.notes.append(f"{log.omitted:,} events are not in this report: it has room for so many alone.")
     return report
 
 
-def job_part(log: JobLog, *, running: bool) -> JobPart:
+def job_part(log: JobLog) -> JobPart:
     """What is told of a job, from all that it wrote."""
     job = Job()
     teller = Teller(job)
-    job.renew(log.states, 0.0)
-    events = [
-        Read(name, event)
-        for name, process in zip(log.names, log.run.processes, strict=True)
-        for event in (process.started, *process.events)
-    ]
-    for read in sorted(events, key=lambda read: read.event.at):
-        job.feed(read, read.event.at)
+    now = time.time()
+    job.renew(log.states, now)
+    for name, state in log.states.items():
+        job.processes[name].moved = state.at
+    for at, read in heapq.merge(*map(_in_time, log.names, log.run.processes), key=lambda each: each[0]):
+        job.feed(read, at)
     teller.news(job.last, job.last, over=True)
     lost = sum(state.lost for state in log.states.values())
     return JobPart(
-        round(max(0.0, job.last - job.first), 3), job.rows(log.names, running=running), list(teller.notices),
+        round(max(0.0, job.last - job.first), 3), job.rows(log.names, now), list(teller.notices),
         job.timeline(log.names), teller.untold, lost,
     )  # fmt: skip
 
 
-def _outcome(part: JobPart, ended: JobEnd | None, *, compiled: bool, job: str) -> Outcome:
+def _in_time(name: str, process: ProcessLog) -> Iterator[tuple[float, Read]]:
+    """The events of a process in the order in which it wrote them, each with a time: clocks are set back."""
+    latest = 0.0
+    for event in (process.started, *process.events):
+        latest = max(latest, event.at)
+        yield latest, Read(name, event)
+
+
+def _outcome(part: JobPart, ended: JobEnd | None, *, compiled: bool, job: str, folder: Path) -> Outcome:
     steps = max((row.steps for row in part.ranks), default=0)
     so_far = f"{count_of(len(part.ranks), 'process', 'processes')}, step {steps:,}"
     if ended is None:
@@ -78,6 +87,14 @@ def _outcome(part: JobPart, ended: JobEnd | None, *, compiled: bool, job: str) -
     seconds = round(ended.seconds, 3)
     if ended.status:
         return Outcome("failed", f"{job} ended with exit status {ended.status} ({so_far}).", ended.status, seconds)
+    if not part.ranks or (not compiled and any(row.compiles for row in part.ranks)):
+        return Outcome(
+            "incomplete",
+            f"Nothing was recorded: no process of the job could write to {folder}, or none "
+            "that imports torch was reached (python -I and -S keep us out).",
+            0,
+            seconds,
+        )
     if not compiled:
         return Outcome("nothing_compiled", "No process of the job compiled anything.", 0, seconds)
     return Outcome("complete", "", 0, seconds)

@@ -32,8 +32,6 @@ _MEMORY_SECONDS = 5.0
 # Compile workers are told of that hold so much of the machine's memory when so little of it is left.
 _WORKERS_HOLD, _LEFT = 0.1, 0.08
 _END_SECONDS = 15.0
-# A process of another machine that wrote nothing for so long is taken to be gone.
-_SILENT_SECONDS = 600.0
 _WORKER = "torch/_inductor/compile_worker"
 
 
@@ -74,15 +72,11 @@ class Watcher:
 
     def rows(self) -> list[JobRank]:
         """The processes of the job as they are now."""
-        return self.job.rows(list(self.job.processes), running=True)
+        return self.job.rows(list(self.job.processes), time.monotonic())
 
     def goes_on(self) -> bool:
         """Whether a process of the job still runs, as far as this machine can tell."""
-        now = time.monotonic()
-        return any(
-            _lives(each.started.pid) if each.host == os.uname().nodename else now - each.moved < _SILENT_SECONDS
-            for each in self.job.live()
-        )
+        return any(each.lives(time.monotonic()) for each in self.job.live())
 
     def _memory(self, root: int) -> Notice | None:
         """Once when compile workers leave little of the machine's memory, and again only after there was more."""
@@ -200,10 +194,3 @@ def _kill_all(root: int) -> None:
     for pid in process_tree.below(root, process_tree.processes()):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-
-
-def _lives(pid: int) -> bool:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, 0)
-        return True
-    return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynalyze.capture.events import Count, Event, Length, Whole
+from dynalyze.capture import events
+from dynalyze.capture.events import Event
 
 FOLDER_VARIABLE = "DYNALYZE_WATCH"
 """Names the folder of the job, in the environment of each of its processes."""
@@ -19,32 +20,32 @@ JOB_FILE = "watch.json"
 class RankSeen(Event, tag="watch_rank"):
     """Who a process is in its job; the second line of each part of its log."""
 
-    rank: Whole | None = None
+    rank: events.Whole | None = None
     host: str = ""
-    world: Whole | None = None
-    restart: Whole = 0
-    part: Whole = 0
+    world: events.Whole | None = None
+    restart: events.Whole = 0
+    part: events.Whole = 0
 
 
 class StepReached(Event, tag="watch_step"):
     """What follows in the log happened after `number` steps had ended."""
 
-    number: Count = 0
+    number: events.Count = 0
 
 
 class StepSlow(Event, tag="watch_slow"):
     """A step that took longer than usual, or compiled; in seconds. `usual` is the running median, None before it."""
 
-    number: Count = 0
-    took: Length = 0.0
-    usual: Length | None = None
-    compiling: Length = 0.0
+    number: events.Count = 0
+    took: events.Length = 0.0
+    usual: events.Length | None = None
+    compiling: events.Length = 0.0
 
 
 class LeftOut(Event, tag="watch_left_out"):
     """How many events, alike those before them, were not written so far; by their tags."""
 
-    counts: dict[str, Count]
+    counts: dict[str, events.Count]
 
 
 @dataclass
@@ -55,18 +56,18 @@ class RankState:
     compiled. `compiles` counts frames, `recompiles` those that had been compiled before. `ended`: it left in order.
     """
 
-    pid: Whole = 0
-    rank: Whole | None = None
-    world: Whole | None = None
+    pid: events.Whole = 0
+    rank: events.Whole | None = None
+    world: events.Whole | None = None
     host: str = ""
-    restart: Whole = 0
-    began: Length = 0.0
-    at: Length = 0.0
-    steps: Count = 0
+    restart: events.Whole = 0
+    began: events.Length = 0.0
+    at: events.Length = 0.0
+    steps: events.Count = 0
     counted_by: str = ""
-    usual: Length | None = None
-    compiles: Count = 0
-    recompiles: Count = 0
-    compile_seconds: Length = 0.0
-    lost: Count = 0
+    usual: events.Length | None = None
+    compiles: events.Count = 0
+    recompiles: events.Count = 0
+    compile_seconds: events.Length = 0.0
+    lost: events.Count = 0
     ended: bool = False

@@ -37,6 +37,7 @@ from dynalyze.watch.child.events import STATES_FOLDER, LeftOut, RankSeen, RankSt
 _WAIT_SECONDS = 0.5
 _AT_EXIT_SECONDS = 2.0
 _MOST_WAITING = 2000
+_BATCH = 50
 # Of a job that may fill so many bytes, one part of one process's log; a process keeps its first and its last parts.
 _PARTS, _LEAST_PART = 256, 64 << 10
 # Of events that are alike these are written whole, the others short, or not at all where nothing of them is told.
@@ -56,7 +57,7 @@ class RankWriter(EventWriter):
         super().__init__(job)
         self._most_bytes = most_bytes
         self._state, self._number = state, number
-        self._waiting: collections.deque[bytes] = collections.deque()
+        self._waiting: collections.deque[bytes] = collections.deque(maxlen=_MOST_WAITING)
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._written = ""
@@ -95,10 +96,8 @@ class RankWriter(EventWriter):
             self._thread.join(_AT_EXIT_SECONDS)
 
     def _hand_over(self, event: Event) -> None:
-        if len(self._waiting) < _MOST_WAITING:
-            self._waiting.append(as_line(event))
-        else:
-            self._lost += 1
+        self._lost += len(self._waiting) == _MOST_WAITING  # The oldest one goes.
+        self._waiting.append(as_line(event))
         self.begin()
         self._wake.set()
 
@@ -158,9 +157,11 @@ class RankWriter(EventWriter):
 
     def _flush(self) -> None:
         with self._lock, contextlib.suppress(OSError):
+            if self._kept:  # The disk was full: what waits since then comes after it, once there is room.
+                self._write_kept()
             while self._waiting:
-                self._keep(self._waiting.popleft())
-            if self._kept:
+                for _ in range(min(len(self._waiting), _BATCH)):
+                    self._keep(self._waiting.popleft())
                 self._write_kept()
                 if os.fstat(self._descriptor).st_size > self._part_bytes():
                     self._next_part()
@@ -207,7 +208,7 @@ class RankWriter(EventWriter):
 
     def _after_fork(self) -> None:
         super()._after_fork()
-        self._waiting = collections.deque()
+        self._waiting = collections.deque(maxlen=_MOST_WAITING)
         self._wake = threading.Event()
         self._forget_process()
 

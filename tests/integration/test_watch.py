@@ -1,0 +1,209 @@
+"""Real jobs under `dynalyze watch`: what is told of them is what happened, and nothing happens to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from limits import WALL_SECONDS
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+RANKS = """
+import json, statistics, sys, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+@torch.compile(backend="aot_eager")
+def penalty(x, name):
+    for _ in range(100):
+        x = x.sin() + len(name)
+    return x.sum()
+took = []
+for step in range(240):
+    began = time.perf_counter()
+    name = {(1, 120): "other", (0, 180): "third"}.get((rank, step), "usual")
+    (model(torch.randn(4, 8)).sum() + penalty(torch.randn(4), name)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    took.append(time.perf_counter() - began)
+    time.sleep(0.002)
+usual = statistics.median(took)
+print("rank", rank, json.dumps({step: took[step] - usual for step in (120, 180)}), flush=True)
+dist.destroy_process_group()
+"""
+ALONE = """
+import os, sys, time
+import torch
+model = torch.nn.Linear(8, 8)
+run = torch.compile(model, backend="aot_eager", dynamic=False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(int(sys.argv[1])):
+    run(torch.randn(4 if step < int(sys.argv[1]) - 50 else 7, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.005)
+print("finished", flush=True)
+sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+"""
+
+
+def watch(folder: Path, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dynalyze", "watch", *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=WALL_SECONDS, check=False, **more
+    )
+
+
+def told(output: str) -> list[str]:
+    return [line for line in output.splitlines() if re.match(r"(rank|all|step)", line)]
+
+
+def test_ranks_are_told_apart_and_the_wait_is_what_the_other_rank_measured(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(RANKS)
+    done = watch(
+        tmp_path, "--json", "job.json", "--html", "job.html", "--", *TORCHRUN, "job.py",
+        env={**os.environ, "TORCH_LOGS": "recompiles"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "job.json").read_text())
+    notices = report["job"]["notices"]
+    line = RANKS.splitlines().index("def penalty(x, name):") + 1
+    assert [
+        (each["kind"], each["ranks"], each["step"], each["location"]["line"], each["expected"], each["actual"])
+        for each in notices
+    ] == [
+        ("recompile", [1], 120, line, "'usual'", "'other'"), ("recompile", [0], 180, line, "'usual'", "'third'"),
+    ]  # fmt: skip
+    assert len(told(done.stdout)) == 2
+    own = {int(rank): json.loads(text) for rank, text in re.findall(r"^rank (\d) (\{.*\})$", done.stderr, re.M)}
+    for notice, rank in zip(notices, (0, 1), strict=True):
+        measured = own[rank][str(notice["step"])]
+        assert notice["waited"][str(rank)] == pytest.approx(measured, rel=0.2, abs=0.05)
+    assert done.stderr.count("[__recompiles] Recompiling function") == len(report["recompiles"]) == 2
+    assert [(row["rank"], row["steps"], row["counted_by"], row["status"]) for row in report["job"]["ranks"]] == [
+        (0, 240, "optimizer", "ended"), (1, 240, "optimizer", "ended"),
+    ]  # fmt: skip
+    page = (tmp_path / "job.html").read_text()
+    assert 'id="job"' in page and "rank 1, step 120" in page
+
+
+def test_the_job_lives_on_without_its_watcher_and_its_folder_tells_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(ALONE)
+    command = [sys.executable, "-m", "dynalyze", "watch", "--folder", "records", "--", "job.py", "400"]
+    with (tmp_path / "said").open("wb") as said:
+        watcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=said)
+        wait_for(tmp_path / "records" / "ranks")
+        watcher.send_signal(signal.SIGKILL)
+        watcher.wait()
+        snapshot = subprocess.run(
+            [sys.executable, "-m", "dynalyze", "report", "--json", "-", "records"], cwd=tmp_path, capture_output=True,
+            text=True, timeout=WALL_SECONDS, check=False,
+        )  # fmt: skip
+        assert json.loads(snapshot.stdout)["job"]["ranks"][0]["status"] == "running", snapshot.stderr
+        done = watch(tmp_path, "records")
+    assert "finished" in (tmp_path / "said").read_text()
+    (line,) = told(done.stdout)
+    assert line.startswith("step 350: recompiled") and "4 to 7" in line
+
+
+def test_a_rule_ends_the_job_a_notice_reaches_a_command_and_counts_are_served(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(ALONE)
+    port = "19467"
+    command = [
+        sys.executable, "-m", "dynalyze", "watch", "--fail-fast", "recompile", "--alert", "cat >> alerts",
+        "--metrics-port", port, "--folder", "records", "--", "job.py", "100000",
+    ]  # fmt: skip
+    source = ALONE.replace("int(sys.argv[1]) - 50", "400")
+    (tmp_path / "job.py").write_text(source)
+    watcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "records" / "ranks")
+    served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+    _, err = watcher.communicate(timeout=WALL_SECONDS)
+    assert watcher.returncode == 1, err
+    assert "finished" not in err and "--fail-fast recompile: the job was ended" in err
+    assert re.search(r'dynalyze_steps_total\{process="[^"]+",rank=""\} \d', served)
+    assert json.loads((tmp_path / "alerts").read_text())["step"] == 400
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["job.py", "60", "5"], 3), (["nothing-like-it"], 2)])
+def test_exit_statuses(tmp_path: Path, arguments: list[str], status: int) -> None:
+    (tmp_path / "job.py").write_text(ALONE)
+    done = watch(tmp_path, "--", *arguments)
+    assert done.returncode == status, done.stderr
+
+
+def test_a_program_can_ask_to_be_watched_and_count_its_own_steps(tmp_path: Path) -> None:
+    program = "import dynalyze.auto\nimport dynalyze\n" + ALONE.replace("optimizer.step()", "dynalyze.step()")
+    (tmp_path / "job.py").write_text(program)
+    environment = {**os.environ, "DYNALYZE_WATCH": str(tmp_path / "records")}
+    plain = [sys.executable, "job.py", "120"]
+    subprocess.run(plain, cwd=tmp_path, env=environment, check=True, timeout=WALL_SECONDS, capture_output=True)
+    done = watch(tmp_path, "--json", "job.json", "records")
+    assert told(done.stdout)[0].startswith("step 70: recompiled")
+    report = json.loads((tmp_path / "job.json").read_text())
+    assert [(row["steps"], row["counted_by"]) for row in report["job"]["ranks"]] == [(120, "step")]
+
+
+def test_a_compiled_optimizer_compiles_as_without_us(tmp_path: Path) -> None:
+    program = """
+import torch
+from torch._dynamo.utils import counters
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, capturable=False, foreach=True)
+step = torch.compile(optimizer.step, backend="aot_eager")
+for _ in range(30):
+    model(torch.randn(4, 8)).sum().backward()
+    step()
+print("counted", dict(counters["stats"]), sum(counters["graph_break"].values()), flush=True)
+"""
+    (tmp_path / "job.py").write_text(program)
+    plain = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=True
+    )
+    done = watch(tmp_path, "--", "job.py")
+    (counted,) = re.findall("counted .*", plain.stdout)
+    assert counted in done.stderr
+
+
+def test_ranks_that_a_program_spawns_itself_are_known_by_torch_distributed(tmp_path: Path) -> None:
+    program = """
+import os
+import torch, torch.distributed as dist, torch.multiprocessing as mp
+def main(rank):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    run = torch.compile(model, backend="aot_eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(30):
+        run(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    mp.spawn(main, nprocs=2)
+"""
+    (tmp_path / "job.py").write_text(program)
+    done = watch(tmp_path, "--json", "job.json", "--", "job.py")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "job.json").read_text())
+    assert [(row["rank"], row["steps"]) for row in report["job"]["ranks"]] == [(0, 30), (1, 30)]
+
+
+def wait_for(folder: Path) -> None:
+    """Until a rank has told where it is."""
+    deadline = time.monotonic() + WALL_SECONDS
+    while not any(folder.glob("*.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
