@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-SWITCH = 0.0
+SWITCH = ""
 DTYPES = (torch.float64, torch.int32, torch.int16, torch.int8, torch.bfloat16, torch.float16, torch.int64)
 
 
@@ -39,10 +39,10 @@ class Metric(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scale = 1.5
+        self.label = ""
 
     def forward(self, x: torch.Tensor, bias: torch.Tensor, name: str = "a") -> torch.Tensor:
-        return (x * self.scale + bias.to(x.dtype)).relu() + SWITCH + len(name)
+        return (x * 1.5 + bias.to(x.dtype)).relu() + len(SWITCH) + len(self.label) + len(name)
 
 
 def main(kind: str, steps: int, plants: Path, out: Path) -> None:
@@ -66,7 +66,7 @@ def main(kind: str, steps: int, plants: Path, out: Path) -> None:
         fully_shard(model, mesh=mesh)
     run, metric = torch.compile(model), torch.compile(Metric())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    took, seen = [], dict.fromkeys(("shape", "dtype", "value"), 0)
+    took, seen = [], dict.fromkeys(("shape", "dtype", "value", "attribute", "global", "grad"), 0)
     for step in range(steps):
         began = time.perf_counter()
         cause = planted.get(step, "")
@@ -80,12 +80,14 @@ def main(kind: str, steps: int, plants: Path, out: Path) -> None:
         elif cause == "value":
             name = "b" * (seen[cause] + 1)
         elif cause == "attribute":
-            metric._orig_mod.scale = 2.5 + step
+            metric._orig_mod.label += "l"  # Numbers become dynamic at their first change, texts never.
         elif cause == "global":
-            SWITCH += 1.25
-        with torch.set_grad_enabled(cause == "grad"):
-            metric(x.requires_grad_(cause == "grad" and seen.setdefault("grad", 0) > 0), bias, name)
-        seen["grad"] = seen.get("grad", 0) + (cause == "grad")
+            SWITCH += "s"
+        mode = [torch.no_grad, torch.enable_grad, torch.enable_grad, torch.inference_mode][
+            seen["grad"] * (cause == "grad")
+        ]
+        with mode():
+            metric(x.requires_grad_(cause == "grad" and seen["grad"] == 2), bias, name)
         run(torch.randn(2, 8, 32)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dynalyze.watch.run import attaching_script
 from limits import WALL_SECONDS
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
@@ -199,6 +200,26 @@ if __name__ == "__main__":
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "job.json").read_text())
     assert [(row["rank"], row["steps"]) for row in report["job"]["ranks"]] == [(0, 30), (1, 30)]
+
+
+def test_a_process_that_runs_already_is_watched_from_then_on(tmp_path: Path) -> None:
+    (tmp_path / "attach.py").write_text(attaching_script(tmp_path / "records", tmp_path / "done"))
+    in_the_middle = ALONE.replace(
+        "    run(", "    if step == 20:\n        exec(open('attach.py').read(), {})\n    run("
+    )
+    (tmp_path / "job.py").write_text(in_the_middle)
+    subprocess.run([sys.executable, "job.py", "120"], cwd=tmp_path, check=True, timeout=WALL_SECONDS)
+    assert (tmp_path / "done").exists()
+    done = watch(tmp_path, "--json", "job.json", "records")
+    job = json.loads((tmp_path / "job.json").read_text())["job"]
+    assert [(row["steps"], row["recompiles"]) for row in job["ranks"]] == [(100, 1)], done.stderr
+
+
+@pytest.mark.skipif(hasattr(sys, "remote_exec"), reason="this Python attaches")
+def test_attach_says_how_to_be_prepared_where_python_cannot(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dynalyze", "attach", str(os.getpid())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=False)
+    assert done.returncode == 2 and "DYNALYZE_WATCH" in done.stderr
 
 
 def wait_for(folder: Path) -> None:

@@ -38,9 +38,10 @@ _SECTIONS = {
         "plan": "Choose what to compile, and how.",
         "upgrade": "Compare two versions of torch.",
     },
-    "Many": {
-        "sweep": "Run many models, and write one index.",
+    "Many": {"sweep": "Run many models, and write one index."},
+    "Jobs": {
         "watch": "Tell recompiles of a long job as they happen.",
+        "attach": "Watch a process that runs already.",
     },
     "Reports": {
         "report": "Render a saved report, or torch's own log.",

@@ -43,7 +43,8 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
     \b
       dynalyze watch -- torchrun --nproc-per-node 8 train.py
       dynalyze watch -- -m package.train --config large.yaml
-      dynalyze watch DIR      the folder of a job that runs, or has ended
+      dynalyze watch DIR      the folder of a job that runs, or has ended; or
+                              the one that TORCH_TRACE of a job names
 
     A job that somebody else starts is watched where DYNALYZE_WATCH=DIR is in its environment and its program has
     `import dynalyze.auto` at its top. Steps are those of the optimizer, else calls of dynalyze.step(), else calls of
@@ -52,8 +53,9 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
     held up: it runs on where this command is killed.
     """
     from dynalyze.cli.outputs import Outputs
+    from dynalyze.launch.logs import report_from_logs
     from dynalyze.watch.alerts import Alerts
-    from dynalyze.watch.follow import is_job
+    from dynalyze.watch.follow import is_job, trace_logs
     from dynalyze.watch.report import job_report
     from dynalyze.watch.run import Watcher, job_command, job_name, start_folder, watch_command, watch_folder
 
@@ -64,8 +66,9 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
     name = Path(arguments[0]).resolve().name.removesuffix(".watch") if follows else job_name(command)
     folder = Path(arguments[0] if follows else options["folder"] or _new_folder(name))
     outputs = Outputs(options, name)
-    if follows and not is_job(folder):
-        raise UsageError(f"{folder} holds no records of a watched job; dynalyze report reads logs of torch")
+    watched = not follows or is_job(folder)
+    if not watched and not trace_logs(folder):
+        raise UsageError(f"{folder} holds no records of a watched job, nor logs that torch wrote under TORCH_TRACE")
     streamed = "-" in (options["json_file"], options["markdown"])
     with contextlib.ExitStack() as stack:
         alerts = Alerts(options["alert"], options["alert_url"])
@@ -97,7 +100,7 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
             start_folder(folder, command)
             say(f"the job's records are in {folder}")
             ended = watch_command(command, folder, options["megabytes"] << 20, watcher)
-    report = job_report(folder, sys.argv[1:], ended)
+    report = job_report(folder, sys.argv[1:], ended) if watched else report_from_logs(folder, (), sys.argv[1:])
     status = outputs.publish(report)
     if watcher.failed is not None:
         say(f"--fail-fast {watcher.failed.kind}: {'the job was ended' if ended is not None else 'met'}")

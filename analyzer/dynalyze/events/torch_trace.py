@@ -8,7 +8,10 @@ concern are recognised by their first bytes and never decoded.
 from __future__ import annotations
 
 import datetime
+import io
+import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -215,6 +218,35 @@ def read_trace(path: Path, share: int = 1) -> TraceLog:
     return log
 
 
+class LiveTrace:
+    """A log that is being written. Its records are read once they are whole: when the next one has begun, or nothing
+    more has come since the last look.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._reader = _LogReader(TraceLog(path), 1)
+        self._reader.most_events = sys.maxsize
+        self._path = path
+        self._read, self._size = 0, -1
+
+    def new(self) -> Iterator[tuple[TraceProcess, list[Event]]]:
+        """What each process has written since the last look. Raises OSError where the log cannot be read."""
+        with open_input(self._path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(self._read)
+            data = file.read(size - self._read)
+        whole = data.rpartition(b"\n")[0] + b"\n" if b"\n" in data else b""
+        if size != self._size:
+            last = list(_NOT_TEXT.finditer(b"\n" + whole))[-1:]
+            whole = whole[: max(0, last[0].start())] if last else b""
+        self._read, self._size = self._read + len(whole), size
+        self._reader.take(io.BytesIO(whole))
+        for process in self._reader.processes:
+            found, process.events = process.events, []
+            if found:
+                yield process, found
+
+
 def read_text(path: Path, reference: str) -> str:
     """The text that a `GraphSeen.text` of this log refers to."""
     start, end = place_of(reference)
@@ -240,16 +272,27 @@ class _LogReader:
     def __init__(self, log: TraceLog, share: int) -> None:
         self._log = log
         self._year = time.gmtime(log.path.stat().st_mtime).tm_year
-        self._all: list[TraceProcess] = []
+        self.processes: list[TraceProcess] = []
         self._now: dict[int, TraceProcess] = {}
         self._of_rank: dict[tuple[int, int], TraceProcess] = {}
         self._events = 0
         self._texts: dict[str, str] = {}
-        self._most_events = MOST_EVENTS // share
+        self.most_events = MOST_EVENTS // share
         self._room = MOST_TEXT // share
 
     def read(self, file: BinaryIO) -> None:
-        """Take each record of concern, in order, and complete the log with the processes that wrote them."""
+        """Take the whole log, and complete it with the processes that wrote it."""
+        self.take(file)
+        named = _RANK.search(self._log.path.name)
+        for number, process in enumerate(self.processes):
+            self._log.unmeasured += process.supply_ends()
+            self._log.quoted.update(process.quoted)
+            self._log.torch_folder = self._log.torch_folder or process.torch_folder
+            rank = int(named[1]) if process.rank is None and named else process.rank
+            self._log.processes.append(ProcessLog(number, ProcessStarted(pid=process.pid, rank=rank), process.events))
+
+    def take(self, file: BinaryIO) -> None:
+        """Take each record of concern, in order."""
         head: _RecordHead | None = None
         text, start, end = bytearray(), 0, 0
 
@@ -271,13 +314,6 @@ class _LogReader:
             append(block, at, len(block))
             end = offset + len(block)
         self._take(head, text, start, end)
-        named = _RANK.search(self._log.path.name)
-        for number, process in enumerate(self._all):
-            self._log.unmeasured += process.supply_ends()
-            self._log.quoted.update(process.quoted)
-            self._log.torch_folder = self._log.torch_folder or process.torch_folder
-            rank = int(named[1]) if process.rank is None and named else process.rank
-            self._log.processes.append(ProcessLog(number, ProcessStarted(pid=process.pid, rank=rank), process.events))
 
     def _head(self, found: re.Match[bytes]) -> _RecordHead | None:
         """The head of a record, None where it is of no concern."""
@@ -289,7 +325,7 @@ class _LogReader:
             return None
         if name in _EVENTS:
             self._events += 1
-            if self._events > self._most_events:
+            if self._events > self.most_events:
                 self._log.omitted += 1
                 return None
         try:
@@ -356,7 +392,7 @@ class _LogReader:
         process = TraceProcess(pid, dict(parent.records.files) if parent is not None else None)
         process.records.readers.update(CacheKeys(self._write_settings).readers)
         self._now[pid] = process
-        self._all.append(process)
+        self.processes.append(process)
         return process
 
     def _write_settings(self, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,11 +14,11 @@ from dynalyze.capture.events import Event, ProcessStarted
 from dynalyze.capture.wire import EVENTS_FOLDER
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.events.reading import decode_line
-from dynalyze.events.torch_trace import MOST_EVENTS
+from dynalyze.events.torch_trace import MOST_EVENTS, LiveTrace
 from dynalyze.watch.child.events import JOB_FILE, STATES_FOLDER, RankState
 
 _BLOCK = 1 << 20
-_LONGEST_LINE = 8 << 20
+_RANK = re.compile(r"rank_(\d{1,9})_")
 _decoder = msgspec.json.Decoder(RankState)
 
 
@@ -33,6 +34,11 @@ def is_job(folder: Path) -> bool:
     return (folder / JOB_FILE).is_file() or (folder / STATES_FOLDER).is_dir()
 
 
+def trace_logs(folder: Path) -> list[Path]:
+    """The logs of torch's own in a folder that TORCH_TRACE names, those of a job that goes on."""
+    return sorted(folder.glob("dedicated_log_torch_trace_*.log"))
+
+
 class Follower:
     """What is new in the folder of a job at each call. `log` counts the lines that could not be read."""
 
@@ -40,6 +46,7 @@ class Follower:
         self.log = RunLog()
         self._folder = folder
         self._offsets: dict[Path, int] = {}
+        self._traces: dict[Path, LiveTrace] = {}
 
     def states(self) -> dict[str, RankState]:
         """Where each process was when it last wrote that; ask before `events`: what it tells is in them by then."""
@@ -56,6 +63,19 @@ class Follower:
             del self._offsets[gone]
         for path in files:
             yield from self._new_in(path)
+        for path in trace_logs(self._folder):
+            yield from self._traced_in(path)
+
+    def _traced_in(self, path: Path) -> Iterator[Read]:
+        """The same out of a log of torch's own, which knows no steps."""
+        trace = self._traces.setdefault(path, LiveTrace(path))
+        named = _RANK.search(path.name)
+        with contextlib.suppress(OSError):
+            for process, events in trace.new():
+                rank = process.rank if process.rank is not None or named is None else int(named[1])
+                name = f"{path.stem} {process.pid}"
+                yield Read(name, ProcessStarted(pid=process.pid, rank=rank))
+                yield from (Read(name, event) for event in events)
 
     def _new_in(self, path: Path) -> Iterator[Read]:
         process = path.name.partition(".")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ from dynalyze.capture.events import (
 )
 from dynalyze.capture.torch_private.dynamo import compile_seconds
 from dynalyze.capture.trace_records import hit_limit
-from dynalyze.watch.child.events import LeftOut, RankSeen, RankState, StepReached, StepSlow
+from dynalyze.watch.child.events import RankSeen, RankState, StepReached, StepSlow
 from dynalyze.watch.follow import Read
 from dynalyze.watch.records import Compiled, JobRank
 
@@ -110,7 +111,6 @@ class Process:
     compiles: int = 0
     recompiles: int = 0
     compile_seconds: float = 0.0
-    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def rank(self) -> int | None:
@@ -130,7 +130,7 @@ class Process:
         """Whether it still runs, as far as this machine can tell. `now` is the clock of `Job.renew`."""
         if self.state.ended:
             return False
-        if self.host == os.uname().nodename:
+        if self.host == platform.node():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.started.pid or self.state.pid, 0)
                 return True
@@ -159,11 +159,13 @@ class Job:
         self.first = self.last = 0.0
         self.compiled: collections.deque[tuple[str, Compile]] = collections.deque(maxlen=_MOST_COMPILES)
         self._pending: list[Change] = []
+        self._fresh: set[tuple[str, int]] = set()
 
     def feed(self, read: Read, now: float) -> None:
         """Take one event; `now` is any clock that `settled` is asked by."""
         name, event = read
         process = self._process(name, event)
+        process.moved = now
         if event.at:
             self.first = min(self.first or event.at, event.at)
             self.last = max(self.last, event.at)
@@ -175,8 +177,6 @@ class Job:
             process.step = event.number
         elif isinstance(event, StepSlow):
             process.slow.append(event)
-        elif isinstance(event, LeftOut):
-            process.left_out = event.counts
         elif isinstance(event, CompileEnded):
             self._end(process, event, now)
         elif isinstance(event, CompilerEvent):
@@ -234,21 +234,25 @@ class Job:
         return found
 
     def other_caches(self) -> Iterator[tuple[str, tuple[str, int], list[Compile]]]:
-        """Functions that some machines took from a cache and one compiled: that machine, the function, its compiles."""
-        if len({each.host for each in self.processes.values()}) < 2:
+        """Functions that some machines took from a cache and one compiled: that machine, the function, its compiles.
+
+        Only of those that were compiled since the last call.
+        """
+        fresh, self._fresh = self._fresh, set()
+        if not fresh or len({each.host for each in self.processes.values()}) < 2:
             return
         hit: dict[tuple[str, int], set[str]] = {}
-        missed: dict[tuple[str, int], dict[str, list[Compile]]] = {}
+        missed: dict[tuple[tuple[str, int], str], list[Compile]] = {}
         for name, compile in self.compiled:
-            host = self.processes[name].host
-            if compile.misses:
-                missed.setdefault(compile.code, {}).setdefault(host, []).append(compile)
-            elif compile.hits:
-                hit.setdefault(compile.code, set()).add(host)
-        for code, by_host in missed.items():
-            for host, found in by_host.items():
-                if hit.get(code, set()) - {host} and host not in hit.get(code, set()):
-                    yield host, code, found
+            if compile.code in fresh:
+                host = self.processes[name].host
+                if compile.misses:
+                    missed.setdefault((compile.code, host), []).append(compile)
+                elif compile.hits:
+                    hit.setdefault(compile.code, set()).add(host)
+        for (code, host), found in missed.items():
+            if code in hit and host not in hit[code]:
+                yield host, code, found
 
     def rows(self, names: list[str], now: float) -> list[JobRank]:
         """The processes for a report, in this order."""
@@ -307,6 +311,7 @@ class Job:
         if len(process.done) > _MOST_SLOW:
             process.done.popitem(last=False)
         self.compiled.append((process.name, compile))
+        self._fresh.add(compile.code)
         self.on_compile(process, compile)
         if process.becomes_warm(compile) or compile.limit:
             self._join(compile, now)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynalyze.text.errors import UsageError
 from dynalyze.watch.job import Job
-from dynalyze.watch.records import Notice
+from dynalyze.watch.records import JobRank, Notice
 
+_COUNTS: dict[str, tuple[str, Callable[[JobRank], float]]] = {
+    "steps": ("Steps that have ended.", lambda row: row.steps),
+    "frames": ("Frames compiled.", lambda row: row.compiles),
+    "recompiles": ("Frames compiled again.", lambda row: row.recompiles),
+    "waited_seconds": ("What steps took longer while others compiled.", lambda row: row.waited_seconds),
+    "step_seconds": ("Running median of a step.", lambda row: (row.usual_ms or 0.0) / 1e3),
+}
 _BUCKETS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
@@ -60,23 +67,12 @@ class Metrics:
 
         names = list(self._job.processes)
         rows = self._job.rows(names, time.monotonic())
-        for kind, name, about, values in (
-            (CounterMetricFamily, "dynalyze_steps", "Steps that have ended.", [row.steps for row in rows]),
-            (CounterMetricFamily, "dynalyze_frames", "Frames compiled.", [row.compiles for row in rows]),
-            (CounterMetricFamily, "dynalyze_recompiles", "Frames compiled again.", [row.recompiles for row in rows]),
-            (
-                CounterMetricFamily, "dynalyze_waited_seconds", "What steps took longer while others compiled.",
-                [row.waited_seconds for row in rows],
-            ),
-            (
-                GaugeMetricFamily, "dynalyze_step_seconds", "Running median of a step.",
-                [None if row.usual_ms is None else row.usual_ms / 1e3 for row in rows],
-            ),
-        ):  # fmt: skip
-            family = kind(name, about, labels=["rank", "process"])
-            for row, process, value in zip(rows, names, values, strict=True):
-                if value is not None:
-                    family.add_metric([_label(row.rank), process], value)
+        for name, (about, value) in _COUNTS.items():
+            family = (GaugeMetricFamily if name == "step_seconds" else CounterMetricFamily)(
+                f"dynalyze_{name}", about, labels=["rank", "process"]
+            )
+            for row, process in zip(rows, names, strict=True):
+                family.add_metric([_label(row.rank), process], value(row))
             yield family
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,11 +20,11 @@ from dynalyze.files.paths import working_folder
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.text.amounts import count_of
 from dynalyze.text.errors import UsageError
-from dynalyze.watch.child.events import JOB_FILE
+from dynalyze.watch.child.events import JOB_FILE, LeftOut
 from dynalyze.watch.follow import JobLog, Read, read_job
 from dynalyze.watch.job import Job
 from dynalyze.watch.records import Job as JobPart
-from dynalyze.watch.run import JobEnd, job_name, shown_command
+from dynalyze.watch.run import JobEnd, job_name
 from dynalyze.watch.tell import Teller
 
 _LACKING = "Built from the records of a watched job: graphs, kernels and sources were not kept."
@@ -46,8 +47,10 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
     report.folder = printable(working_folder())
     part = job_part(log)
     setattr(report, "job", part)  # noqa: B010  a field of this feature: the type checker does not know it
-    report.outcome = _outcome(part, ended, compiled=bool(report.compilations), job=shown_command(job), folder=folder)
+    report.outcome = _outcome(part, ended, compiled=bool(report.compilations), job=shlex.join(job), folder=folder)
     report.capture.notes.append(_LACKING)
+    if counted := sum(sum(event.counts.values()) for _, event in _last_counts(log)):
+        report.capture.notes.append(f"{counted:,} graph breaks and errors like earlier ones were counted alone.")
     if log.omitted:
         report.capture.notes.append(f"{log.omitted:,} events are not in this report: it has room for so many alone.")
     return report
@@ -69,6 +72,13 @@ def job_part(log: JobLog) -> JobPart:
         round(max(0.0, job.last - job.first), 3), job.rows(log.names, now), list(teller.notices),
         job.timeline(log.names), teller.untold, lost,
     )  # fmt: skip
+
+
+def _last_counts(log: JobLog) -> list[tuple[str, LeftOut]]:
+    """What each process left out in all, by its name."""
+    found = {name: event for name, one in zip(log.names, log.run.processes, strict=True) for event in one.events
+             if isinstance(event, LeftOut)}  # fmt: skip
+    return list(found.items())
 
 
 def _in_time(name: str, process: ProcessLog) -> Iterator[tuple[float, Read]]:

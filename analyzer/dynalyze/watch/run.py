@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from dynalyze.text.amounts import count_of, size
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import one_line
 from dynalyze.watch.child.events import BYTES_VARIABLE, FOLDER_VARIABLE, JOB_FILE
-from dynalyze.watch.follow import Follower
+from dynalyze.watch.follow import Follower, trace_logs
 from dynalyze.watch.job import Job
 from dynalyze.watch.records import JobRank, Notice
 from dynalyze.watch.tell import Teller, line_of
@@ -32,6 +31,8 @@ _MEMORY_SECONDS = 5.0
 # Compile workers are told of that hold so much of the machine's memory when so little of it is left.
 _WORKERS_HOLD, _LEFT = 0.1, 0.08
 _END_SECONDS = 15.0
+# A log of torch's own that nobody wrote to for so long, when we come, is of a job that has ended.
+_SILENT_SECONDS = 600.0
 _WORKER = "torch/_inductor/compile_worker"
 
 
@@ -50,6 +51,8 @@ class Watcher:
         self._fail_fast = fail_fast
         self._show_values = show_values
         self._next_memory = 0.0
+        self._logs = trace_logs(folder)
+        self._logs_grow = any(time.time() - path.stat().st_mtime < _SILENT_SECONDS for path in self._logs)
         self._low_memory = False
 
     def look(self, *, over: bool = False, root: int | None = None) -> None:
@@ -75,7 +78,9 @@ class Watcher:
         return self.job.rows(list(self.job.processes), time.monotonic())
 
     def goes_on(self) -> bool:
-        """Whether a process of the job still runs, as far as this machine can tell."""
+        """Whether a process of the job still runs, as far as this machine can tell. Logs of torch's own do not say."""
+        if self._logs:
+            return self._logs_grow
         return any(each.lives(time.monotonic()) for each in self.job.live())
 
     def _memory(self, root: int) -> Notice | None:
@@ -179,10 +184,6 @@ def job_name(command: Sequence[str]) -> str:
     return Path(command[0]).name
 
 
-def shown_command(command: Sequence[str]) -> str:
-    return shlex.join(command)
-
-
 def _in_foreground() -> bool:
     """Whether a terminal's Ctrl-C reaches the job by itself, as it reaches this process."""
     with contextlib.suppress(OSError):
@@ -194,3 +195,19 @@ def _kill_all(root: int) -> None:
     for pid in process_tree.below(root, process_tree.processes()):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
+
+
+def attaching_script(records: Path, done: Path) -> str:
+    """What a running process executes to be watched; it makes the file `done` then."""
+    start = Path(BOOT_FOLDER).with_name("start.py")
+    return (
+        "import importlib.util, os, pathlib\n"
+        f"os.environ[{FOLDER_VARIABLE!r}] = {str(records)!r}\n"
+        f"spec = importlib.util.spec_from_file_location('_dynalyze_start', {str(start)!r})\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "module.load_package()\n"
+        "from dynalyze.watch.child.start import begin\n"
+        "begin()\n"
+        f"pathlib.Path({str(done)!r}).touch()\n"
+    )

@@ -22,7 +22,7 @@ from dynalyze.watch.records import Notice
 _MOST_NOTICES = 2000
 _MOST_NAMED = 4
 # Of one function so many are told in a minute, then only when their number has doubled.
-_TOLD_A_MINUTE, _MINUTE = 10, 60.0
+_TOLD_A_MINUTE, _MINUTE = 30, 60.0
 _SHORT_WAIT = 0.05
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.page import Section
@@ -31,13 +33,13 @@ class JobView:
         late = list(reversed(job.notices))[:_MOST_ROWS]
         self.notices = [(f"{duration(each.at)} in", line_of(each, len(job.ranks)), each.guard) for each in late]
         self.omitted = len(job.notices) - len(late)
-        self.ranks = _ranks(job)
+        self.ranks = ranks_table(job.ranks)
         self.plot = _plot(anchors.claim("plot-job"), job)
 
 
 def _lead(job: Job) -> str:
     steps = max((row.steps for row in job.ranks), default=0)
-    counted = next((_COUNTED[row.counted_by] for row in job.ranks if row.counted_by), "steps")
+    counted = next((_COUNTED.get(row.counted_by, row.counted_by) for row in job.ranks if row.counted_by), "steps")
     waited = max((row.waited_seconds for row in job.ranks), default=0.0)
     lost = f" {count_of(job.lost_events, 'event')} could not be written." if job.lost_events else ""
     untold = f" {count_of(job.untold, 'more', 'more')} like them were not told one by one." if job.untold else ""
@@ -48,7 +50,8 @@ def _lead(job: Job) -> str:
     )
 
 
-def _ranks(job: Job) -> Table:
+def ranks_table(ranks: Sequence[JobRank]) -> Table:
+    """The processes of a job, as the page and the terminal show them."""
     heads = ["Rank", "Host", "Status", "Steps", "A step", "Compiles", "Recompiles", "Compile time", "Waited"]
     rows = [
         [
@@ -57,7 +60,7 @@ def _ranks(job: Job) -> Table:
             f"{each.recompiles:,}", duration(each.compile_seconds),
             duration(each.waited_seconds) if each.waited_seconds else "",
         ]
-        for each in job.ranks[:_MOST_ROWS]
+        for each in ranks[:_MOST_ROWS]
     ]  # fmt: skip
     return Table("The processes of the job", heads, rows).without_empty_columns()
 

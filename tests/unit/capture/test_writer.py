@@ -171,9 +171,10 @@ def test_a_value_that_json_does_not_know_costs_at_most_itself(tmp_path: Path, va
 
 def test_what_a_disk_refuses_waits_until_it_takes_it(tmp_path: Path) -> None:
     writer = EventWriter(tmp_path / "later")
+    (tmp_path / "later").touch()
     for number in range(3):
         writer.write(Lost(f"{number}"))
-    (tmp_path / "later").mkdir()
+    (tmp_path / "later").unlink()
     writer.write(Lost("3"))
     assert messages(tmp_path / "later") == ["0", "1", "2", "3"]
 

@@ -48,7 +48,13 @@ def test_reports_are_read_compared_and_explained(tmp_path: Path) -> None:
 
 def test_what_runs_a_target_says_where_it_can(tmp_path: Path) -> None:
     commands = [name for name in _COMMANDS if name not in _RUN_NO_TARGET]
-    arguments = {"verify": ["one.py", "two.py"], "cache": ["one.py", "two.py"], "doctor": [], "mcp": []}
+    arguments = {
+        "attach": ["1"],
+        "verify": ["one.py", "two.py"],
+        "cache": ["one.py", "two.py"],
+        "doctor": [],
+        "mcp": [],
+    }
     ends, shown, said = run(tmp_path, *([name, *arguments.get(name, ["one.py"])] for name in commands), ["--help"],
                             ["explain", "--help"])  # fmt: skip
     assert ends == [2] * len(commands) + [0, 0], said

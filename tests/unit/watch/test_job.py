@@ -118,7 +118,7 @@ def test_of_thousands_a_minute_few_are_told_and_the_others_counted() -> None:
         ranks.at_step(200 + 2 * version + 3)
         ranks.tell()
     told = len(ranks.lines)
-    assert told <= 30
+    assert told <= 60
     assert sum(1 + each.again for each in ranks.notices) + ranks.teller.untold >= 10_000
     assert "more like it" in ranks.lines[-1]
 

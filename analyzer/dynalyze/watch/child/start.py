@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -63,7 +64,7 @@ class Watching:
                 if distributed.is_available() and distributed.is_initialized():
                     rank, world = distributed.get_rank(), distributed.get_world_size()
         return RankState(
-            pid=os.getpid(), rank=rank, world=world, host=os.uname().nodename,
+            pid=os.getpid(), rank=rank, world=world, host=platform.node(),
             restart=_number("TORCHELASTIC_RESTART_COUNT") or 0, steps=self.steps.number,
             counted_by=self.steps.counted_by, usual=self.steps.usual, compiles=self._compiles,
             recompiles=self._recompiles, compile_seconds=round(self._listener.compile_seconds, 6),
