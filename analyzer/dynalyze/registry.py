@@ -1,6 +1,6 @@
-"""The features that can be taken out: a folder each, and its name here. Nothing else of the spine names one.
+"""The features that can be taken out: a folder each, its commands, and its line here.
 
-What the spine asks a feature for, by the module of its folder (what it does not have is not asked):
+Nothing else of the spine names one. What the spine asks a feature for, by the module of its folder, its slot:
 
     child     in the user's interpreter: commands of a measuring process (capture/bench/protocol.py `Command`)
     records   the types of its fields of a `Measurement` or of the `Report`, in FIELDS
@@ -8,25 +8,61 @@ What the spine asks a feature for, by the module of its folder (what it does not
     rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call; `setting_fails`
     view      ANCHORS and `sections` of the page; `graph_times`: what each graph takes of a call
     words     `tried_words`, beside a finding
+    report    `report_in`: the report that a folder given to `dynalyze report` holds
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
+from collections.abc import Mapping
 from functools import cache
-from types import ModuleType
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import Any, NamedTuple
 
-FEATURES: dict[str, dict[str, str]] = {"break_cost": {"Measurement": "prices"}, "watch": {"Report": "job"}}
-"""By the name of the folder: the field of a record that is the feature's own."""
+
+class Feature(NamedTuple):
+    """`slots` are what the spine asks it for, `fields` its own fields of records, by the record's name; `commands` its
+    commands, by the section of `--help` that lists each, with what it says there.
+    """
+
+    slots: tuple[str, ...] = ()
+    fields: Mapping[str, str] = MappingProxyType({})
+    commands: Mapping[tuple[str, str], str] = MappingProxyType({})
+
+
+FEATURES: dict[str, Feature] = {
+    "audit": Feature(commands={("Diagnose", "audit"): "Decide whether a model may ship."}),
+    "break_cost": Feature(("child", "records", "run", "rules", "view", "words"), {"Measurement": "prices"}),
+    "doctor": Feature(commands={("Reference", "doctor"): "Check what this environment can compile."}),
+    "fix": Feature(
+        commands={
+            ("Change", "fix"): "Find and verify changes that end breaks.",
+            ("Change", "verify"): "Verify a change of yours, or an agent's.",
+        }
+    ),
+    "starts": Feature(
+        commands={
+            ("Diagnose", "cache"): "Explain cold starts.",
+            ("Change", "upgrade"): "Compare two versions of torch.",
+        }
+    ),
+    "watch": Feature(
+        ("records", "report", "view"),
+        {"Report": "job"},
+        {
+            ("Jobs", "watch"): "Tell recompiles of a long job as they happen.",
+            ("Jobs", "attach"): "Watch a process that runs already.",
+        },
+    ),
+}
+"""By the name of the folder."""
 
 
 @cache
 def modules(place: str) -> tuple[ModuleType, ...]:
-    """The modules of this name that features have."""
-    names = [f"{__package__}.{feature}.{place}" for feature in FEATURES]
-    return tuple(importlib.import_module(name) for name in names if importlib.util.find_spec(name) is not None)
+    """The modules of features for one slot."""
+    names = (name for name, feature in FEATURES.items() if place in feature.slots)
+    return tuple(importlib.import_module(f"{__package__}.{name}.{place}") for name in names)
 
 
 def part(field: str) -> Any:
@@ -36,5 +72,11 @@ def part(field: str) -> Any:
 
 def fields_of(record: str) -> list[tuple[str, str, None]]:
     """The fields that features add to a record, for `msgspec.defstruct`: None where the feature has nothing to say."""
-    names = [own[record] for own in FEATURES.values() if record in own]
+    names = [own.fields[record] for own in FEATURES.values() if record in own.fields]
     return [(name, f"registry.part({name!r}) | None", None) for name in names]
+
+
+def commands_in(section: str) -> dict[str, str]:
+    """The commands of features that a section of `--help` lists, and what it says of each."""
+    own = (each for feature in FEATURES.values() for each in feature.commands.items())
+    return {name: says for (place, name), says in own if place == section}

@@ -18,41 +18,31 @@ from pathlib import Path
 import click
 
 import dynalyze
-from dynalyze import __version__
+from dynalyze import __version__, registry
 from dynalyze.cli.files import drop_standard_output, print_summary
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
 from dynalyze.text.errors import DynalyzeError, first_line
 from dynalyze.text.visible import say
 
-_SECTIONS = {
+_OF_SPINE = {
     "Diagnose": {
         "explain": "Run a model; say what broke and recompiled.",
         "bench": "Measure what compiling gains.",
-        "audit": "Decide whether a model may ship.",
-        "cache": "Explain cold starts.",
     },
-    "Change": {
-        "fix": "Find and verify changes that end breaks.",
-        "verify": "Verify a change of yours, or an agent's.",
-        "plan": "Choose what to compile, and how.",
-        "upgrade": "Compare two versions of torch.",
-    },
+    "Change": {"plan": "Choose what to compile, and how."},
     "Many": {"sweep": "Run many models, and write one index."},
-    "Jobs": {
-        "watch": "Tell recompiles of a long job as they happen.",
-        "attach": "Watch a process that runs already.",
-    },
+    "Jobs": {},
     "Reports": {
         "report": "Render a saved report, or torch's own log.",
         "diff": "Compare two reports.",
     },
     "Reference": {
-        "doctor": "Check what this environment can compile.",
         "rules": "List the findings, or explain one.",
         "mcp": "Serve a coding agent over MCP.",
     },
 }
+_SECTIONS = {title: own | registry.commands_in(title) for title, own in _OF_SPINE.items()}
 """The commands as `--help` lists them. Their modules are not imported for it: that takes longer than Python's start."""
 _COMMANDS = tuple(name for section in _SECTIONS.values() for name in section)
 _RUN_NO_TARGET = ("report", "diff", "rules")
@@ -74,7 +64,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, _COMMANDS))
-        for title, commands in _SECTIONS.items():
+        for title, commands in filter(lambda each: each[1], _SECTIONS.items()):
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(widest), what) for name, what in commands.items()])
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynalyze import registry
 from dynalyze.cli.options import artifacts_option, brief_option, check_fail_on, output_options
 from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
+
+if TYPE_CHECKING:
+    from dynalyze.report import Report
 
 
 @click.command(cls=Sectioned)
@@ -33,17 +37,14 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     from dynalyze.cli.files import read_report
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.logs import holds_records, log_files, report_from_logs
-    from dynalyze.watch.follow import is_job
-    from dynalyze.watch.report import job_report
 
     check_fail_on(options["fail_on"])
     path = Path(source)
     stem = path.resolve().stem.removesuffix(".dynalyze")
-    if path.is_dir() and is_job(path):
+    if path.is_dir() and (read := _by_feature(path)) is not None:
         if options["artifacts"] is not None:
             raise UsageError("--artifacts needs a log: the records of a watched job hold no code")
-        outputs = Outputs(options, stem)
-        return outputs.publish(job_report(path, sys.argv[1:]))
+        return Outputs(options, stem).publish(read)
     if not (path.is_dir() or holds_records(path)):
         if options["artifacts"] is not None:
             raise UsageError("--artifacts needs a log: a report JSON does not hold all code")
@@ -52,3 +53,9 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
     for file in log_files(path):
         outputs = Outputs(options, stem, str(file))
     return outputs.publish(report_from_logs(path, roots, sys.argv[1:], outputs.keep()))
+
+
+def _by_feature(folder: Path) -> Report | None:
+    """The report of a folder that a feature wrote."""
+    read = (each.report_in(folder, sys.argv[1:]) for each in registry.modules("report"))
+    return next((report for report in read if report is not None), None)

@@ -21,13 +21,18 @@ from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.text.amounts import count_of
 from dynalyze.text.errors import UsageError
 from dynalyze.watch.child.events import JOB_FILE, LeftOut
-from dynalyze.watch.follow import JobLog, Read, read_job
+from dynalyze.watch.follow import JobLog, Read, is_job, read_job
 from dynalyze.watch.job import Job
 from dynalyze.watch.records import Job as JobPart
 from dynalyze.watch.run import JobEnd, job_name
 from dynalyze.watch.tell import Teller
 
 _LACKING = "Built from the records of a watched job: graphs, kernels and sources were not kept."
+
+
+def report_in(folder: Path, command: Sequence[str]) -> Report | None:
+    """The report of a watched job, of one that runs too; None for another folder."""
+    return job_report(folder, command) if is_job(folder) else None
 
 
 def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None) -> Report:
