@@ -228,3 +228,37 @@ def wait_for(folder: Path) -> None:
     while not any(folder.glob("*.json")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+KILLED = """
+import os, signal, sys, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+run = torch.compile(model, backend="aot_eager")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(200):
+    if step == 60 and rank == 1:
+        time.sleep(1.0)
+        os.kill(os.getpid() if sys.argv[1] == "rank" else os.getppid(), signal.SIGKILL)
+    run(torch.randn(4 if step < 40 or rank == 0 else 7, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.005)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["rank", "launcher"])
+def test_whoever_is_killed_what_was_recorded_is_told(tmp_path: Path, who: str) -> None:
+    (tmp_path / "job.py").write_text(KILLED)
+    done = watch(tmp_path, "--json", "job.json", "--", *TORCHRUN, "job.py", who)
+    job = json.loads((tmp_path / "job.json").read_text())["job"]
+    ranks = [(row["rank"], row["restart"], row["status"]) for row in job["ranks"]]
+    assert done.returncode == 3, done.stderr
+    assert [(each["ranks"], each["step"]) for each in job["notices"]] == [([1], 40)]
+    assert {(1, 0, "running" if who == "launcher" else "gone")} <= set(ranks)
+    assert all(row["steps"] >= 50 for row in job["ranks"])
