@@ -21,6 +21,7 @@ from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
 from dynalyze.capture.torch_private import cache_keys, cudagraphs, dynamo, trace
+from dynalyze.capture.torch_private.forwarded_methods import watch_fetches
 from dynalyze.capture.trace_records import cut
 from dynalyze.capture.wire import BOOT_FOLDER, BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter, has_event
@@ -50,6 +51,7 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
     HELD.watch()
     after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
     after_import("torch._dynamo.eval_frame", lambda _: listener.late_hooks.watch())
+    after_import("torch._dynamo.eval_frame", lambda _: watch_fetches(listener.fetched))
     # torch's own log, where we asked for it, would record everything twice where the listener is.
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
     after_import("torch", torch_loaded, without=own_trace)
@@ -147,6 +149,7 @@ class InProcess:
         self._when_imported("torch._dynamo.exc", lambda _: _watch_untraced(self._listener))
         self._when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
         self._when_imported("torch._dynamo.eval_frame", lambda _: self._listener.late_hooks.watch())
+        self._when_imported("torch._dynamo.eval_frame", lambda _: watch_fetches(self._listener.fetched))
 
     def stop(self) -> None:
         """Leave torch as it was found; the events are complete then."""

@@ -169,6 +169,7 @@ class TargetSession:
                 self._transforming.stand_in = self._in_place.stand_in_for_tensors
 
     def _after_program(self, ending: Ending, names: dict[str, Any]) -> Ending:
+        self._listener.end_look()
         self._inspection.look_again(ended=True)
         if not self._listener.compiled_frames:
             program.join_threads()

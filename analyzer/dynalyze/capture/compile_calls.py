@@ -92,18 +92,17 @@ class CompileCalls:
         kind = "module" if isinstance(owner, self._torch.nn.Module) else "function"
         name = type(owner).__qualname__ if owner is not model or kind == "module" else _name(model)
         shown = {key: repr(value)[:200] for key, value in options.items() if key != "model"}
-        generates = callable(getattr(owner, "generate", None))
         own = {"backend": "inductor", **given} if self._backend is not None else {}
         overridden = {
             key: repr(own[key])[:200] for key in _OF_BACKEND if own.get(key) not in (None, options.get(key))
         }  # fmt: skip
-        self._listener.emit(CompileCall(kind, name, file, line, function, shown, generates, overridden))
+        self._listener.emit(CompileCall(kind, name, file, line, function, shown, overridden, id(owner)))
         self._listener.skips.emit_disabled(model)
         self._inspection.given(owner, file, line, options)
         # Whether `module.compile()` was called of a module whose forward is torch's own code, as nn.Sequential's.
         home = str(getattr(getattr(type(owner), "forward", None), "__module__", "")) if kind == "module" else ""
         of_torch = owner is not model and home.startswith("torch.") and _name(model).endswith("._call_impl")
-        wrapped = Wrapped(kind, name, file, line, generates=generates, in_place_of_torch=of_torch)
+        wrapped = Wrapped(kind, name, file, line, in_place_of_torch=of_torch)
         self.wrapped.append((wrapped, _weak(owner), _weak(result)))
         if kind == "module" or not is_installed(file):
             self._on_call()

@@ -123,7 +123,9 @@ class TorchLoaded(Event, tag="torch"):
 
 
 class CompileCall(Event, tag="compile_call"):
-    """A call of torch.compile by the program. `overridden` are its own arguments in whose place `--backend` came."""
+    """A call of torch.compile by the program. `overridden` are its own arguments in whose place `--backend` came, and
+    `module` is a token of the module.
+    """
 
     kind: str = ""
     name: str = ""
@@ -131,8 +133,8 @@ class CompileCall(Event, tag="compile_call"):
     line: Whole = 0
     function: str = ""
     options: dict[str, str] = field(default_factory=dict)
-    generates: bool = False
     overridden: dict[str, str] = field(default_factory=dict)
+    module: Whole = 0
 
 
 class CompileStarted(CompilerEvent, tag="compile_start"):
@@ -325,6 +327,28 @@ class HookSeen(Event, tag="hook"):
     met: bool = False
 
 
+@dataclass
+class CalledPart:
+    """A part of a module, by its path, "" for the module itself. `of_torch`: its forward is torch's own code."""
+
+    path: str = ""
+    calls: Whole = 0
+    of_torch: bool = False
+
+
+class MethodSeen(Event, tag="method"):
+    """A method of a module of a class, called at `code` on what torch.compile made of the module. In that first call
+    these parts of the module ran in eager, for so many seconds, and nothing else of it did.
+    """
+
+    code: Frame = Frame()
+    method: str = ""
+    class_name: str = ""
+    parts: list[CalledPart] = field(default_factory=list)
+    seconds: Length = 0.0
+    module: Whole = 0
+
+
 class SkippedSeen(Event, tag="skipped"):
     """A function that was left in eager without a graph break, for the `count`th time. `entry`: torch.compile was
     given this function; `tensors`: it was called with tensors.
@@ -380,7 +404,6 @@ class Wrapped:
     line: Whole = 0
     called: bool = False
     bypassed: bool = False
-    generates: bool = False
     in_place_of_torch: bool = False
 
 

@@ -306,10 +306,14 @@ class _Thread(threading.local):
 
 
 class ModuleCalls:
-    """Hands each call of a module to `handle`, but for those that a compiler watches and those `inside` of another."""
+    """Hands each call of a module to `handle`, but for those that a compiler watches and those `inside` of another.
 
-    def __init__(self, handle: Handler) -> None:
+    Of two that are active, the later one has to end first; the earlier one alone can look at classes that are `new`.
+    """
+
+    def __init__(self, handle: Handler, *, new: bool = True) -> None:
         self.handle = handle
+        self._new = new
         self.active = False
         self.thread = _Thread()
         self._wrapped: list[tuple[type[torch.nn.Module], Any, Any]] = []
@@ -323,14 +327,16 @@ class ModuleCalls:
         _replace_copies(original, wrapper)
         for kind in _subclasses(torch.nn.Module):
             self._defined(kind)
-        torch.nn.Module.__init_subclass__ = classmethod(lambda kind, **rest: self._new_class(kind, rest))
+        if self._new:
+            torch.nn.Module.__init_subclass__ = classmethod(lambda kind, **rest: self._new_class(kind, rest))
 
     def remove(self) -> None:
         """Put the originals back; cheap, from any thread, as often as you like."""
         if not self.active:
             return
         self.active = False
-        del torch.nn.Module.__init_subclass__
+        if self._new:
+            del torch.nn.Module.__init_subclass__
         for kind, original, wrapper in self._wrapped:
             # Somebody else may have patched it after us: then our wrapper stays below theirs, and only passes on.
             if vars(kind).get("__call__") is wrapper:

@@ -51,6 +51,7 @@ from dynalyze.capture.writer import EventWriter
 
 if TYPE_CHECKING:
     from dynalyze.capture.callables_seen import Modules
+    from dynalyze.capture.uncompiled_methods import UncompiledMethods
 
 _HOW = "# Install depyf beside torch to have this as Python.\n"
 DISABLED = "marked with torch.compiler.disable"
@@ -89,7 +90,9 @@ class Listener:
         self._files: set[str] = set()
         self.skips = Skips(self)
         self.late_hooks = LateHooks(self.emit)
-        self._modules: Modules | None = None  # It needs torch, which is not there yet.
+        # They need torch, which is not there yet.
+        self._methods: UncompiledMethods | None = None
+        self._modules: Modules | None = None
         self.modes_at_error: Any = None
         after_fork(self._after_fork)
 
@@ -111,8 +114,22 @@ class Listener:
         finally:
             self._busy.now = False
 
+    def fetched(self, method: types.MethodType) -> None:
+        """The program fetched a method through what torch.compile made of its module."""
+        if self._methods is None:
+            from dynalyze.capture.uncompiled_methods import UncompiledMethods
+
+            self._methods = UncompiledMethods(self.emit)
+        self._methods.fetched(method)
+
+    def end_look(self) -> None:
+        """The program has ended, and with it what was looked at in its calls."""
+        if self._methods is not None:
+            self._methods.end_look()
+
     def check(self) -> None:
         """Emit what is missing, by torch's own counts. Called when the program has ended."""
+        self.end_look()
         if "torch" in sys.modules and not self._listening:
             self.emit(Lost(message="torch was imported past the listener"))
             return
@@ -216,6 +233,8 @@ class Listener:
     def _add_caller(self, event: CompileStarted) -> None:
         """The stack, and the module whose code is compiled: a decorated forward is a `wrapper`."""
         self.compiled_frames += 1
+        if self._methods is not None:
+            self._methods.compiling()
         if self.on_each_compile is not None:
             self.on_each_compile(self.compiled_frames)
         # The event's own stack lacks the callers nearest to the frame; the live one has them.

@@ -25,6 +25,7 @@ from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
+from dynalyze.facts.uncompiled_methods import uncompiled_methods
 from dynalyze.facts.why_not_compiled import (
     doing,
     failed_stage,
@@ -118,6 +119,7 @@ def assemble(
         forced_sizes=sizes.facts,
         skipped_frames=skipped,
         late_hooks=late_hooks(run, compiled, sources),
+        uncompiled_methods=uncompiled_methods(run, sources),
         candidates=called,
         regions=regions(run, breaks, sources),
         graphs=down,
@@ -222,7 +224,8 @@ def _why_nothing(run: RunLog, report: Report) -> str:
     if report.candidates and nothing is None:
         return reason_for_candidates(report.candidates)
     ended = run.last(events.TargetEnded) is not None
-    return reason_for_silence(nothing, run.last(events.Definitions), run.last(events.TorchLoaded), skipped, ended=ended)
+    defined, torch, methods = run.last(events.Definitions), run.last(events.TorchLoaded), report.uncompiled_methods
+    return reason_for_silence(nothing, defined, torch, skipped, methods, ended=ended)
 
 
 def _capture(run: RunLog, called: list[Candidate]) -> Capture:

@@ -11,7 +11,7 @@ from dynalyze.capture import events
 from dynalyze.events.log import RunLog
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_file, is_resume
-from dynalyze.report import Candidate, FailedStage, SkippedFrame, SkipReason, TargetModel
+from dynalyze.report import Candidate, FailedStage, SkippedFrame, SkipReason, TargetModel, UncompiledMethod
 
 _NOT_BUILT = {
     "config": "its configuration cannot be had",
@@ -61,12 +61,13 @@ def reason_for_silence(
     definitions: events.Definitions | None,
     torch: events.TorchLoaded | None,
     skipped: Sequence[SkippedFrame] = (),
+    methods: Sequence[UncompiledMethod] = (),
     *,
     ended: bool,
 ) -> str:
     """The reason as far as it can be known; each case ends with the step that mends it."""
     if silence is not None:
-        return _by_torch(silence, skipped) or _wrapped(silence.wrapped)
+        return _by_torch(silence, skipped) or _wrapped(silence.wrapped, methods)
     if torch is None:
         return "The program never imported torch."
     if definitions is not None:
@@ -125,7 +126,7 @@ def _by_torch(silence: events.NothingCompiled | None, skipped: Sequence[SkippedF
     return f"{told} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
 
 
-def _wrapped(wrapped: list[events.Wrapped]) -> str:
+def _wrapped(wrapped: list[events.Wrapped], methods: Sequence[UncompiledMethod]) -> str:
     if (skipped := next((each for each in wrapped if each.in_place_of_torch), None)) is not None:
         return (
             f"{_name(skipped)} was compiled by its own compile() at {_place(skipped)}: its forward is torch's own "
@@ -133,10 +134,11 @@ def _wrapped(wrapped: list[events.Wrapped]) -> str:
             "returns."
         )
     if (bypassed := next((each for each in wrapped if each.bypassed), None)) is not None:
-        method = "generate()" if bypassed.generates else "a method other than the call itself"
+        called = ", ".join(f"{each.method}()" for each in methods if each.class_name == bypassed.name)
+        runs = f": {called} of what torch.compile returned is the original's" if called else ""
         return (
-            f"{_name(bypassed)} was compiled at {_place(bypassed)}, but the program went round the compiled wrapper: "
-            f"{method} runs the original forward. Use model.compile(), or model.forward = torch.compile(model.forward)."
+            f"{_name(bypassed)} was compiled at {_place(bypassed)}, but the program called the original module{runs}. "
+            "Use model.compile() in the place of torch.compile(model)."
         )
     idle = next((each for each in wrapped if not each.called), None)
     if idle is not None and idle.kind == "module":

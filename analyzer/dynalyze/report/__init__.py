@@ -345,11 +345,11 @@ class ForcedSize(msgspec.Struct):
 
 
 class Candidate(msgspec.Struct):
-    """What a program that compiles nothing called and that could have been compiled: a module called from outside of
-    every other, a method called in place of forward, a function that calls modules.
+    """What a program that compiles nothing called and could compile: a module called from outside of every other, a
+    method called in place of forward, a function that calls modules.
 
-    `name` is what the program calls it, as `--compile` takes it; "" where it has no name. `seconds` are those of its
-    calls without compiling, `share` is their part of what the program took. `reason` says why calls were not compiled.
+    `name` is for `--compile`, "" where it has none. `seconds` are those of its calls without compiling, `share` their
+    part of the program's. `reason` says why calls were not compiled.
     """
 
     kind: CandidateKind
@@ -418,6 +418,32 @@ class LateHook(msgspec.Struct):
     method: Word
     class_name: Name = ""
     count: int = 0
+    process: int = 0
+
+
+class CalledPart(msgspec.Struct):
+    """A part of a module, by its path, empty for the module itself. `of_torch`: its forward is torch's own code, which
+    `compile()` of the part does not compile.
+    """
+
+    path: Name
+    calls: int = 0
+    of_torch: bool = False
+
+
+class UncompiledMethod(msgspec.Struct):
+    """A method called on what torch.compile made of a module, which ran in eager. Its first call called `parts`, for
+    `seconds`; `compiled` is where the module was compiled, by `statement`.
+    """
+
+    location: Location
+    method: Name
+    class_name: Name = ""
+    parts: list[CalledPart] = []
+    seconds: float = 0.0
+    call: Source = ""
+    compiled: Location | None = None
+    statement: Source = ""
     process: int = 0
 
 
@@ -546,6 +572,7 @@ class Report(msgspec.Struct):
     recompiles: list[Recompile] = []
     skipped_frames: list[SkippedFrame] = []
     late_hooks: list[LateHook] = []
+    uncompiled_methods: list[UncompiledMethod] = []
     candidates: list[Candidate] = []
     regions: Annotated[list[Region], Holds.SOURCE] = []
     forced_sizes: list[ForcedSize] = []

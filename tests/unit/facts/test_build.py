@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.events import (
+    CalledPart,
     CandidateEntry,
     CandidatesCounted,
     CandidateSeen,
     Definitions,
+    Frame,
     GraphSeen,
     InPlaceStarted,
     Lost,
+    MethodSeen,
     Misused,
     ModuleClass,
     NothingCompiled,
@@ -103,8 +106,12 @@ NOTHING: list[tuple[str, list[Any], list[str]]] = [
     ("config", [NothingCompiled(disabled=True)], ["torch._dynamo.config.disable"]),
     (
         "generate",
-        [NothingCompiled([Wrapped("module", "Llama", "/a/chat.py", 9, called=False, bypassed=True, generates=True)])],
-        ["Llama", "chat.py:9", "generate()", "model.compile()"],
+        [
+            NothingCompiled([Wrapped("module", "Llama", "/a/chat.py", 9, called=False, bypassed=True)]),
+            MethodSeen(Frame("/a/chat.py", 12), "generate", "Llama", [CalledPart(calls=3)]),
+            MethodSeen(Frame("/a/chat.py", 14), "speak", "Other", [CalledPart(calls=3)]),
+        ],
+        ["Llama", "chat.py:9", ": generate() of", "model.compile()"],
     ),
     (
         "bypassed",

@@ -150,6 +150,17 @@ def is_compiled_function(value: Any) -> bool:
     return bool(marks.get(_WRAPPER_ID, id(value)) == id(value))
 
 
+def holds_compiled(module: Any) -> bool:
+    """Whether calls of a module, or of a part of it, run compiled by themselves."""
+    for part in module.modules():
+        forwards = vars(part).get("forward"), getattr(type(part), "forward", None)
+        if is_compiled_module(part) or getattr(part, "_compiled_call_impl", None) is not None:
+            return True
+        if any(is_compiled_function(getattr(each, "__func__", each)) for each in forwards):
+            return True
+    return False
+
+
 def is_disabled(value: Any) -> bool:
     """Whether torch.compiler.disable made this function."""
     return isinstance(value, types.FunctionType) and bool(vars(value).get(_DISABLED)) and _ORIGINAL in vars(value)

@@ -1,0 +1,89 @@
+"""Methods of a compiled model that the original module runs, in eager."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from dynalyze.report import Example, Report, UncompiledMethod
+from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.text.amounts import duration, how_often, listed
+
+_MOST_PARTS = 4
+_INDEX = re.compile(r"\.(\d+)(?=\.|$)")
+
+
+@Rule(
+    title="A method of the compiled model runs in eager",
+    rank=5,
+    description="`torch.compile(model)` compiles the call of the model alone. Every other method of what it returns is "
+    "the original module's: `generate`, `encode` or `training_step` call the original's forward and parts, and none of "
+    "it is compiled.",
+    passed="No method of a compiled model called modules in eager.",
+    fix="Compile the model in place, `model.compile()`: then what its own methods call is compiled too. A method that "
+    "calls parts and not the model is compiled by itself: `model.encode = torch.compile(model.encode)`.",
+    example=Example("model = torch.compile(model)\nmodel.generate(ids)", "model.compile()\nmodel.generate(ids)"),
+)
+def uncompiled_method(report: Report) -> Iterator[Ranked]:
+    for method in report.uncompiled_methods:
+        itself = next((part for part in method.parts if not part.path), None)
+        called = itself.calls if itself is not None else sum(part.calls for part in method.parts)
+        what = method.class_name if itself is not None else f"parts of {method.class_name}"
+        action, example = _in_place(method) if itself is not None and not itself.of_torch else _of_method(method)
+        yield uncompiled_method.finding(
+            f"`{method.method}()` of the compiled model runs in eager",
+            action,
+            why=f"Its first call called {what} {how_often(called)}, {duration(method.seconds)} in all, and "
+            "nothing of that was compiled. torch.compile compiles the call of a module; every other method of what it "
+            "returns is the original module's.",
+            example=example,
+            location=method.location,
+        )
+
+
+def _in_place(method: UncompiledMethod) -> tuple[str, Example | None]:
+    """For a method that calls the module itself."""
+    where = f" ({Path(method.compiled.file).name}:{method.compiled.line})" if method.compiled is not None else ""
+    name, model, options = _compile_call(method.statement) or ("model", ast.Name("model"), "")
+    old = ast.unparse(model)
+    new, further = old, [] if old == name else [f"{name} = {old}"]
+    if not isinstance(model, ast.Name | ast.Attribute):
+        new = name
+    compiled = f"{new}.compile({options})"
+    action = f"Compile the model in place: `{compiled}` in the place of `torch.compile`{where}."
+    lines = [*further, compiled] if new != old else [compiled, *further]
+    return action, Example(method.statement, "\n".join(lines)) if method.statement else None
+
+
+def _compile_call(statement: str) -> tuple[str, ast.expr, str] | None:
+    """What `name = torch.compile(model, options)` assigns to, compiles, and how; None for another form."""
+    with contextlib.suppress(SyntaxError):
+        match ast.parse(statement).body:
+            case [ast.Assign([target], ast.Call(ast.Name() | ast.Attribute(), [model, *further], keywords))]:
+                return ast.unparse(target), model, ", ".join(map(ast.unparse, [*further, *keywords]))
+    return None
+
+
+def _of_method(method: UncompiledMethod) -> tuple[str, Example | None]:
+    """For a method that calls parts of the module: compile it, or the parts that it calls in a loop."""
+    model, found = _called_on(method.call), _compile_call(method.statement)
+    options = found[2] if found is not None else ""
+    own = f", {options}" if options else ""
+    lines = [f"{model}.{method.method} = torch.compile({model}.{method.method}{own})"]
+    if any(part.calls > 1 for part in method.parts) and len(method.parts) <= _MOST_PARTS:
+        parts = [(_INDEX.sub(r"[\1]", f"{model}.{part.path}"), part.of_torch) for part in method.parts]
+        lines = [f"{p} = torch.compile({p}{own})" if of_torch else f"{p}.compile({options})" for p, of_torch in parts]
+    action = f"Once, before the first call: {listed([f'`{line}`' for line in lines])}."
+    return action, Example(method.call, "\n".join([*lines, method.call])) if method.call else None
+
+
+def _called_on(call: str) -> str:
+    """`self.model` of `self.model.encode(x)`."""
+    with contextlib.suppress(SyntaxError):
+        match ast.parse(call, mode="eval").body:
+            case ast.Call(ast.Attribute(ast.Name() | ast.Attribute() as model)):
+                return ast.unparse(model)
+    return "model"
