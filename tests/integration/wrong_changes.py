@@ -349,6 +349,8 @@ BASES: dict[str, Files] = {
     "unseeded": program(
         _IDENTITY, top="post = lambda t: t * 2\n", seeded=False, after="print('sum', post(out).sum().item())\n"),
     "threads": program(_IDENTITY, seeded=False, after="print('sum', out.sum().item())\n"),
+    "any order": program(
+        _IDENTITY, top="import random\n", after="order = [1, 2, 3]\nrandom.shuffle(order)\nprint('done')\n"),
     "lambda": program(_IDENTITY, top="post = lambda t: t * 2\n", after="print('sum', post(out).sum().item())\n"),
     "caller": program(
         _IDENTITY, top="def report(t):\n    return round(t.sum().item(), 3)\n", after="print('sum', report(out))\n"),
@@ -394,6 +396,7 @@ WRONG: dict[str, dict[str, Change]] = {
     },
     "dtype": {
         "double": Change("dtype", ((".to(x.dtype)", ".double()"),)),
+        "always float": Change("dtype", ((".to(x.dtype)", ".to(torch.float32)"),)),
         "by way of half": Change("dtype", (("(y * 2).to(x.dtype)", "(y * 2).bfloat16().to(x.dtype)"),)),
         "bool to uint8": Change("mask", (("y > 0", "(y > 0).to(torch.uint8)"),)),
         "a sum that overflows": Change("function", (("ids.sum()", "ids.sum(dtype=torch.int8)"),)),
@@ -506,17 +509,16 @@ WRONG: dict[str, dict[str, Change]] = {
         "a log": Change(
             "net", (("import torch\n", "import logging\nimport torch\n\nlogging.getLogger('app').setLevel(50)\n"),)),
         "threads": Change("net", (("print('done'", "torch.set_num_threads(1)\nprint('done'"),)),
+        "a seed": Change("threads", (("import torch\n", "import torch\n\nSEEDED = torch.manual_seed(0)\n"),)),
         "the seed": Change("net", (("manual_seed(0)", "manual_seed(1)"),)),
     },
 }  # fmt: skip
 """Changes that do something else, by kind and name."""
 
 OPEN: dict[str, Change] = {
-    "always float": Change("dtype", ((".to(x.dtype)", ".to(torch.float32)"),)),
-    "the generator": Change("threads", (("import torch\n", "import torch\n\nSEEDED = torch.manual_seed(0)\n"),)),
+    "a seed of Python": Change("any order", (("import random\n", "import random\n\nSEEDED = random.seed(0)\n"),)),
 }
-"""Changes that do something else where nothing looks: for calls that the program never makes, and where it does another
-thing in each run. They are verified.
+"""Changes that do something else where nothing looks, as the program does another thing in each run. They are verified.
 """
 
 SIGN_OF_ZERO = Change("trunc", (("torch.trunc(y * 0.3)", "torch.trunc(y * 0.3) + 0.0"),))

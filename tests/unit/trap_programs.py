@@ -250,6 +250,8 @@ WRONG: dict[str, Change] = {
                             init="self.drop = torch.nn.Dropout(0.0)"),
     "autocast": change("y = self.linear(x)", "y = x @ self.linear.weight.t().float() + self.linear.bias",
                        around="with torch.autocast('cpu', torch.bfloat16):\n    {}\nreturn y"),
+    "always-float32": change("y = y.to(x.dtype)", "y = y.to(torch.float32)",
+                             around="y = self.linear(x)\n{}\nreturn y"),
     "weights-looked-at": change("if self.linear.weight.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1", "y = x + 1",
                                 init="torch.nn.init.ones_(self.linear.weight)", around="{}\nreturn y"),
     "channels-last": change("* 2", "* (2 + x.is_contiguous(memory_format=torch.channels_last))", around="return x {}",
@@ -333,5 +335,6 @@ RIGHT: dict[str, Change] = {
     "half": change("s = x.max().item()", "s = x.max().detach()", around="x = x.half()\n{}\nreturn x / s"),
     "autocast": change("y = y * 2", "y = y + y",
                        around="with torch.autocast('cpu', torch.bfloat16):\n    y = self.linear(x)\n{}\nreturn y"),
+    "one-dtype": change("y = y * 2", "y = y + y", around="y = self.linear(x)\n{}\nreturn y @ torch.ones(4, 4)"),
     "import-added": change("y = x * 2", "y = x * math.floor(2.5)", around="{}\nreturn y", top="import math"),
 }  # fmt: skip

@@ -102,6 +102,7 @@ class TargetSession:
         self._recorder: Any = None
         self._compiled_recording: Any = None
         self._too_large: Any = None
+        self._seed: int | None = None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
         self._refused = False
@@ -144,6 +145,8 @@ class TargetSession:
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
         shadows.put_back()
         left = left_behind() if "torch" in sys.modules else {}
+        if self._seed is not None:  # Without a seed each run has another one: whether it is set says more than which.
+            left["torch.manual_seed"] = sys.modules["torch"].initial_seed() != self._seed
         self.emit(events.ProgramEnded(**vars(ending), left=left))
         if self._in_place is not None:
             self._in_place.emit_seen()
@@ -347,6 +350,7 @@ class TargetSession:
             self._refuse(reason)
             return
         self._listener.listen()
+        self._seed = torch.initial_seed()
         self.emit(environment.torch_facts(torch))
         if self._bundles:
             from dynalyze.capture.compiled_recording import CompiledRecording

@@ -24,21 +24,21 @@ The last one draws nothing: it says that conditions were turned round (`turning`
 """
 Circumstance = Literal[
     "", "gradients", "other mode", "smaller batch", "larger batch", "other length", "other weights", "other numbers",
-    "no gradients", "other strides", "channels last", "autocast",
+    "no gradients", "other strides", "channels last", "autocast", "other dtype",
 ]  # fmt: skip
 """What else is another than in the program's own calls: inputs that need gradients; training for evaluation or the
 other way round, with gradients where weights need them; the size of the first dimension that all tensors share, or of
 the second one wherever it stands; parameters with the other sign and buffers with other values, none of them zero;
 floating numbers among the arguments, and those that the program's own modules hold; inference mode where the calls had
 gradients; inputs that are not contiguous, and images with their channels last; autocast to bfloat16 where the calls had
-none.
+none; float64 for all floating numbers, or float32 for those that are float64, without gradients.
 """
 Reshape = Callable[[torch.Tensor], torch.Tensor]
 LESS: dict[Kind, Kind] = {"alike": "floats", "floats": "near"}
 """What to draw where a model refuses all inputs of a kind."""
 SEARCHING: tuple[Kind, ...] = get_args(Kind)[3:-1]
 CIRCUMSTANCES: tuple[Circumstance, ...] = get_args(Circumstance)[1:]
-UNUSED = CIRCUMSTANCES[-4:]
+UNUSED = CIRCUMSTANCES[-5:]
 """Those in which a change may refuse to run, loudly: the program never is."""
 _MOST_MASK = 2
 _TINY, _LARGE, _NEAR = 1e-4, 1e4, 1e-3
@@ -70,7 +70,10 @@ class DrawnWorkload(Workload):
             raise NoSuchDraw
         self._numbers = any(_numbers_of(self._modules))
         self._learns = any(p.requires_grad for p in parameters)
-        if circumstance == "other weights" and not 0 < sum(p.numel() for p in parameters) < _MOST_WEIGHTS:
+        weights = sum(p.numel() for p in parameters)
+        if circumstance == "other weights" and not 0 < weights < _MOST_WEIGHTS:
+            raise NoSuchDraw
+        if circumstance == "other dtype" and (self.phase == "train" or weights >= _MOST_WEIGHTS):
             raise NoSuchDraw
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
@@ -112,6 +115,11 @@ class DrawnWorkload(Workload):
                 if torch.is_autocast_enabled(device):
                     raise NoSuchDraw
                 stack.enter_context(torch.autocast(device, torch.bfloat16))
+            if self.circumstance == "other dtype":
+                stack.enter_context(torch.no_grad())
+                for each in [w for module in self._modules for w in (*module.parameters(), *module.buffers())]:
+                    stack.callback(setattr, each, "data", each.data)
+                    each.data = _of_other_dtype(each.data)
             for part in [p for module in self._modules for p in module.modules()] * (self.circumstance == "other mode"):
                 stack.callback(setattr, part, "training", part.training)
                 part.training = not part.training
@@ -121,6 +129,8 @@ class DrawnWorkload(Workload):
         """What gives the inputs another size, or other strides."""
         if self.circumstance == "other strides":
             return _not_contiguous
+        if self.circumstance == "other dtype":
+            return _of_other_dtype
         if self.circumstance == "channels last":
             if not any(map(_is_image, leaves(inputs, objects=True))):
                 raise NoSuchDraw
@@ -221,6 +231,12 @@ def _not_contiguous(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor with its last dimension first in memory, and with gaps."""
     twice = torch.stack((tensor.detach(), tensor.detach()))
     return twice.transpose(0, -1).contiguous().transpose(0, -1)[0].requires_grad_(tensor.requires_grad)
+
+
+def _of_other_dtype(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.float() if tensor.dtype == torch.float64 else tensor.double()
 
 
 def _is_image(value: Any) -> bool:

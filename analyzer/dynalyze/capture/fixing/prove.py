@@ -73,7 +73,7 @@ _NO_LIMIT = {"recompile_limit": 1_000, "accumulated_recompile_limit": 10_000}
 _FIRST = "own, the first time"
 """The pass in which happens what happens once for all, as a message that is logged once."""
 
-_OF_THE_MODEL = ("other weights", "other numbers")
+_OF_THE_MODEL = ("other weights", "other numbers", "other dtype")
 """Circumstances in which the model itself is another one, which its copy in fp64 is not."""
 
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}

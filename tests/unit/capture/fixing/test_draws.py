@@ -147,6 +147,24 @@ def test_modes_and_strides_that_the_calls_did_not_have(circumstance: Any, expect
     assert seen == [expected] * 3
 
 
+@pytest.mark.parametrize(("own", "other"), [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_another_dtype_of_inputs_and_weights_while_a_call_lasts(own: torch.dtype, other: torch.dtype) -> None:
+    seen: list[list[torch.dtype]] = []
+
+    class Net(torch.nn.BatchNorm1d):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append([x.dtype, self.weight.dtype, *(each.dtype for each in self.buffers())])
+            return super().forward(x)
+
+    net = Net(3).to(own).eval()
+    workload = CallsWorkload(net, [Inputs((torch.randn(4, 3, dtype=own),), {})], phase="forward", grad=False)
+    (step,) = DrawnWorkload(workload, "alike", 1, "other dtype").steps(net)
+    step.prepare()
+    step.run()
+    assert seen == [[other, other, other, other, torch.int64]]
+    assert {each.dtype for each in (*net.parameters(), *net.buffers())} == {own, torch.int64}
+
+
 @pytest.mark.parametrize(("shape", "last"), [((2, 4, 3, 5), True), ((2, 4, 3), None), ((1, 1, 3, 1), None)])
 def test_images_get_their_channels_last(shape: tuple[int, ...], last: bool | None) -> None:
     """Those of one channel are contiguous either way."""
