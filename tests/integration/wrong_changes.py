@@ -351,6 +351,8 @@ BASES: dict[str, Files] = {
     "threads": program(_IDENTITY, seeded=False, after="print('sum', out.sum().item())\n"),
     "any order": program(
         _IDENTITY, top="import random\n", after="order = [1, 2, 3]\nrandom.shuffle(order)\nprint('done')\n"),
+    "imports": program("return y * helper.rate()", top="import helper\n")
+    | {"helper.py": "def rate():\n    return 2\n\n\ndef other():\n    return 3\n"},
     "lambda": program(_IDENTITY, top="post = lambda t: t * 2\n", after="print('sum', post(out).sum().item())\n"),
     "caller": program(
         _IDENTITY, top="def report(t):\n    return round(t.sum().item(), 3)\n", after="print('sum', report(out))\n"),
@@ -512,6 +514,21 @@ WRONG: dict[str, dict[str, Change]] = {
         "a seed": Change("threads", (("import torch\n", "import torch\n\nSEEDED = torch.manual_seed(0)\n"),)),
         "the seed": Change("net", (("manual_seed(0)", "manual_seed(1)"),)),
     },
+    "functions of others": {
+        "of Python": Change("net", (("import torch\n", (
+            "import math\nimport torch\n\n\ndef put(function):\n    math.floor = function\n    return function\n\n\n"
+            "@put\ndef floor(x):\n    return 0\n")),)),
+        "of torch": Change(
+            "net", (("import torch\n", "import torch\n\nOLD = setattr(torch.nn.functional, 'elu', torch.relu)\n"),)),
+        "a method": Change("net", (("import torch\n", (
+            "import json\nimport torch\n\nOLD = setattr(json.JSONEncoder, 'default', lambda self, value: '?')\n")),)),
+        "a builtin": Change("net", (("import torch\n", (
+            "import builtins\nimport torch\n\nOLD = setattr(builtins, 'divmod', lambda a, b: (0, 0))\n")),)),
+        "of random numbers": Change("net", (("import torch\n", (
+            "import random\nimport torch\n\nOLD = setattr(random, 'gauss', random.uniform)\n")),)),
+        "of the program": Change(
+            "imports", (("import helper\n", "import helper\n\nOLD = setattr(helper, 'other', helper.rate)\n"),)),
+    },
 }  # fmt: skip
 """Changes that do something else, by kind and name."""
 
@@ -530,6 +547,13 @@ RIGHT: dict[str, Change] = {
         (("y = y * 2 if x.sum() > 0 else y * 3", "y = torch.where(x.sum() > 0, y * 2, y * 3)"),),
     ),
     "a comment": Change("net", (("return y * 2", "# Twice.\n        return y * 2"),)),
+    "a function imported elsewhere": Change(
+        "imports",
+        (("y * helper.rate()", "y * 2"),),
+        files={
+            "helper.py": "def rate():\n    return 2\n\n\ndef other():\n    return 3\n\n\ndef more():\n    return 4\n"
+        },
+    ),
     "a helper that moved": Change(
         "net",
         (

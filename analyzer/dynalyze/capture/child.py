@@ -34,6 +34,7 @@ from dynalyze.capture.containment import Containment
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
+from dynalyze.capture.inspecting.functions import functions_of_modules
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.inspecting.settings import left_behind
 from dynalyze.capture.listener import Listener
@@ -147,7 +148,8 @@ class TargetSession:
         left = left_behind() if "torch" in sys.modules else {}
         if self._seed is not None:  # Without a seed each run has another one: whether it is set says more than which.
             left["torch.manual_seed"] = sys.modules["torch"].initial_seed() != self._seed
-        self.emit(events.ProgramEnded(**vars(ending), left=left))
+        functions = functions_of_modules() if self._request.get("functions") else {}
+        self.emit(events.ProgramEnded(**vars(ending), left=left, functions=functions))
         if self._in_place is not None:
             self._in_place.emit_seen()
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):

@@ -375,10 +375,11 @@ class Ending(Event):
 
 class ProgramEnded(Ending, tag="program_end"):
     """The target's own code is through; what dynalyze compiles itself may follow. `left` is how it leaves the process
-    (inspecting/settings.py), nothing where there is no torch.
+    (inspecting/settings.py), nothing where there is no torch; `functions` are those of its modules, where asked for.
     """
 
     left: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
 
 
 class TargetEnded(Ending, tag="target_end"):

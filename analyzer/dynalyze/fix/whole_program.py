@@ -50,7 +50,7 @@ _ENDED = ("complete", "incomplete", "failed")
 @dataclass
 class ProgramRun:
     """What one run of the program did: how it ended, its output line by line, and the files that it left, by path; and
-    how it left torch and Python set, by name.
+    how it left torch and Python set, and the functions of its modules, by name.
     """
 
     report: Report
@@ -58,6 +58,7 @@ class ProgramRun:
     errors: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     left: dict[str, object] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -130,7 +131,8 @@ class Gate:
             kept = _left({path: state for path, state in files.items() if path not in observation.put}, seen.folder)
             ended = seen.log.last(ProgramEnded)
         errors = list(_of_program(streams.lines("stderr")))
-        return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, ended.left if ended else {})
+        left, functions = (ended.left, ended.functions) if ended else ({}, {})
+        return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, left, functions)
 
 
 def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
@@ -144,12 +146,16 @@ def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
 
 
 def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:
-    """The run with `#` for the line numbers that its output names in these files: a change moves the lines below it."""
+    """The run with `#` for the line numbers that its output names in these files: a change moves the lines below it.
+    Their own functions are left out.
+    """
     if not files:
         return run
     at = re.compile(rf"((?:{'|'.join(map(re.escape, files))})(?::|\", line ))\d+")
     return replace(run, printed=[at.sub(r"\1#", line) for line in run.printed],
-                   errors=[at.sub(r"\1#", line) for line in run.errors])  # fmt: skip
+                   errors=[at.sub(r"\1#", line) for line in run.errors],
+                   functions={name: what for name, what in run.functions.items()
+                              if name.partition(" of ")[2] not in files})  # fmt: skip
 
 
 def _unusable(one: ProgramRun, other: ProgramRun) -> str:
@@ -204,6 +210,10 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
             found.compared.append("files")
     if names := _other_names(one.left, other.left, after.left):
         found.different = f"the program leaves {names[0]} set otherwise when it ends"
+    # What the change alone imports, nothing else of the program calls.
+    now = {name: what for name, what in after.functions.items() if name in one.functions}
+    if names := _other_names(one.functions, other.functions, {**one.functions, **now}):
+        found.different = f"with the change, {names[0]} is another one when the program ends"
 
 
 def _beyond(run: ProgramRun) -> list[str]:

@@ -198,6 +198,7 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "settings": observation.settings,
         "regions": dict(observation.regions),
         "refuses": observation.isolation == "refuse",
+        "functions": observation.isolation != "open",
         "allow_effects": observation.allow_effects,
         "bundle": observation.bundle,
         "largest_copy": observation.largest_copy,
