@@ -33,7 +33,7 @@ SHARED = {
     "Sandbox": options.sandbox_option,
     "Compiling": options.compile_options,
     "Model": options.model_options,
-    "Calls": options.transformers_options,
+    "Calls": options.library_options,
     "Report": options.report_options,
     "Formats": options.output_options,
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.hf.request import Built
+from dynalyze.capture.libraries.request import Built
 
 
 def run(built: Built, *paths: str) -> tuple[Any, Counter[str]]:
@@ -18,7 +18,7 @@ def run(built: Built, *paths: str) -> tuple[Any, Counter[str]]:
         for path in paths
     ]
     with torch.no_grad():
-        output = built.model(**built.inputs.kwargs)
+        output = built.model(**built.calls[0].kwargs)
     for hook in hooks:
         hook.remove()
     return output, counts

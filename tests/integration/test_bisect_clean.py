@@ -36,7 +36,7 @@ def fresh() -> Iterator[None]:
 
 
 def _workload(name: str, dtype: str, phase: Phase) -> Workload:
-    source = {"kind": "transformers", "name": name, **asdict(ModelBuild())}
+    source = {"kind": "library", "library": "hf", "name": name, **asdict(ModelBuild())}
     return load(WorkerRequest(source=source, configuration=Configuration("tested"), dtype=dtype, phase=phase))[0]
 
 

@@ -103,7 +103,7 @@ def refused(*arguments: str, cwd: Path, says: str, runs: Callable[..., Outcome] 
         (["hf:all"], r"hf:all names many models"),
         (["hf:LlamaModel", "--input", "torch.ones(2)"], r"--input is not for hf:LlamaModel"),
         (["-m", "module", "hf:LlamaModel"], r"-m module and hf:LlamaModel exclude each other"),
-        (["model.py:Net", "--full-size"], r"--full-size is for a model of transformers"),
+        (["model.py:Net", "--full-size"], r"--full-size is for .*hf:NAME"),
         (["model.py", "--input", "torch.ones(2)"], r"--input is for an object"),
         (["model.py:Net", "--input", ""], r"--input is empty"),
         (["model.py:Net", "--input", "   "], r"--input is empty"),

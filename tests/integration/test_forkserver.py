@@ -35,7 +35,7 @@ class Dispatches(TorchDispatchMode):
 sys.path.insert(0, PACKAGES)
 from dynalyze.capture.forkserver import prepare
 with Dispatches():
-    prepare(["inductor"])
+    prepare(["inductor", "hf"])
     before = list(seen)
     torch.zeros(2) + 1  # the counter does count
 threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.utils import _pytree
 
-from dynalyze.capture.hf.build import build
-from dynalyze.capture.hf.request import Built, CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.libraries.hf.build import build
+from dynalyze.capture.libraries.request import Built, CannotBuild, ModelRequest
 from slow_siblings import mostly_slow
 
 transformers = pytest.importorskip("transformers")
@@ -27,7 +27,7 @@ TRICKY = [
 
 def ran(built: Built) -> list[torch.Tensor]:
     with torch.no_grad():
-        output = built.model(*built.inputs.args, **built.inputs.kwargs)
+        output = built.model(*built.calls[0].args, **built.calls[0].kwargs)
     leaves = _pytree.tree_leaves(dict(output))
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
 
@@ -72,7 +72,7 @@ def test_what_is_asked_for_is_what_comes() -> None:
             "LlamaForCausalLM", batch=3, sequence=5, train=True, dtype="bfloat16", attn_implementation="eager", seed=7
         )
     )
-    assert built.inputs.kwargs["input_ids"].shape == (3, 5)
+    assert built.calls[0].kwargs["input_ids"].shape == (3, 5)
     assert built.model.training
     assert {weight.dtype for weight in built.model.parameters()} == {torch.bfloat16}
     assert built.model.config._attn_implementation == "eager"

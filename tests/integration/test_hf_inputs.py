@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from forward_counters import run
 
-from dynalyze.capture.hf.build import build
-from dynalyze.capture.hf.inputs import make_inputs
-from dynalyze.capture.hf.request import ModelRequest
+from dynalyze.capture.libraries.hf.build import build
+from dynalyze.capture.libraries.hf.inputs import make_inputs
+from dynalyze.capture.libraries.request import ModelRequest
 from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")
@@ -85,7 +85,7 @@ def test_what_is_heard_changes_what_comes_out(name: str) -> None:
     sound = "input_features"
     built = build(ModelRequest(name))
     first, _ = run(built)
-    built.inputs.kwargs[sound] = -built.inputs.kwargs[sound]
+    built.calls[0].kwargs[sound] = -built.calls[0].kwargs[sound]
     second, _ = run(built)
     assert not torch.equal(first[0], second[0])
 
@@ -123,7 +123,7 @@ def test_floating_inputs_have_the_dtype_of_the_model() -> None:
 )  # fmt: skip
 def test_training_has_a_loss_to_go_back_from(name: str) -> None:
     built = build(ModelRequest(name, train=True))
-    loss = built.model(**built.inputs.kwargs).loss
+    loss = built.model(**built.calls[0].kwargs).loss
     loss.backward()
     assert torch.isfinite(loss)
     assert any(parameter.grad is not None for parameter in built.model.parameters())
@@ -138,7 +138,7 @@ def test_without_training_there_are_no_labels(name: str) -> None:
 def test_what_is_seen_changes_what_comes_out(name: str) -> None:
     built = build(ModelRequest(name))
     first, _ = run(built)
-    built.inputs.kwargs[SEEN[name]] = -built.inputs.kwargs[SEEN[name]]
+    built.calls[0].kwargs[SEEN[name]] = -built.calls[0].kwargs[SEEN[name]]
     second, _ = run(built)
     assert not torch.equal(first[0], second[0])
 
@@ -146,7 +146,7 @@ def test_what_is_seen_changes_what_comes_out(name: str) -> None:
 def test_one_placeholder_for_each_feature() -> None:
     """Against Qwen2.5-VL's own rule: a token for each square of patches that the merger folds."""
     built = build(ModelRequest("Qwen2_5_VLModel", batch=3))
-    inputs, config = built.inputs.kwargs, built.model.config
+    inputs, config = built.calls[0].kwargs, built.model.config
     tokens = (inputs["input_ids"] == config.image_token_id).sum(dim=1)
     folded = inputs["image_grid_thw"].prod(dim=1) // config.vision_config.spatial_merge_size**2
     assert tokens.tolist() == folded.tolist()

@@ -59,7 +59,7 @@ from dynalyze.capture.bench import forking
 
 forkserver.listen = lambda address, child, imports: print(json.dumps({"against": imports(MODULES)}))
 with Dispatches():
-    status = forking.serve("", ["inductor", "cpu", "transformers"])
+    status = forking.serve("", ["inductor", "cpu", "hf"])
     before = list(seen)
     torch.zeros(2) + 1  # the counter does count
 print(json.dumps({"status": status, "before": before, "after": len(seen)}))

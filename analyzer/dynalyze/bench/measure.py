@@ -113,7 +113,7 @@ def add_bench(
 def started_beside(target: TargetSpec, plan: Plan) -> Iterator[WorkerPool]:
     """A pool for `add_bench` that gets ready while the program runs."""
     with pool_for(replace(plan, label=_label(target))) as pool:
-        needs = ["transformers"] * (target.asked is not None)
+        needs = [target.library] * (target.asked is not None)
         needs += ["inductor"] * any(
             each.compile and each.backend == "inductor" for each in plan.configurations_on("cpu")
         )
@@ -265,9 +265,14 @@ def _event(seen: Observed, kind: type[_Event]) -> _Event | None:
 
 
 def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
-    """The source for making FILE:NAME, MODULE:NAME or hf:NAME in a worker."""
+    """The source for making FILE:NAME, MODULE:NAME or a model of a library in a worker."""
     if target.asked is not None:
-        return {"kind": "transformers", "name": target.name, **settings_of(target.asked, ModelBuild)}
+        return {
+            "kind": "library",
+            "library": target.library,
+            "name": target.name,
+            **settings_of(target.asked, ModelBuild),
+        }
     return {
         "kind": "object",
         "path": target.path,

@@ -162,8 +162,8 @@ class WorkerPool:
         self._forks_of(self._python).prepare(request)
 
     def prepare_beside(self, *needs: str) -> None:
-        """Have the server import while a program runs: "transformers" and "inductor" where `needs` names them. It takes
-        what the program leaves of the machine; where there is one processor it is not started.
+        """Have the server import while a program runs: `needs` are prefixes of libraries, and "inductor". It takes what
+        the program leaves of the machine; where there is one processor it is not started.
         """
         self._forks_of(self._python).start_beside(needs)
 
@@ -403,6 +403,6 @@ def _needs(request: WorkerRequest) -> list[str]:
     """What the server imports at its start, beside torch."""
     compiles = request.configuration.compile and request.configuration.backend == "inductor"
     checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
-    transformers = ["transformers"] if request.source.get("kind") == "transformers" else []
+    library = [request.source["library"]] if request.source.get("kind") == "library" else []
     inductor = ["inductor"] if compiles or checked else []
-    return [*transformers, *inductor]
+    return [*library, *inductor]

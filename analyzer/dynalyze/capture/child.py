@@ -52,7 +52,7 @@ _STATUS_INTERRUPTED = 130
 _FEW_CALLS, _FEW_BYTES = 16, 256 << 20
 _LONGEST_ERROR = 1000
 # Modes in which dynalyze makes the callable and its calls: each process that measures makes them anew.
-_REBUILT = ("object", "transformers")
+_REBUILT = ("object", "library")
 
 
 def main(run: Path) -> int:
@@ -134,8 +134,8 @@ class TargetSession:
             check(self._options)
         if self._request["mode"] == "object":
             return self._run_object()
-        if self._request["mode"] == "transformers":
-            return self._run_transformers()
+        if self._request["mode"] == "library":
+            return self._run_library()
         if self._in_place is not None:  # Checking our own options imported torch already.
             self._in_place.start_clock()
         self._find_transforms()
@@ -295,11 +295,11 @@ class TargetSession:
         target, calls = prepared
         return self._run_calls(target, lambda _: calls)
 
-    def _run_transformers(self) -> Ending:
-        from dynalyze.capture import transformers_target
+    def _run_library(self) -> Ending:
+        from dynalyze.capture import library_target
 
         self._compiling_ourselves = True
-        ending = transformers_target.run(self._request, self._options, self._emit_call)
+        ending = library_target.run(self._request, self._options, self._emit_call)
         if not self._listener.compiled_frames and environment.compile_disabled():
             self.emit(environment.nothing_compiled())
         return ending

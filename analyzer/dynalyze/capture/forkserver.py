@@ -34,16 +34,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dynalyze.capture import process_tree
-from dynalyze.capture.hf.build import preload
+from dynalyze.capture.libraries import PREFIXES, library
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import OUTPUT_FILE
 
-_NEEDED = ("torch", "torch._dynamo", "transformers")
+_NEEDED = ("torch", "torch._dynamo")
 # What a first compile, and models of other modalities than text, import besides: a second of work for each child.
 _HELPFUL = (
     "torch._dynamo.convert_frame", "functorch.compile", "torch.distributed.tensor.experimental",
     "transformers.audio_utils", "transformers.video_utils", "transformers.processing_utils",
-    "dynalyze.capture.child", "dynalyze.capture.transformers_target", "dynalyze.capture.hf.inputs",
+    "dynalyze.capture.child", "dynalyze.capture.library_target", "dynalyze.capture.libraries.hf.inputs",
 )  # fmt: skip
 _INDUCTOR = ("torch._inductor.compile_fx",)
 _LOOK_SECONDS = 0.5
@@ -53,9 +53,9 @@ _PR_SET_PDEATHSIG = 1
 _KIBIBYTE = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 
 
-def serve(address: str, backends: list[str]) -> int:
-    """Import what is needed, then fork for whoever connects, until this process is killed."""
-    prepare(backends)
+def serve(address: str, what: list[str]) -> int:
+    """Import what is needed, for "inductor" and for libraries by their prefix, then fork for whoever connects."""
+    prepare(what)
     listen(address, become)
     return 0
 
@@ -79,16 +79,17 @@ def set_aside() -> None:
     gc.freeze()
 
 
-def prepare(backends: list[str]) -> None:
+def prepare(what: list[str]) -> None:
     """Import what every model needs; of what most of them need, as much as this version has. Raises ImportError without
-    torch or transformers.
+    torch.
     """
     for module in _NEEDED:
         importlib.import_module(module)
-    for module in [*_HELPFUL, *(_INDUCTOR if "inductor" in backends else ())]:
+    for module in [*_HELPFUL, *(_INDUCTOR if "inductor" in what else ())]:
         with contextlib.suppress(Exception):  # Each child that needs it will say what is wrong with it.
             importlib.import_module(module)
-    preload()
+    for prefix in set(PREFIXES) & set(what):
+        library(prefix).preload()
     dynamo.backend_names()  # Imports every backend that torch brings along.
 
 

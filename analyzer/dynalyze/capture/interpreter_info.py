@@ -2,16 +2,15 @@
 
 `start.py inquire FILE` reads a request from FILE and writes the answer into it:
 
-    {"compile": [OPTIONS], "patterns": ["*", "Llama*"], "names": ["LlamaModel"]}
-    {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0" or null, "listed": {PATTERN: [NAME]},
-     "mistakes": ["one line"]}
+    {"compile": [OPTIONS], "patterns": ["hf:Llama*", "timm:all"], "names": ["hf:LlamaModel"]}
+    {"versions": {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0" or null},
+     "listed": {PATTERN: [NAME]}, "mistakes": ["one line"]}
 
 torch is imported to see whether it can be.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import platform
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 from dynalyze.capture import environment
 from dynalyze.capture.doctor_probe import version_of
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.libraries import library, library_facts, prefix_of
 
 
 def main(path: Path) -> int:
@@ -28,8 +28,10 @@ def main(path: Path) -> int:
     request = json.loads(path.read_text(encoding="utf-8"))
     reason = environment.torch_import_problem()
     listed, mistakes = ({}, [reason]) if reason else _listed(request)
-    versions = {"python": platform.python_version(), **{name: version_of(name) for name in ("torch", "transformers")}}
-    answer = {**versions, "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
+    asked = {prefix_of(text) for text in (*request["patterns"], *request["names"])}
+    packages = dict.fromkeys(["torch", "transformers", *sorted(library_facts(prefix).package for prefix in asked)])
+    versions = {"python": platform.python_version(), **{name: version_of(name) for name in packages}}
+    answer = {"versions": versions, "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
     path.write_text(json.dumps(answer), encoding="utf-8")
     return 0
 
@@ -44,10 +46,6 @@ def _listed(request: dict[str, Any]) -> tuple[dict[str, list[str]], list[str]]:
         except Misuse as misuse:
             mistakes.append(str(misuse))
 
-    needs_names = bool(request["patterns"] or request["names"])
-    if needs_names and importlib.util.find_spec("transformers") is None:
-        mistakes.append("transformers is not installed there, and hf: targets need it: pip install transformers")
-        needs_names = False
     for options in request["compile"]:
         others = (options["mode"], options["device"], options["dtype"])
         if options["backend"] not in ("eager", "inductor") or any(others):  # All else any torch can do.
@@ -55,10 +53,15 @@ def _listed(request: dict[str, Any]) -> tuple[dict[str, list[str]], list[str]]:
             from dynalyze.capture.settings import CompileOptions
 
             attempt(check, CompileOptions(**options))
-    if not needs_names:
-        return {}, mistakes
-    from dynalyze.capture.hf import names
+    listed: dict[str, list[str]] = {}
 
-    for name in request["names"]:
-        attempt(names.resolve, name)
-    return {pattern: names.listed(pattern) for pattern in request["patterns"]}, mistakes
+    def find(text: str) -> None:
+        prefix, _, name = text.partition(":")
+        if text in request["patterns"]:
+            listed[text] = [f"{prefix}:{each}" for each in library(prefix).listed(name)]
+        else:
+            library(prefix).resolve(name)
+
+    for text in (*request["patterns"], *request["names"]):
+        attempt(find, text)
+    return listed, mistakes

@@ -43,10 +43,12 @@ class Generation:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelBuild:
-    """How a model of transformers is built.
+    """How a model of a library is built.
 
-    Without `full_size` its configuration is made small. `init` "fast" fills the weights with cheap values of a sane
-    scale, "real" lets transformers initialise them; `weights` loads the checkpoint's own.
+    Without `full_size` it is made small. `init` "fast" fills the weights with cheap values of a sane scale, "real" lets
+    the library initialise them; `weights` loads the checkpoint's own. `features` are what timm calls features_only.
+    Each of `size`, the height and width of images, is a call. A pipeline of diffusers runs for `steps`, and with `lora`
+    it switches adapters between its calls.
     """
 
     full_size: bool = False
@@ -54,6 +56,10 @@ class ModelBuild:
     trust_remote_code: bool = False
     init: Literal["fast", "real"] = "fast"
     attn_implementation: str | None = None
+    features: bool = False
+    size: tuple[int, ...] = ()
+    steps: int = 8
+    lora: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +71,7 @@ class CompileOptions(Placement, CompileArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(Generation, ModelBuild):
-    """The options of an `hf:` target: how the model is built, and what is done with it.
+    """The options of a model of a library: how the model is built, and what is done with it.
 
     `batch` and `sequence` (tokens of text, or the closest thing the modality has) are chosen where None. Unless `cold`,
     it runs once in eager before it is compiled.

@@ -115,11 +115,11 @@ class WarmupCheck:
         from dynalyze.capture.bench.timing import timer_for
 
         first = self._requests[0]
-        is_library = first.source["kind"] == "transformers"
+        is_library = first.source["kind"] == "library"
         if not is_library:
             self._contain()
         self._workloads = load_shapes(self._requests)
-        if is_library:  # What transformers reads and keeps to build a model is not the program's doing.
+        if is_library:  # What a library reads and keeps to build a model is not the program's doing.
             self._contain()
         device = device_of(self._workloads[0])
         self._timer = timer_for(device)

@@ -15,6 +15,7 @@ from dynalyze.cli.options import (
     FORMATS,
     compile_options,
     is_given,
+    library_options,
     observation_of,
     output_options,
     sandbox_option,
@@ -22,7 +23,6 @@ from dynalyze.cli.options import (
     shape_options,
     target_of,
     target_options,
-    transformers_options,
     vary_inputs_option,
 )
 from dynalyze.cli.sections import Sectioned
@@ -44,7 +44,7 @@ _OF_ONE = ("json_file", "html_file", "outs", "artifacts", "baseline", *FORMATS)
 @target_options
 @sandbox_option
 @compile_options
-@transformers_options
+@library_options
 @output_options
 @click.option(
     "--policy",

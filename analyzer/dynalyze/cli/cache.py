@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynalyze.capture.libraries import prefix_of
 from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
 from dynalyze.cli.options import (
     compile_options,
+    library_options,
     observation_of,
     sandbox_option,
     shown_options,
     target_options,
-    transformers_options,
     with_model_options,
 )
 from dynalyze.cli.sections import Sectioned
@@ -35,7 +36,7 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
 @target_options
 @sandbox_option
 @compile_options
-@transformers_options
+@library_options
 @click.option(
     "--portable", is_flag=True,
     help="Start it in other places as well: another HOME, working directory, folder of the program and of the cache, "
@@ -136,7 +137,7 @@ def _written(name: str) -> Path | None:
     from dynalyze.comparison.vllm_factors import FILE
 
     path = Path(name)
-    if path.is_dir() and not name.startswith("hf:"):
+    if path.is_dir() and not prefix_of(name):
         found = sorted(path.rglob(FILE))
         return found[0] if found else path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
     return path if path.suffix in (".json", ".log") else None

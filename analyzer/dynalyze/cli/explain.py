@@ -15,12 +15,12 @@ from dynalyze.cli.options import (
     brief_option,
     compile_options,
     is_given,
+    library_options,
     observation_of,
     output_options,
     seconds_option,
     target_of,
     target_options,
-    transformers_options,
 )
 from dynalyze.cli.sections import Sectioned
 
@@ -41,7 +41,7 @@ _LARGEST_COPY = 1 << 30
 @click.command(cls=Sectioned)
 @target_options
 @compile_options
-@transformers_options
+@library_options
 @output_options
 @brief_option
 @artifacts_option

@@ -15,13 +15,13 @@ from dynalyze.cli.options import (
     brief_option,
     check_fail_on,
     compile_options,
+    library_options,
     observation_of,
     report_options,
     sandbox_option,
     seconds_option,
     target_of,
     target_options,
-    transformers_options,
 )
 from dynalyze.cli.sections import Sectioned
 from dynalyze.files.paths import working_folder
@@ -35,7 +35,7 @@ _UNFIXED = "unfixed"
 @target_options
 @sandbox_option
 @compile_options
-@transformers_options
+@library_options
 @report_options
 @brief_option
 @click.option(

@@ -19,6 +19,7 @@ import click
 
 import dynalyze
 from dynalyze import __version__, registry
+from dynalyze.capture.libraries import prefix_of
 from dynalyze.cli.files import drop_standard_output, print_summary
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
@@ -163,7 +164,7 @@ def _usage_message(error: click.ClickException) -> str:
 def _unknown_command(name: str, commands: Sequence[str]) -> str:
     """What to say to a command that does not exist; a target without a command is meant for `explain`."""
     hint = f"There are {', '.join(commands)}."
-    if name.startswith("hf:") or name.partition(":")[0].endswith(_LOOKS_LIKE_TARGET):
+    if prefix_of(name) or name.partition(":")[0].endswith(_LOOKS_LIKE_TARGET):
         hint = f"Did you mean dynalyze {'report' if name.endswith(('.json', '.log')) else 'explain'} {name}?"
     elif near := difflib.get_close_matches(name, commands, n=1):
         hint = f"Did you mean {near[0]!r}?"

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.libraries import PREFIXES
 from dynalyze.files.read_write import read_input
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.files.write_below import write_below
@@ -37,7 +38,7 @@ _POLL_SECONDS = 0.05
 _MOST_STDERR, _MOST_ITEMS, _LONGEST = 20_000, 12, 300
 _NAME = r"[A-Za-z_][\w.]*"
 _OBJECT = re.compile(rf"{_NAME}:{_NAME}")
-_HUB = re.compile(r"hf:\w[\w.-]*(?:/\w[\w.-]*)?")
+_HUB = re.compile(rf"(?:{'|'.join(PREFIXES)}):\w[\w.-]*(?:/\w[\w.-]*)?")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _PATCH_HEAD = "# Made by dynalyze fix for dynalyze mcp.\n"
 _CHOSEN = re.compile(rf"(?:{_NAME}:)?[A-Za-z_][\w.\[\]]*")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
 from dynalyze.cli.sections import Renamed
 from dynalyze.text.errors import UsageError
@@ -126,11 +127,18 @@ model_options = _all(
         help="Random weights by a cheap fill, or by the model's own initialisation.",
     ),
     click.option("--attn-implementation", metavar="NAME", help="How attention is computed, as eager or sdpa."),
+    click.option("--features", is_flag=True, help="A model of timm as features_only."),
+    click.option(
+        "--size", multiple=True, type=click.IntRange(1), metavar="N",
+        help="Height and width of images; repeatable.", cls=Renamed,
+    ),
+    count_option("--steps", "Steps of a pipeline of diffusers.", 8),
+    click.option("--lora", is_flag=True, help="Switch LoRA adapters between calls, by hotswap."),
     click.option("--trust-remote-code", is_flag=True, help="Allow code that comes with a checkpoint to run."),
 )  # fmt: skip
-"""How the model of an `hf:` target is built."""
+"""How a model of a library is built."""
 
-transformers_options = _all(
+library_options = _all(
     count_option("--batch", "Size of the batch. [default: 2]"),
     count_option("--sequence", "Length of the inputs, in tokens."),
     click.option(
@@ -139,10 +147,10 @@ transformers_options = _all(
     ),
     click.option("--static-cache", is_flag=True, help="A key-value cache of a fixed size."),
     count_option("--new-tokens", "Tokens that are generated.", 16),
-    click.option("--cold", is_flag=True, help="Compile the very first call, without one in eager before it."),
+    click.option("--cold", is_flag=True, help="Compile the very first call, none in eager first."),
     model_options,
 )  # fmt: skip
-"""How the model of an `hf:` target is built, and what is done with it."""
+"""How a model of a library is built, and what is done with it."""
 
 brief_option = click.option(
     "--brief", is_flag=True, help="Make the JSON one of a few kB, for agents and scripts: what to try, what was tried."
@@ -199,7 +207,7 @@ artifacts_option = click.option(
 
 
 def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """What `target_options` name, with what the options for `hf:` targets ask for; --fail-on is checked before it."""
+    """What `target_options` name, with what the options for models ask for; --fail-on is checked before it."""
     from dynalyze.launch.spec import read_target
 
     given = context.params
@@ -209,16 +217,19 @@ def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> T
 
 
 def with_model_options(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """The target with what the options for `hf:` targets ask for; `names` are those that the command has. Refused are
-    those that are given to a target of another kind, and two that exclude each other.
+    """The target with what the options for models ask for; `names` are those that the command has. Refused are those
+    that are given to a target which does not take them, and two that exclude each other.
     """
+    for name in names:
+        if is_given(context, name) and (target.asked is None or name not in library_facts(target.library).options):
+            takers = [f"{prefix}:NAME" for prefix in PREFIXES if name in library_facts(prefix).options]
+            raise UsageError(f"--{name.replace('_', '-')} is for {' and '.join(takers)} alone")
     if target.asked is None:
-        for name in names:
-            if is_given(context, name):
-                raise UsageError(f"--{name.replace('_', '-')} is for a model of transformers (hf:NAME) alone")
         return target
     asked = replace(target.asked, **{name: context.params[name] for name in names})
     train = context.params["train"]
+    if asked.phase not in (phases := library_facts(target.library).phases):
+        raise UsageError(f"--phase {asked.phase} is not for {target.spec}: it has {', '.join(phases)}")
     if asked.phase == "train" and train is False:
         raise UsageError("--phase train and --eval exclude each other")
     if asked.phase not in ("forward", "train") and train:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dynalyze.cli.options import compile_options, count_option, seconds_option, shown_options, transformers_options
+from dynalyze.cli.options import compile_options, count_option, library_options, seconds_option, shown_options
 from dynalyze.cli.sections import Sectioned
 
 
@@ -25,7 +25,7 @@ class _WithArguments(Sectioned):
 @click.command(cls=_WithArguments, context_settings={"default_map": {"backend": "eager"}})
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @compile_options
-@transformers_options
+@library_options
 @click.option(
     "--input", "inputs", multiple=True, metavar="EXPR", help="Inputs of every FILE:NAME, as explain takes them."
 )
@@ -63,6 +63,7 @@ def sweep(context: click.Context, /, **options: Any) -> int:
     \b
     TARGET is what dynalyze explain takes, and
       hf:all, hf:Llama*    architectures of transformers, built small
+      timm:all, timm:vit*  models of timm, built small
       models/              the Python files of a folder
       'models/*.py:Net'    a glob of files
       plan.toml            a file of targets and configurations, see docs/how-to/sweep.md

@@ -15,8 +15,9 @@ import click
 import msgspec
 
 from dynalyze import __version__
+from dynalyze.capture.libraries import library_facts
 from dynalyze.capture.process_tree import available_bytes
-from dynalyze.capture.settings import COMPILE_OPTIONS, CompileOptions
+from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, CompileOptions
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import fail_on_levels, with_model_options
 from dynalyze.launch.interrupts import Interrupts, first_signal
@@ -45,9 +46,11 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
     settings = _settings(options)
     with SweepFolder(Path(options["out"]), resume=options["resume"]) as folder:
         expanded = expand(_request(context, options))
-        if not any(item.spec.asked is not None for item in expanded.items):
-            # An option for models that no item could heed is a mistake.
-            with_model_options(context, TargetSpec("script", ""))
+        # An option for models that no item could heed is a mistake.
+        heeded = {
+            name for item in expanded.items if item.spec.asked for name in library_facts(item.spec.library).options
+        }
+        with_model_options(context, TargetSpec("script", ""), [name for name in MODEL_OPTIONS if name not in heeded])
         workers, settings = _shares(options, settings, expanded)
         notes = list(expanded.notes)
         if options["bench"] and options["cluster"] is None:
@@ -95,13 +98,18 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
     return Request(
         tuple(options["targets"]),
         options=CompileOptions(**{name: options[name] for name in COMPILE_OPTIONS}),
-        asked=lambda target: target if target.asked is None else with_model_options(context, target),
+        asked=lambda target: target if target.asked is None else with_model_options(context, target, _taken(target)),
         configurations=None if names is None else configurations(names),
         arguments=context.meta["arguments"],
         inputs=options["inputs"],
         python=options["python"],
         shown={name: options[name] for name in _SHOWN},
     )
+
+
+def _taken(target: TargetSpec) -> list[str]:
+    """The options for models that a target takes: a sweep's others are for its other targets."""
+    return [name for name in MODEL_OPTIONS if name in library_facts(target.library).options]
 
 
 def _settings(options: dict[str, Any]) -> RunSettings:
@@ -119,6 +127,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 def _shares(options: dict[str, Any], settings: RunSettings, expanded: Expanded) -> tuple[int, RunSettings]:
     """How many workers, and what each may have of the cores and the memory."""
     inductor = any(item.options.backend != "eager" for item in expanded.items)
+    settings = replace(settings, libraries=tuple(sorted({item.spec.library for item in expanded.items} - {""})))
     if options["cluster"] is not None:
         return options["workers"] or 0, replace(settings, inductor=inductor)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -137,7 +146,7 @@ def _pool(
         return LocalPool(workers, settings, folder.path.resolve())
     from dynalyze.sweep.ray.ray_pool import ClusterPool
 
-    own = any(item.spec.mode != "transformers" for item in expanded.items)
+    own = any(item.spec.mode != "library" for item in expanded.items)
     return ClusterPool(
         options["cluster"], settings, workers=workers or None, gpus_per_item=options["gpus_per_item"],
         folder=Path(expanded.items[0].root) if own else None, shared_disk=options["shared_disk"],

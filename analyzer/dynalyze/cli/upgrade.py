@@ -14,12 +14,12 @@ from dynalyze.cli.files import check_outputs, print_summary, write_json, write_w
 from dynalyze.cli.options import (
     compile_options,
     count_option,
+    library_options,
     observation_of,
     sandbox_option,
     seconds_option,
     shown_options,
     target_options,
-    transformers_options,
     with_model_options,
 )
 from dynalyze.cli.sections import Sectioned
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @target_options
 @sandbox_option
 @compile_options
-@transformers_options
+@library_options
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")

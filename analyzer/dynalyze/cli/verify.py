@@ -13,13 +13,13 @@ from dynalyze.cli.explain import short_bench
 from dynalyze.cli.options import (
     brief_option,
     compile_options,
+    library_options,
     observation_of,
     report_options,
     sandbox_option,
     seconds_option,
     target_of,
     target_options,
-    transformers_options,
 )
 from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
@@ -34,7 +34,7 @@ _PATCHES = (".patch", ".diff")
 @target_options
 @sandbox_option
 @compile_options
-@transformers_options
+@library_options
 @report_options
 @brief_option
 @click.option("--no-bench", is_flag=True, help="Do not measure the speedup.")

@@ -46,6 +46,7 @@ from dynalyze.report import (
     Process,
     Report,
     Target,
+    TargetKind,
 )
 from dynalyze.text.amounts import listed
 
@@ -102,7 +103,7 @@ def assemble(
     down, kernels = graphs(run, compiled, sources, places, texts, lines)
     skipped = skipped_frames(run, places, sources)
     called = candidates(run, compiled, sources)
-    capture = _capture(run, called)
+    capture = _capture(run, called, target.kind)
     report = Report(
         dynalyze=dynalyze.__version__,
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -207,14 +208,14 @@ def _crash(run: RunLog, status: int, asked: Target) -> str:
 
 
 def _before_compiling(run: RunLog, asked: Target, comma: str = "") -> str:
-    """What a model of transformers was at, where it was not compiled yet."""
-    clause = doing(run, _name(asked)) if asked.kind == "transformers" else ""
+    """What a model of a library was at, where it was not compiled yet."""
+    clause = doing(run, _name(asked)) if asked.kind in ("transformers", "library") else ""
     return f"{comma} {clause}" if clause else ""
 
 
 def _name(target: Target) -> str:
-    """The class of a model of transformers, or what the user called it."""
-    return target.model.class_name if target.model is not None else target.spec.removeprefix("hf:")
+    """The class of a model of a library, or what the user called it."""
+    return target.model.class_name if target.model is not None else target.spec.partition(":")[2]
 
 
 def _why_nothing(run: RunLog, report: Report) -> str:
@@ -228,7 +229,7 @@ def _why_nothing(run: RunLog, report: Report) -> str:
     return reason_for_silence(nothing, defined, torch, skipped, methods, ended=ended)
 
 
-def _capture(run: RunLog, called: list[Candidate]) -> Capture:
+def _capture(run: RunLog, called: list[Candidate], kind: TargetKind) -> Capture:
     started, built = run.last(events.ObjectStarted), run.last(events.ModelBuilt)
     capture = Capture(events=run.count, unreadable_lines=run.unreadable)
     capture.listener_errors = [e.message for _, e in run.all() if isinstance(e, events.Lost)][:_MOST_ERRORS]
@@ -246,7 +247,9 @@ def _capture(run: RunLog, called: list[Candidate]) -> Capture:
             if isinstance(e, events.InPlaceFailed)
         ]
     elif started is not None:
-        capture.mode = "transformers" if built else "examples" if run.last(events.ProgramEnded) else "object"
+        capture.mode = "examples" if run.last(events.ProgramEnded) else "object"
+        if built:
+            capture.mode = "transformers" if kind == "transformers" else "library"
         capture.replayed_calls = started.calls
         capture.notes += [
             f"Refused under --fullgraph: {e.refused}"

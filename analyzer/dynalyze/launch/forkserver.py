@@ -85,7 +85,7 @@ class ForkServer:
             if not self.alive or time.monotonic() > deadline:
                 said = self._log.read_text(errors="replace").strip().splitlines()
                 raise UsageError(
-                    f"{self._python} cannot prepare for hf: targets: {said[-1] if said else 'it wrote nothing'}"
+                    f"{self._python} cannot prepare for models of libraries: {said[-1] if said else 'it wrote nothing'}"
                 )
             self._process.wait(_WAIT_SECONDS)
 

@@ -88,7 +88,7 @@ class Observation:
         """How the target may be run once more, after this first run of it. Raises UsageError where that is not as asked
         for.
         """
-        if self.target.asked is not None:  # What transformers reads and keeps to build a model is no program's doing.
+        if self.target.asked is not None:  # What a library reads and keeps to build a model is no program's doing.
             return Again()
         return how_to_run_again(first.capture.outside_effects, self.sandbox, allow_effects=self.allow_effects)
 
@@ -188,11 +188,8 @@ def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
 
 def request_of(observation: Observation) -> dict[str, Any]:
     """What the child is asked for, as it is written to its request file."""
-    target = asdict(observation.target)
-    asked = target.pop("asked")
     return {
-        **target,
-        "transformers": asked,
+        **asdict(observation.target),
         "compile": asdict(observation.options),
         "changes": dict(observation.changes),
         "settings": observation.settings,

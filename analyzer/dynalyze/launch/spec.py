@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from dynalyze.capture.libraries import is_pattern, library_facts, prefix_of
 from dynalyze.capture.notebook import SUFFIX
 from dynalyze.capture.settings import ModelOptions
 from dynalyze.report import Target, TargetKind, printable
@@ -14,18 +15,15 @@ from dynalyze.text.errors import UsageError
 
 _MODULE_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
-Mode = Literal["script", "module", "object", "transformers"]
-_HF = "hf:"
+Mode = Literal["script", "module", "object", "library"]
 _QUOTED = 200
 _LONGEST_STEM = 200  # bytes; a file name may have 255, and there is a suffix to come.
-_KINDS: dict[Mode, TargetKind] = {
-    "script": "script", "module": "script", "object": "object", "transformers": "transformers",
-}  # fmt: skip
+_KINDS: dict[Mode, TargetKind] = {"script": "script", "module": "script", "object": "object", "library": "library"}
 
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for `hf:NAME` alone.
+    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for models of a `library` alone.
 
     `chosen` are expressions for what to compile of a program that compiles nothing, its outermost modules where empty.
     `attention` is the attention implementation that the model of an object is switched to, None to leave its own.
@@ -38,6 +36,7 @@ class TargetSpec:
     name: str | None = None
     arguments: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    library: str = ""
     asked: ModelOptions | None = None
     attention: str | None = None
     chosen: tuple[str, ...] = ()
@@ -45,7 +44,7 @@ class TargetSpec:
     @property
     def rebuilt(self) -> bool:
         """Whether each process that measures makes the model and its inputs anew: no call has to be recorded."""
-        return self.mode in ("object", "transformers")
+        return self.mode in ("object", "library")
 
     @property
     def folder(self) -> Path:
@@ -58,7 +57,7 @@ class TargetSpec:
         `LlamaModel`, `org_name` of a hub id.
         """
         name = self.name or ""
-        if self.mode == "transformers":  # The last folder of a path that exists, or a hub id.
+        if self.mode == "library":  # The last folder of a path that exists, or a hub id.
             return _as_stem(Path(name).resolve().name if Path(name).is_dir() else name).lstrip(".") or "model"
         base = Path(self.path).stem if self.path else (self.module or "target")
         return _as_stem(f"{base}.{name}" if name else base)
@@ -70,7 +69,9 @@ class TargetSpec:
         return replace(self, attention=name)
 
     def described(self) -> Target:
-        return Target(_KINDS[self.mode], printable(self.spec), [printable(argument) for argument in self.arguments])
+        # The oldest of the libraries has a kind of its own.
+        kind = "transformers" if self.library == "hf" else _KINDS[self.mode]
+        return Target(kind, printable(self.spec), [printable(argument) for argument in self.arguments])
 
 
 def read_target(
@@ -84,7 +85,7 @@ def read_target(
     or it does not exist.
     """
     if module is not None:
-        if text is not None and text.startswith(_HF):
+        if text is not None and prefix_of(text):
             raise UsageError(f"-m {module} and {text} exclude each other: each names what to run")
         if text is not None:
             arguments = (text, *arguments)
@@ -101,8 +102,8 @@ def read_target(
 
 
 def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
-    if text.startswith(_HF):
-        return _transformers(text, arguments, inputs)
+    if prefix_of(text):
+        return _model(text, arguments, inputs)
     if not text:
         raise UsageError('no such file: ""')
     path = Path(text)
@@ -143,17 +144,19 @@ def _check_notebook(path: Path) -> None:
         raise UsageError(f"{path} is no notebook of format 4, which Jupyter writes: {reason}") from None
 
 
-def _transformers(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
-    name = text.removeprefix(_HF).strip()
+def _model(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
+    prefix = prefix_of(text)
+    library, name = library_facts(prefix), text.removeprefix(f"{prefix}:").strip()
     if not name:
-        raise UsageError("hf: needs a name: a class of transformers (hf:LlamaModel), a local folder or a hub id")
-    if name == "all" or (any(mark in name for mark in "*?[") and not Path(name).exists()):
-        raise UsageError(f"{text} names many models; this command takes one, e.g. hf:LlamaModel")
+        raise UsageError(f"{prefix}: needs a name: {library.models}")
+    if is_pattern(name):
+        raise UsageError(f"{text} names many models; this command takes one, e.g. {library.example}")
     if inputs:
-        raise UsageError(f"--input is not for {text}: its inputs are made for it; --batch and --sequence size them")
+        sizes = " and ".join(f"--{size}" for size in ("batch", "sequence", "size") if size in library.options)
+        raise UsageError(f"--input is not for {text}: its inputs are made for it; {sizes} size them")
     if arguments:
         raise UsageError(f"{text} takes no arguments of its own: {arguments[0]}")
-    return TargetSpec("transformers", text, name=name, asked=ModelOptions())
+    return TargetSpec("library", text, name=name, library=prefix, asked=ModelOptions())
 
 
 def _as_stem(text: str) -> str:

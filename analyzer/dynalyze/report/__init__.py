@@ -58,7 +58,7 @@ from dynalyze.report.plans import CompilePlan
 
 SCHEMA_VERSION = 1
 
-TargetKind = Literal["script", "object", "transformers", "trace"]
+TargetKind = Literal["script", "object", "transformers", "library", "trace"]
 Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_compiled", "incomplete"]
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]
@@ -542,9 +542,9 @@ class Capture(msgspec.Struct):
     events: int = 0
     unreadable_lines: int = 0
     listener_errors: list[Message] = []
-    mode: Literal["observed", "in_place", "replayed", "examples", "object", "transformers", "none", "block"] = (
-        "observed"
-    )
+    mode: Literal[
+        "observed", "in_place", "replayed", "examples", "object", "transformers", "library", "none", "block"
+    ] = "observed"  # fmt: skip
     recorded_calls: int = 0
     replayed_calls: int = 0
     outside_effects: list[OutsideEffect] = []

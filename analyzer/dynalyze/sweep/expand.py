@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from dynalyze.capture.libraries import is_pattern, library_facts, prefix_of
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch import question
 from dynalyze.launch.spec import TargetSpec, read_target
@@ -21,7 +22,6 @@ from dynalyze.sweep.settings import SweepEntry, applied, read_toml
 from dynalyze.text.errors import UsageError
 
 _INQUIRY_SECONDS = 300.0
-_HF = "hf:"
 _WILD = re.compile(r"[*?[]")
 _CLASS_NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -29,14 +29,12 @@ _CLASS_NAME = re.compile(r"[A-Za-z_]\w*")
 def named_targets(
     text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()
 ) -> list[tuple[str, TargetSpec | None]]:
-    """What one word of the command line stands for, in order; hf: with a pattern is left to the interpreter (None).
+    """What one word of the command line stands for, in order; a pattern of models is left to the interpreter (None).
     Raises UsageError where it stands for nothing.
     """
     path = Path(text)
-    if text.startswith(_HF):
-        pattern = text.removeprefix(_HF)
-        is_pattern = text == "hf:all" or (_WILD.search(pattern) and not Path(pattern).exists())
-        return [(text, None if is_pattern else _spec(text, (), ()))]
+    if prefix := prefix_of(text):
+        return [(text, None if is_pattern(text.removeprefix(f"{prefix}:")) else _spec(text, (), ()))]
     if path.is_dir():
         files = [str(file) for file in sorted(path.glob("*.py")) if file.name not in ("__init__.py", "__main__.py")]
         if not files:
@@ -100,15 +98,9 @@ class Expanded:
 class Interpreter(msgspec.Struct):
     """What is known of the interpreter that will run the items. `listed` has the names behind each pattern."""
 
-    python: str
-    torch: str | None
-    transformers: str | None
+    versions: dict[str, str | None]
     listed: dict[str, list[str]] = {}
     mistakes: list[str] = []
-
-    @property
-    def versions(self) -> dict[str, Any]:
-        return {"python": self.python, "torch": self.torch, "transformers": self.transformers}
 
 
 def inquire(
@@ -134,12 +126,12 @@ def expand(request: Request) -> Expanded:
     lines = [line for text in request.targets for line in _lines(text, request)]
     # Every distinct way of compiling, for the interpreter to check before anything runs.
     choices = dict.fromkeys(
-        applied(spec or TargetSpec("transformers", ""), request.options, {**entry.settings, **settings})[1]
+        applied(spec or TargetSpec("library", ""), request.options, {**entry.settings, **settings})[1]
         for entry, _, spec in lines
         for settings in entry.configurations.values()
     )
-    patterns = {target.removeprefix(_HF) for _, target, spec in lines if spec is None}
-    names = {_class_name(spec) for _, _, spec in lines if spec is not None} - {""}
+    patterns = {target for _, target, spec in lines if spec is None}
+    names = {_name_to_check(spec) for _, _, spec in lines if spec is not None} - {""}
     interpreter = inquire(request.python, list(choices), sorted(patterns), sorted(names))
     root = os.getcwd()  # noqa: PTH109  as the targets were named: no link is followed
     items = [
@@ -156,10 +148,11 @@ def expand(request: Request) -> Expanded:
     return Expanded(list(unique.values()), interpreter, notes)
 
 
-def _class_name(spec: TargetSpec) -> str:
-    """The class that the interpreter must have; "" for folders, hub ids and targets of other kinds."""
-    name = (spec.name or "") if spec.mode == "transformers" else ""
-    return name if _CLASS_NAME.fullmatch(name) and not Path(name).exists() else ""
+def _name_to_check(spec: TargetSpec) -> str:
+    """The model that the interpreter's library must have; "" for folders, hub ids and targets of other kinds."""
+    name = spec.name or ""
+    known = spec.mode == "library" and (spec.library != "hf" or _CLASS_NAME.fullmatch(name))
+    return f"{spec.library}:{name}" if known and not Path(name).exists() else ""
 
 
 def _lines(text: str, request: Request) -> Iterator[tuple[SweepEntry, str, TargetSpec | None]]:
@@ -177,10 +170,11 @@ def _lines(text: str, request: Request) -> Iterator[tuple[SweepEntry, str, Targe
 def _items(
     entry: SweepEntry, target: str, spec: TargetSpec | None, request: Request, interpreter: Interpreter
 ) -> Iterator[Item]:
-    listed = interpreter.listed.get(target.removeprefix(_HF), [])
+    listed = interpreter.listed.get(target, [])
     if spec is None and not listed:
-        raise UsageError(f"{target}: no architecture of the installed transformers is called like that")
-    for each in [spec] if spec else [_spec(_HF + name, (), ()) for name in listed]:
+        package = library_facts(prefix_of(target)).package
+        raise UsageError(f"{target}: no architecture of the installed {package} is called like that")
+    for each in [spec] if spec else [_spec(name, (), ()) for name in listed]:
         for name, settings in entry.configurations.items():
             made, options = applied(request.asked(each), request.options, {**entry.settings, **settings})
             if made.path is not None:

@@ -1,6 +1,6 @@
 """From the run of an item to its row: the status, the error and its place, the counts.
 
-compile_error is said only of what works in eager: a model of transformers ran there before it was compiled, a call
+compile_error is said only of what works in eager: a model of a library ran there before it was compiled, a call
 that raised in the compiler was made again in eager, and an object whose compiled call failed is called once more
 without compiling. Where nothing at all was compiled, no status speaks of a full graph.
 """
@@ -20,7 +20,9 @@ from dynalyze.report.measurements import Measurement
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.records import Row, RowBreak, Speed, Status
 
-_MODEL_OF_TRANSFORMERS = re.compile(r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$")
+_MODEL_OF_A_LIBRARY = re.compile(
+    r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$|/site-packages/[^/]+/models/(?!_|modeling_)(?:[^/]+/)*[^/]+\.py$"
+)
 _COMPILERS = re.compile(r"/torch/(?:_dynamo|_inductor|_functorch|fx|_higher_order_ops|_subclasses)/")
 _OF_TORCH = re.compile(r"/(?:site|dist)-packages/torch/")
 # Exceptions that only the compiler raises; a program's own class of that name would have to be called from torch.
@@ -56,10 +58,10 @@ def caller(found: GraphBreak, root: str, own_file: str | None) -> str:
 
 
 def _is_own(line: Location, own_file: str | None) -> bool:
-    """Without a file of the user's the model is one of transformers, or of code that came with a checkpoint."""
+    """Without a file of the user's the model is one of a library, or of code that came with a checkpoint."""
     if own_file is not None and Path(line.file).name == Path(own_file).name:
         return True
-    if _MODEL_OF_TRANSFORMERS.search(line.file.replace("\\", "/")):
+    if _MODEL_OF_A_LIBRARY.search(line.file.replace("\\", "/")):
         return True
     return own_file is None and "transformers_modules" in line.file
 
@@ -144,7 +146,7 @@ def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
     frames = [frame for _, event in log.all() if isinstance(event, events.ErrorSeen) for frame in event.inside]
     own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), ending)
     refused = replace(found, status="compile_error", file=own.file, line=own.line)
-    if item.spec.mode == "transformers":
+    if item.spec.mode == "library":
         return refused
     if item.spec.mode == "object" and log.last(events.ObjectStarted) is None:
         return replace(found, status="create_error")

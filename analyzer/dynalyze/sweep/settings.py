@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.bench.configurations import ALIASES, MODES
+from dynalyze.capture.libraries import prefix_of
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
 from dynalyze.files.project_file import check_keys, dashed, nearest, parsed
 from dynalyze.launch.spec import TargetSpec
@@ -23,7 +24,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "dynamic": ("auto", "on", "off", "mark"), "phase": PHASES, "init": ("fast", "real"),
 }  # fmt: skip
 _TEXTS = ("backend", "mode", "device", "dtype", "attn_implementation")
-_NUMBERS = ("batch", "sequence", "new_tokens")
+_NUMBERS = ("batch", "sequence", "new_tokens", "steps")
 Settings = dict[str, Any]
 Configurations = Mapping[str, Settings]
 
@@ -142,7 +143,11 @@ def _table_settings(table: Mapping[str, Any], where: str) -> Settings:
 def _checked(name: str, value: Any, where: str) -> Any:
     if name == "dynamic" and isinstance(value, bool):
         return "on" if value else "off"
-    if name in _CHOICES:
+    if name == "size":
+        value = tuple(value) if isinstance(value, list) else (value,)
+        is_valid = all(type(each) is int and each > 0 for each in value)
+        kind = "a whole number above zero, or a list of them"
+    elif name in _CHOICES:
         is_valid, kind = value in _CHOICES[name], f"one of {', '.join(_CHOICES[name])}"
     elif name in _NUMBERS:
         is_valid, kind = type(value) is int and value > 0, "a whole number above zero"
@@ -171,9 +176,9 @@ def _texts(item: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
 
 def _placed(target: str, folder: Path) -> str:
     """A path that is relative to the file, as seen from here; names of modules and of models stay."""
-    if target.startswith("hf:"):
-        path = target.removeprefix("hf:")
-        return f"hf:{folder / path}" if path.startswith(".") else target
+    if prefix := prefix_of(target):
+        path = target.removeprefix(f"{prefix}:")
+        return f"{prefix}:{folder / path}" if path.startswith(".") else target
     file = target.partition(":")[0]
     is_path = file.endswith(".py") or "/" in file or os.path.isdir(folder / file)  # noqa: PTH112  any word
     return str(folder / target) if is_path and not Path(file).is_absolute() else target

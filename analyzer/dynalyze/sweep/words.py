@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dynalyze.capture.libraries import prefix_of
 from dynalyze.comparison.types import Direction
 from dynalyze.render.words.comparison import ARROW, counted
 from dynalyze.sweep.clusters import SpeedTotal, SweepSummary
@@ -31,7 +32,7 @@ def status_words(status: Status) -> str:
 def noun(sweep: Sweep) -> str:
     """What the items are called: models, where each is one."""
     targets = [row.target for row in sweep.items]
-    models = all(target.startswith("hf:") for target in targets) and len(set(targets)) == len(targets)
+    models = all(map(prefix_of, targets)) and len(set(targets)) == len(targets)
     return "model" if models and targets else "item"
 
 

@@ -45,7 +45,7 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 class RunSettings:
     """What holds for every item of a sweep. `memory` in bytes, None without a limit; `threads` of torch on the CPU.
 
-    With `spawn` no item is forked: each imports torch for itself.
+    With `spawn` no item is forked: each imports torch for itself. Models come from these `libraries`, by prefix.
     """
 
     python: str | None = None
@@ -60,6 +60,7 @@ class RunSettings:
     bench_seconds: float = 60.0
     spawn: bool = False
     inductor: bool = False
+    libraries: tuple[str, ...] = ()
 
     @property
     def env(self) -> dict[str, str]:
@@ -67,9 +68,9 @@ class RunSettings:
         return {name: value for name, value in wanted.items() if name not in os.environ}
 
     def forks(self, item: Item) -> bool:
-        """Whether a process that has imported torch and transformers already may run it."""
+        """Whether a process that has imported torch and the libraries already may run it."""
         on_cpu = not (item.options.device or "cpu").startswith("cuda")
-        return item.spec.mode == "transformers" and on_cpu and not self.spawn
+        return item.spec.mode == "library" and on_cpu and not self.spawn
 
 
 @dataclass
@@ -225,8 +226,8 @@ class Runner:
             self._server = None
 
     def address(self, item: Item) -> str | None:
-        """That of a fork server which lives, for an item that is forked. Raises UsageError where torch or transformers
-        cannot be imported.
+        """That of a fork server which lives, for an item that is forked. Raises UsageError where torch cannot be
+        imported.
         """
         if not self.settings.forks(item):
             return None
@@ -234,6 +235,6 @@ class Runner:
             self.close()
         if self._server is None:
             environment = {**_ONE_THREAD, **os.environ, **self.settings.env}
-            what = ["serve", "inductor"] if self.settings.inductor else ["serve"]
+            what = ["serve", *(["inductor"] if self.settings.inductor else []), *self.settings.libraries]
             self._server = ForkServer(self.settings.python or sys.executable, environment, what)
         return self._server.address

@@ -23,7 +23,7 @@ from dynalyze.text.errors import UsageError
 
 OBJECT = TargetSpec("object", "net.py:make", path="net.py", name="make")
 SCRIPT = TargetSpec("script", "train.py", path="train.py")
-MODEL = TargetSpec("transformers", "hf:LlamaModel", name="LlamaModel", asked=ModelOptions())
+MODEL = TargetSpec("library", "hf:LlamaModel", name="LlamaModel", library="hf", asked=ModelOptions())
 BATCH = Dim("batch", "0", 0)
 
 

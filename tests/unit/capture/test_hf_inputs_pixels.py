@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf import shrink
-from dynalyze.capture.hf.inputs import features, geometry, pixels
-from dynalyze.capture.hf.inputs.features import untouched
+from dynalyze.capture.libraries.hf import shrink
+from dynalyze.capture.libraries.hf.inputs import features, geometry, pixels
+from dynalyze.capture.libraries.hf.inputs.features import untouched
 
 torch = pytest.importorskip("torch")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.capture.hf import names
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.libraries.hf import names
 
 pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.hf import quirks
+from dynalyze.capture.libraries.hf import quirks
 
 pytest.importorskip("torch")
 

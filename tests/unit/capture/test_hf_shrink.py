@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.capture.hf.parts import parts_of
-from dynalyze.capture.hf.shrink import small
+from dynalyze.capture.libraries.hf.parts import parts_of
+from dynalyze.capture.libraries.hf.shrink import small
 
 transformers = pytest.importorskip("transformers")
 

@@ -17,7 +17,7 @@ def help_of(command: str) -> str:
 def test_the_options_of_explain_stand_in_sections_on_two_screens() -> None:
     lines = help_of("explain").splitlines()
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Target:", "Compile:", "transformers (hf: targets):", "Output:", "Privacy:", "Limits:", "More:"]
+    assert titles == ["Target:", "Compile:", "Models of libraries:", "Output:", "Privacy:", "Limits:", "More:"]
     assert len(lines) <= 2 * 48
 
 

@@ -104,7 +104,7 @@ def test_inputs_belong_to_objects(text: str | None, module: str | None) -> None:
 @pytest.mark.parametrize("name", ["LlamaModel", "llama", "org/name", "./checkpoint", "data"])
 def test_a_model_of_transformers(name: str) -> None:
     found = read_target(f"hf:{name}", None, ())
-    assert found == TargetSpec("transformers", f"hf:{name}", name=name, asked=ModelOptions())
+    assert found == TargetSpec("library", f"hf:{name}", name=name, library="hf", asked=ModelOptions())
     assert found.rebuilt
 
 

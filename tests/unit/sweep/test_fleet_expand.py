@@ -16,7 +16,8 @@ from dynalyze.sweep.items import Item, with_key
 from dynalyze.sweep.settings import configurations, read_toml
 from dynalyze.text.errors import UsageError
 
-NAMES = {"all": ["BertModel", "LlamaForCausalLM", "LlamaModel"], "Llama*": ["LlamaForCausalLM", "LlamaModel"]}
+LLAMAS = ["hf:LlamaForCausalLM", "hf:LlamaModel"]
+NAMES = {"hf:all": ["hf:BertModel", *LLAMAS], "hf:Llama*": LLAMAS, "timm:all": ["timm:resnet18"]}
 OPTIONS = CompileOptions(backend="eager")
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0"}
 
@@ -34,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _inquire(python: Any, options: Any, patterns: Any, names: Any) -> Interpreter:
     listed = {pattern: NAMES.get(pattern, []) for pattern in patterns}
-    return Interpreter("3.11.7", "2.13.0", "5.23.0", listed)
+    return Interpreter(dict(VERSIONS), listed)
 
 
 def items(*targets: str, **request: Any) -> Expanded:
@@ -55,6 +56,7 @@ def test_a_folder_is_its_python_files_in_order(folder: Path) -> None:
 
 def test_architectures_are_listed_by_the_interpreter(folder: Path) -> None:
     assert shown("hf:all") == plain("hf:BertModel", "hf:LlamaForCausalLM", "hf:LlamaModel")
+    assert shown("timm:all", "hf:Llama*") == plain("timm:resnet18", *LLAMAS)
     assert shown("hf:Llama*", "pack.mod:Net") == plain("hf:LlamaForCausalLM", "hf:LlamaModel", "pack.mod:Net")
 
 
@@ -125,7 +127,7 @@ class TestKeys:
         assert self.key(self.item(given=("--dynamic",))) == self.key(self.item())
 
     def test_each_way_of_building_a_model_counts(self) -> None:
-        spec = TargetSpec("transformers", "hf:LlamaModel", name="LlamaModel", asked=ModelOptions())
+        spec = TargetSpec("library", "hf:LlamaModel", name="LlamaModel", library="hf", asked=ModelOptions())
         keys = {
             self.key(Item("hf:LlamaModel", replace(spec, asked=asked), OPTIONS))
             for asked in (

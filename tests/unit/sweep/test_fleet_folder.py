@@ -22,7 +22,8 @@ from dynalyze.text.errors import UsageError
 
 
 def item(name: str) -> Item:
-    return Item(f"hf:{name}", TargetSpec("transformers", f"hf:{name}", name=name), CompileOptions(), key=f"key-{name}")
+    spec = TargetSpec("library", f"hf:{name}", name=name, library="hf")
+    return Item(spec.spec, spec, CompileOptions(), key=f"key-{name}")
 
 
 ITEMS = [item(name) for name in ("A", "B", "C", "D")]

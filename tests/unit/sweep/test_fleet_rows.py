@@ -31,8 +31,8 @@ SHARED = f"{SITE}/transformers/utils/output_capturing.py"
 OPTIONS = CompileOptions(backend="eager")
 
 
-def item(mode: Mode = "transformers", path: str | None = None) -> Item:
-    asked = ModelOptions() if mode == "transformers" else None
+def item(mode: Mode = "library", path: str | None = None) -> Item:
+    asked = ModelOptions() if mode == "library" else None
     spec = TargetSpec(mode, "hf:LlamaModel", name="LlamaModel", asked=asked, path=path)
     return Item(spec.spec, spec, OPTIONS, root="/home/ada", key="k" * 20)
 

@@ -89,7 +89,8 @@ def check(configuration: Configuration) -> None:
 
 def _compiled(model: Target, configuration: Configuration) -> Target:
     arguments = checked_arguments(configuration)
-    if compile_parts(model, configuration.regions, lambda call: torch.compile(call, **arguments)):
+    regions = configuration.regions or getattr(model, "compiled_regions", {})
+    if compile_parts(model, regions, lambda call: torch.compile(call, **arguments)):
         return model
     if not configuration.region:
         return cast(Target, torch.compile(model, **arguments))

@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 from dynalyze.capture import forkserver
 from dynalyze.capture.bench.protocol import BESIDE, IMPORT_SECONDS_VARIABLE
 from dynalyze.capture.installed import is_installed
+from dynalyze.capture.libraries import PREFIXES, library
 from dynalyze.capture.torch_private import runtime
 
 _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.bench.load")
@@ -62,7 +63,7 @@ def _reason_against_forks(native_threads: int) -> str:
 
 
 def serve(address: str, what: list[str]) -> int:
-    """Import torch and what `what` names ("inductor", "transformers", BESIDE a program), then fork for who connects."""
+    """Import torch and `what` ("inductor", libraries by prefix, BESIDE a program), then fork for who connects."""
     own = os.environ.get(_CACHES)
     if _ASK_NVML not in os.environ:
         os.environ[_ASK_NVML] = "1"
@@ -99,11 +100,9 @@ def _import_all(what: list[str]) -> None:
     importlib.import_module("torch")
     os.environ[IMPORT_SECONDS_VARIABLE] = str(time.thread_time() - began)
     _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
-    if "transformers" in what:
+    for prefix in set(PREFIXES) & set(what):
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
-            from dynalyze.capture.hf.build import preload
-
-            preload()
+            library(prefix).preload()
 
 
 def _yield_to_others() -> None:

@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dynalyze.capture import libraries
 from dynalyze.capture.bench.commands import Loaded
 from dynalyze.capture.bench.failures import Failed, kind_of
 from dynalyze.capture.bench.protocol import IMPORT_SECONDS_VARIABLE, WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.compiling import check_placement, moved, place
 from dynalyze.capture.environment import torch_facts
-from dynalyze.capture.hf.request import CannotBuild, ModelRequest
 from dynalyze.capture.inputs import Inputs, Misuse
+from dynalyze.capture.libraries.request import CannotBuild, ModelRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
 from dynalyze.capture.shapes import resized
 
@@ -83,8 +84,8 @@ def _workloads(requests: Sequence[WorkerRequest], *, note_how_built: bool = Fals
     seed(requests[0].seed)
     check_placement(requests[0])
     match requests[0].source["kind"]:
-        case "transformers":
-            return _transformers(requests, note_how_built)
+        case "library":
+            return _library(requests, note_how_built)
         case "program":
             raise Failed("not_replayable", "a program that is run again in each process keeps the sizes that it has")
         case "object":
@@ -192,48 +193,47 @@ def _outline(model: Any) -> Any:
     return [(name, tuple(each.shape)) for name, each in named()] if callable(named) else getattr(model, "__name__", "")
 
 
-def _transformers(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Workload]:
-    """Workloads over one model of transformers; its inputs get the sizes that `dims` say. Raises Misuse: there is no
-    such name; Failed: the architecture, or inputs of another request's sizes for it, cannot be had.
+def _library(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Workload]:
+    """Workloads over one model of a library; its inputs get the sizes that `dims` say. Raises Misuse: there is no
+    such name; Failed: the model, or inputs of another request's sizes for it, cannot be had.
     """
-    from dynalyze.capture import transformers_target
+    from dynalyze.capture import library_target
 
     first, workloads = requests[0], []
+    library = libraries.library(first.source["library"])
     with _refusals_in_one_line("the model could not be built"):
-        built = transformers_target.built_model(_model_request(first))
+        built = library.build(_model_request(first))
     for number, request in enumerate(requests):
         if number:
-            from dynalyze.capture.hf.inputs import make_inputs
-
             with _refusals_in_one_line("its inputs could not be made"):
-                built.inputs = make_inputs(built.model, _model_request(request))
-        (built.inputs,) = resized([built.inputs], request.dims, dict(request.shape), built.model)
+                built.calls = library.make_calls(built.model, _model_request(request))
+        built.calls = resized(built.calls, request.dims, dict(request.shape), built.model)
         seed(request.seed)
         workloads.append(
-            transformers_target.workload_of(
+            library_target.workload_of(
                 built, request.phase, batch=request.batch, seed=request.seed, **settings_of(request, Generation)
             )
         )
     if note_how_built:
-        how = transformers_target.how_built(first.source["full_size"], first.source["weights"])
-        workloads[0].notes.insert(0, f"{transformers_target.description(built)} {how}")
+        how = library_target.how_built(first.source["full_size"], first.source["weights"])
+        workloads[0].notes.insert(0, f"{library_target.description(built)} {how}")
     return workloads
 
 
 @contextmanager
 def _refusals_in_one_line(what: str) -> Iterator[None]:
-    """Tell in one line what transformers refuses."""
-    from dynalyze.capture import transformers_target
+    """Tell in one line what a library refuses."""
+    from dynalyze.capture import library_target
 
     try:
         yield
     except CannotBuild as error:
-        message = transformers_target.failure_of(error, "model").message
+        message = library_target.failure_of(error, "model").message
         raise Failed(kind_of(error, "load"), f"{what}: {message}") from error
 
 
 def _model_request(request: WorkerRequest) -> ModelRequest:
-    """How a model of transformers is built, where it is put, and how large its inputs are."""
+    """How a model of a library is built, where it is put, and how large its inputs are."""
     return ModelRequest(
         **{name: value for name, value in request.source.items() if name != "kind"},
         **settings_of(replace(request, train=request.phase == "train"), Placement),

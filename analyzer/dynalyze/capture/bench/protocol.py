@@ -128,7 +128,7 @@ class WorkerRequest(Work, CommonSettings):
     """Everything a worker needs to know before it starts. `source` is one of these.
 
         {"kind": "object", "path", "module", "name", "inputs", "arguments", "attention"}   FILE:NAME and MODULE:NAME
-        {"kind": "transformers", "name", and the fields of ModelBuild}  hf:NAME
+        {"kind": "library", "library", "name", and the fields of ModelBuild}  a model of a library
         {"kind": "bundle", "file", "digest", "sys_path", "arguments", "folder"}   calls that were recorded
         {"kind": "program", "mode", "path", "module", "arguments", "seconds", "made"}   a program that is run again
 

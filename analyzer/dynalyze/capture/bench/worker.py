@@ -130,8 +130,8 @@ class MeasuringSession:
         return self._contained.reason(error) if self._contained is not None else ""
 
     def load(self) -> Loaded:
-        # What transformers reads and keeps to build a model is not the program's doing.
-        is_library = self._request.source["kind"] == "transformers"
+        # What a library reads and keeps to build a model is not the program's doing.
+        is_library = self._request.source["kind"] == "library"
         if not is_library:
             self._contain()
         settings = self.configuration.settings

@@ -388,7 +388,7 @@ def _mode_note(report: Report) -> str:
     if capture.mode == "examples":
         return "The program runs nothing by itself: its model ran with its example_inputs."
     model = report.target.model
-    return _model_note(model, compiled=capture.mode == "transformers") if model is not None else ""
+    return _model_note(model, compiled=capture.mode in ("transformers", "library")) if model is not None else ""
 
 
 def _in_place_note(report: Report) -> str:
@@ -407,7 +407,7 @@ def _in_place_note(report: Report) -> str:
 
 
 def _model_note(model: TargetModel, *, compiled: bool) -> str:
-    """What a model of transformers is, what it was called with, and whether it had run before."""
+    """What a model of a library is, what it was called with, and whether it had run before."""
     of = f" ({model.family})" if model.family else ""
     inputs = ", ".join(f"{name} {text}" for name, text in model.inputs.items())
     took = f" ({duration(model.eager_seconds)})" if model.eager_seconds else ""

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import msgspec
 
+from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.facts.source_files import hash_of_set
 from dynalyze.report import Report
 from dynalyze.sweep.items import Item
 from dynalyze.sweep.records import Row
 from dynalyze.sweep.work import Finished, Runner, RunSettings, page_of
 
-_PROBE = """
+_PROBE = f"""
 import importlib.metadata, json
-found = {}
-for name in ("torch", "transformers"):
+found = {{}}
+for name in {("torch", *(library_facts(prefix).package for prefix in PREFIXES))}:
     try:
         found[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -97,7 +98,8 @@ class NodeWork:
         return self._runner
 
     def _problem(self, parcel: Parcel, root: str) -> str:
-        needed = ["torch", *(["transformers"] if parcel.item.spec.mode == "transformers" else [])]
+        spec = parcel.item.spec
+        needed = ["torch", *([library_facts(spec.library).package] if spec.mode == "library" else [])]
         lacking = [name for name in needed if name not in self._versions]
         if lacking:
             python = parcel.settings.python or sys.executable

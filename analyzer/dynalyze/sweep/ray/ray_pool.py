@@ -202,6 +202,6 @@ def demand_of(item: Item, settings: RunSettings, gpus_per_item: float | None, la
     if device.startswith("cuda"):
         gpus = 1.0 if gpus_per_item is None else gpus_per_item
     else:
-        gpus = 0.0 if device or item.spec.mode == "transformers" else gpus_per_item or 0.0
+        gpus = 0.0 if device or item.spec.mode == "library" else gpus_per_item or 0.0
     alone = settings.bench and not gpus
     return Demand(max(1.0, largest if alone else float(settings.threads or 1)), gpus, settings.memory)

@@ -1,1 +1,0 @@
-"""Builds any architecture of the installed transformers with inputs for its modality. Runs in the child."""

@@ -1,0 +1,109 @@
+"""Tokens, what a tokenizer returns beside them and a decoder reads after them, and embeddings in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dynalyze.capture.libraries.hf import parts
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Kind
+
+# What transformers writes into `mm_token_type_ids` for each kind of token.
+_KINDS: dict[Kind, int] = {"text": 0, "image": 1, "video": 2, "audio": 3}
+# Tokens before the first placeholder, as a prompt's opening has.
+_OPENING = 2
+_CHOICES = 2
+_QUERIES = 32
+
+
+def add(builder: InputBuilder) -> None:
+    """What the model reads of text, for its encoder and for its decoder; text comes after all placeholders."""
+    _add_tokens(builder)
+    _add_decoder(builder)
+    _add_embeddings(builder)
+
+
+def _add_tokens(builder: InputBuilder) -> None:
+    """`input_ids` with the placeholders of the other modalities, their mask and their kinds."""
+    if builder.wants("input_ids") and getattr(builder.model, "main_input_name", None) != "inputs_embeds":
+        builder.inputs["input_ids"] = _input_ids(builder)
+    ids = builder.inputs.get("input_ids")
+    if ids is None:
+        return
+    if builder.wants("attention_mask"):
+        builder.inputs["attention_mask"] = builder.ones(ids.shape)
+    if builder.wants("mm_token_type_ids"):
+        builder.inputs["mm_token_type_ids"] = kinds = builder.full(ids.shape, 0)
+        for placeholder in builder.placeholders:
+            kinds[ids == placeholder.token_id] = _KINDS[placeholder.kind]
+    if builder.needs("token_type_ids"):
+        builder.inputs["token_type_ids"] = builder.full(ids.shape, 0)
+
+
+def _input_ids(builder: InputBuilder) -> torch.Tensor:
+    # Multiple choice scores several texts a sample; nothing but the class's name tells.
+    choices = (_CHOICES,) if builder.name.endswith(("ForMultipleChoice", "DoubleHeadsModel")) else ()
+    ids = builder.tokens((builder.batch, *choices, builder.sequence))
+    end = getattr(builder.config, "eos_token_id", None)
+    size = builder.vocabulary_size()
+    if getattr(builder.config, "is_encoder_decoder", False) and isinstance(end, int) and end < size:
+        # Their tokenizers end what the encoder reads, and heads look for that token.
+        ids[..., -1] = end
+    if not builder.placeholders:
+        return ids
+    runs: list[torch.Tensor] = []
+    for placeholder in builder.placeholders:
+        # A small vocabulary may have lost the tokens around the run, which only the model's training gives a meaning.
+        around = (placeholder.begin, placeholder.end)
+        begin, end = ([token] if token is not None and token < size else [] for token in around)
+        run = [*begin, *[placeholder.token_id] * placeholder.count, *end]
+        runs.append(torch.tensor(run, dtype=torch.long, device=builder.device).expand(builder.batch, -1))
+    return torch.cat([ids[..., :_OPENING], *runs, ids[..., _OPENING:]], dim=-1)
+
+
+def _add_decoder(builder: InputBuilder) -> None:
+    """`decoder_input_ids`: the start token and what was written so far."""
+    if builder.wants("decoder_input_ids"):
+        config = decoder_part(builder.config)
+        ids = builder.tokens((builder.batch, builder.sequence), vocabulary=config.vocab_size)
+        starts = [parts.first(each, "decoder_start_token_id", "bos_token_id") for each in (builder.config, config)]
+        start = next((each for each in starts if isinstance(each, int)), config.vocab_size)
+        if start < config.vocab_size:
+            ids[:, 0] = start
+        builder.inputs["decoder_input_ids"] = ids
+    if builder.needs("decoder_attention_mask") and "decoder_input_ids" in builder.inputs:
+        builder.inputs["decoder_attention_mask"] = builder.ones(builder.inputs["decoder_input_ids"].shape)
+
+
+def decoder_part(config: Any) -> Any:
+    """The sub-configuration of the decoder, the whole one where it has no part of its own."""
+    decoder = getattr(config, "decoder", None)
+    if hasattr(decoder, "vocab_size"):
+        return decoder
+    try:
+        part = config.get_text_config(decoder=True)
+    except (AttributeError, ValueError):
+        return config
+    return part if hasattr(part, "vocab_size") else config
+
+
+def _add_embeddings(builder: InputBuilder) -> None:
+    """Embeddings that forward cannot do without, and what a query transformer attends to."""
+    width = parts.first(builder.text_config, "hidden_size", "d_model")
+    if width is None:
+        return
+    for name in ("inputs_embeds", "hidden_states"):
+        if builder.needs(name) and "grid_thw" not in builder.takes:
+            builder.inputs[name] = builder.floats((builder.batch, builder.sequence, width))
+    if builder.needs("latents"):
+        builder.inputs["latents"] = builder.floats((builder.batch, width, builder.sequence))
+    if builder.wants("query_embeds"):
+        queries = parts.first(builder.config, "num_query_tokens", default=_QUERIES)
+        builder.inputs["query_embeds"] = builder.floats((builder.batch, queries, width))
+        if builder.wants("encoder_hidden_states"):
+            attended = parts.first(builder.config, "encoder_hidden_size", default=width)
+            builder.inputs["encoder_hidden_states"] = builder.floats((builder.batch, builder.sequence, attended))
+        if builder.inputs.keys() >= {"input_ids", "attention_mask"}:  # The queries stand before the text.
+            length = queries + builder.inputs["input_ids"].shape[-1]
+            builder.inputs["attention_mask"] = builder.ones((builder.batch, length))
