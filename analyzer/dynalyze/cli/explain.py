@@ -50,7 +50,7 @@ _LARGEST_COPY = 1 << 30
     "--provenance", is_flag=True,
     help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
 )  # fmt: skip
-@click.option("--no-bench", is_flag=True, help="Do not measure how much faster the compiled model is.")
+@click.option("--no-bench", is_flag=True, help="Do not measure the compiled model's speedup.")
 @seconds_option(
     "--bench-seconds", "The most that measuring its speed may take in all, once the report is written.", 30.0
 )
