@@ -56,3 +56,38 @@ class TestTimm:
     def test_a_name_that_is_not_there_gets_the_nearest(self) -> None:
         with pytest.raises(Misuse, match=r"no model 'resnet1' in the installed timm; did you mean resnet18"):
             built("timm:resnet1")
+
+
+class TestDiffusers:
+    def test_an_image_model_gets_what_its_signature_asks_for(self) -> None:
+        made = built("diffusers:FluxTransformer2DModel", batch=3, size=(16, 32))
+        one, other = (call.kwargs for call in made.calls)
+        assert (one["hidden_states"].shape, other["hidden_states"].shape) == ((3, 16, 64), (3, 64, 64))
+        assert one["img_ids"].shape == (16, 3) and one["txt_ids"].shape[0] == one["encoder_hidden_states"].shape[1]
+        assert [each.sample.shape for each in outputs(made)] == [(3, 16, 64), (3, 64, 64)]  # type: ignore[attr-defined]
+
+    def test_small_keeps_the_widths_of_what_comes_in(self) -> None:
+        small = built("diffusers:UNet2DConditionModel")
+        import diffusers
+
+        assert small.model.config.cross_attention_dim == 1280 and small.model.config.in_channels == 4
+        assert len(small.model.down_blocks) == len(diffusers.UNet2DConditionModel().down_blocks)
+        (output,) = outputs(small)
+        assert output.sample.shape == small.calls[0].kwargs["sample"].shape  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("name", ["AutoencoderKLWan", "CogVideoXTransformer3DModel", "StableAudioDiTModel"])
+    def test_videos_and_sounds(self, name: str) -> None:
+        made = built(f"diffusers:{name}")
+        given = made.calls[0].kwargs.get("sample", made.calls[0].kwargs.get("hidden_states"))
+        (output,) = outputs(made)
+        assert output.sample.shape == given.shape and torch.isfinite(output.sample).all()  # type: ignore[attr-defined]
+
+    def test_a_model_that_holds_others_holds_two(self) -> None:
+        assert len(built("diffusers:MultiControlNetModel").model.nets) == 2
+
+    def test_names(self) -> None:
+        pytest.importorskip("diffusers")
+        names = library("diffusers").listed("UNet2D*")
+        assert names == ["UNet2DConditionModel", "UNet2DModel"]
+        with pytest.raises(Misuse, match="did you mean FluxTransformer2DModel"):
+            library("diffusers").resolve("FluxTransformer2D")

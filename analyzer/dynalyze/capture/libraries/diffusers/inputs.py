@@ -19,10 +19,13 @@ def make_inputs(model: Any, *, batch: int, size: int | None, seed: int) -> Input
     name, parameters = type(model).__name__, inspect.signature(model.forward).parameters
     kinds = kinds_of(name, parameters)
     own = INPUTS.get(name, {})
-    sizes = {**SIZES["pixels" if kinds["autoencoder"] else "latents"], "B": batch, "T": 8, "N": 16}
+    sizes = {**SIZES["pixels" if kinds["autoencoder"] else "latents"], "B": batch, "T": 8, "side": 4}
     if size is not None:
-        sizes.update(H=size, W=size, N=(size // 4) ** 2)
-    scope = _Scope({**_makers(generator), **sizes, **kinds}, own, dict(model.config))
+        sizes.update(H=size, W=size, side=size // 4)
+    sizes.update({name: value for name, value in own.items() if isinstance(value, int)}, N=sizes["side"] ** 2)
+    several = getattr(model, "nets", None) or getattr(model, "adapters", None)  # Models that hold others have none.
+    config = dict((several[0] if several else model).config)
+    scope = _Scope({**_makers(generator), **sizes, **kinds}, config)
     kwargs: dict[str, Any] = {}
     for each in parameters:
         expressions = own.get(each, RULES.get(each, ()))
@@ -43,7 +46,7 @@ class _Lacking(Exception):
 
 
 class _Scope(Mapping[str, Any]):
-    """What an expression may name: helpers and sizes, what was said of the class, fields of its configuration."""
+    """What an expression may name: helpers, sizes and kinds, and the fields of the configuration."""
 
     def __init__(self, *layers: Mapping[str, Any]) -> None:
         self._layers = layers
@@ -86,5 +89,8 @@ def _makers(generator: Any) -> dict[str, Any]:
     def mask(*shape: int) -> Any:
         return torch.ones(*shape, dtype=torch.bool)
 
-    return {"normal": normal, "ids": ids, "full": full, "grid": grid, "mask": mask, "ones": torch.ones,
-            "zeros": torch.zeros, "arange": torch.arange, "tensor": torch.tensor}  # fmt: skip
+    def several(count: int, *shape: int) -> list[Any]:
+        return [normal(*shape) for _ in range(count)]
+
+    from_torch = {"ones": torch.ones, "zeros": torch.zeros, "arange": torch.arange}
+    return {"normal": normal, "several": several, "ids": ids, "full": full, "grid": grid, "mask": mask, **from_torch}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import difflib
 import fnmatch
+import inspect
+import sys
 from typing import Any
 
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.libraries.building import built, place, quiet, random_weights, stage
 from dynalyze.capture.libraries.diffusers.configs import defaults, small
 from dynalyze.capture.libraries.diffusers.inputs import make_inputs
-from dynalyze.capture.libraries.diffusers.odd import CONFIGS
 from dynalyze.capture.libraries.request import Built, ModelRequest
 
 # Names that its package of models exports, and that are no model.
@@ -52,9 +53,12 @@ def build(request: ModelRequest) -> Built:
 
 def _random(model_class: Any, request: ModelRequest) -> Any:
     config = defaults(model_class)
+    for name in {"controlnets", "adapters"} & set(inspect.signature(model_class.__init__).parameters):
+        part = model_class.__name__.replace("Multi", "T2I" if name == "adapters" else "")  # It holds several of them.
+        config[name] = [_random(getattr(sys.modules["diffusers"], part), request) for _ in range(config.get(name, 2))]
     if not request.full_size:
         with contextlib.suppress(Exception):
-            return model_class(**small(config, CONFIGS.get(model_class.__name__, {})))
+            return model_class(**small(config))
     return model_class(**config)
 
 

@@ -23,18 +23,18 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "autoencoder": ("Autoencoder", "VQModel", "VAE", "Vae", "Tokenizer", "T2IAdapter"),
     "video": (
         "3D", "Video", "Wan", "Mochi", "Allegro", "CogVideoX", "KLCosmos", "Magvit", "VidTok", "KLQwenImage",
-        "Refiner", "MiniMaxH3", "Kandinsky6SR", "I2VGen",
+        "Refiner", "MiniMaxH3", "Kandinsky6SR", "I2VGen", "Motion", "SparseControl", "SanaWM",
     ),
     "sound": ("Audio", "Oobleck", "SAME", "1D"),
 }  # fmt: skip
 # Parameters that say that an image comes as tokens.
-_PACKED = {"img_ids", "img_shapes"}
+_PACKED = {"img_ids", "img_shapes", "height"}
 
 
 def kinds_of(class_name: str, parameters: Iterable[str]) -> dict[str, Any]:
     """What kind of model it is, each as 0 or 1, from the name of its class and the parameters of its forward."""
     found = {kind: int(any(part in class_name for part in parts)) for kind, parts in _KINDS.items()}
-    return {**found, "packed": int(bool(_PACKED & set(parameters)))}
+    return {**found, "packed": int(bool(_PACKED & set(parameters))), "unet": int("sample" in parameters)}
 
 
 _TEXT_WIDTHS = (
@@ -48,13 +48,18 @@ _LATENTS = (
 )
 
 RULES: dict[str, Expressions] = {
-    "sample": _LATENTS,
+    "sample": (
+        _LATENTS,
+        "normal(B, input_channels, F, H, W)",
+        "normal(B, audio_channels, L)",
+        "normal(B, num_channels, L) if sound else normal(B, num_channels, H, W)",
+    ),
     "hidden_states": (_LATENTS, "normal(B, latent_channels, F, H, W) if video else normal(B, latent_channels, H, W)"),
-    "x": _LATENTS,
-    "timestep": "full(500, B)",
-    "timesteps": "full(500, B)",
-    "timestep_r": "full(400.0, B)",
-    "r_timestep": "full(400.0, B)",
+    "x": ("several(B, in_channels, 1, H, W)",),
+    "t": "full(0.5, B)",
+    "cap_feats": "several(B, T, cap_feat_dim)",
+    "timestep": "full(500, B) if unet else full(500.0, B)",
+    "timesteps": "full(500.0, B)",
     "encoder_hidden_states": tuple(f"normal(B, T, {width})" for width in _TEXT_WIDTHS),
     "encoder_attention_mask": "mask(B, T)",
     "encoder_hidden_states_mask": "mask(B, T)",
@@ -63,9 +68,22 @@ RULES: dict[str, Expressions] = {
     "guidance": "full(3.5, B) if guidance_embeds else full(1.0, missing)",
     "img_ids": ("grid(len(axes_dims_rope), N)", "grid(3, N)"),
     "txt_ids": ("grid(len(axes_dims_rope), T)", "grid(3, T)"),
-    "img_shapes": "[[(1, 4, N // 4)]] * B",
+    "img_shapes": "[[(1, side, side)]] * B",
     "class_labels": ("ids(num_class_embeds, B)", "ids(num_embeds_ada_norm, B)"),
     "fps": "full(16, B)",
-    "num_frames": "F",
+    "num_frames": "1",
+    "height": "side",
+    "width": "side",
+    "original_size": "full(64.0, B, 2)",
+    "target_size": "full(64.0, B, 2)",
+    "crop_coords": "full(0.0, B, 2)",
+    "padding_mask": "zeros(1, 1, 8 * H, 8 * W)",
+    "encoder_hidden_states_2": "normal(B, T, text_embed_2_dim)",
+    "encoder_attention_mask_2": "mask(B, T)",
+    "image_embeds": "normal(B, T, image_embed_dim)",
+    "encoder_mask": "mask(B, T)",
+    "audio_hidden_states": "normal(B, T, audio_in_channels)",
+    "audio_encoder_hidden_states": "normal(B, T, caption_channels)",
+    "audio_num_frames": "T",
     "controlnet_cond": ("normal(B, N, in_channels) if packed else normal(B, conditioning_channels, 8 * H, 8 * W)",),
 }
