@@ -58,6 +58,7 @@ class TestTimm:
             built("timm:resnet1")
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # Of diffusers to itself.
 class TestDiffusers:
     def test_an_image_model_gets_what_its_signature_asks_for(self) -> None:
         made = built("diffusers:FluxTransformer2DModel", batch=3, size=(16, 32))
@@ -91,3 +92,20 @@ class TestDiffusers:
         assert names == ["UNet2DConditionModel", "UNet2DModel"]
         with pytest.raises(Misuse, match="did you mean FluxTransformer2DModel"):
             library("diffusers").resolve("FluxTransformer2D")
+
+    @pytest.mark.parametrize("name", ["FluxPipeline", "WanPipeline"])
+    def test_a_pipeline_runs_its_steps_and_compiles_what_repeats(self, name: str) -> None:
+        made = built(f"diffusers:{name}", size=(16, 32), steps=2)
+        steps: list[object] = []
+        made.model.denoiser.register_forward_hook(lambda *_: steps.append(None))
+        latents = [call.kwargs["hidden_states"].shape for call in made.calls]
+        assert [each.shape for each in outputs(made)] == latents and len(steps) == 4  # type: ignore[attr-defined]
+        (regions,) = made.model.compiled_regions.values()
+        kinds = {type(made.model.get_submodule(each)).__name__ for each in regions}
+        assert kinds == set(made.model.denoiser._repeated_blocks)
+
+    def test_adapters_are_switched_between_calls(self) -> None:
+        pytest.importorskip("peft")
+        made = built("diffusers:FluxPipeline", steps=1, lora=True)
+        (first, second), (again, _) = outputs(made), outputs(made)
+        assert not torch.equal(first, second) and torch.equal(first, again)  # type: ignore[arg-type]

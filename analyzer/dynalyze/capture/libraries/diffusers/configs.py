@@ -34,11 +34,11 @@ LATENT = 16
 """Height and width of latents."""
 
 
-def defaults(model_class: Any) -> Config:
-    """The arguments of a class, with values for those that have no default."""
+def defaults(model_class: Any, pipeline: str = "") -> Config:
+    """The arguments of a class, with values for those that have no default, as a pipeline has them."""
     parameters = list(inspect.signature(model_class.__init__).parameters.items())[1:]
     config = {name: each.default for name, each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD}
-    config.update(CONFIGS.get(model_class.__name__, {}))
+    config.update({**CONFIGS.get(model_class.__name__, {}), **CONFIGS.get(pipeline, {})})
     return {name: value for name, value in config.items() if value is not inspect.Parameter.empty}
 
 
@@ -55,7 +55,7 @@ def small(config: Config) -> Config:
             result[name] = _at_most(1 if name.endswith("block") else _MOST_BLOCKS, value)
         elif _CHANNELS.search(name) and isinstance(value, (list, tuple)) and value:
             result[name] = _divided(value, least)
-        elif isinstance(value, int) and value in tied:
+        elif isinstance(value, int) and value in tied and not name.endswith("cross_attention_dim"):
             result[name] = tied[value]
         elif _SIZES.search(name) and isinstance(value, int):
             result[name] = min(value, LATENT)

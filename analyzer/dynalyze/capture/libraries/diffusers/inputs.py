@@ -21,7 +21,7 @@ def make_inputs(model: Any, *, batch: int, size: int | None, seed: int) -> Input
     own = INPUTS.get(name, {})
     sizes = {**SIZES["pixels" if kinds["autoencoder"] else "latents"], "B": batch, "T": 8, "side": 4}
     if size is not None:
-        sizes.update(H=size, W=size, side=size // 4)
+        sizes.update(H=size, W=size, side=size // 4, L=sizes["L"] * size // sizes["H"])
     sizes.update({name: value for name, value in own.items() if isinstance(value, int)}, N=sizes["side"] ** 2)
     several = getattr(model, "nets", None) or getattr(model, "adapters", None)  # Models that hold others have none.
     config = dict((several[0] if several else model).config)

@@ -7,6 +7,15 @@ from typing import Any
 # Arguments without a default, or whose default no checkpoint has; they become small like all others. A model that
 # holds others holds so many.
 CONFIGS: dict[str, dict[str, Any]] = {
+    "StableDiffusionPipeline": {"cross_attention_dim": 768},
+    "StableDiffusionXLPipeline": {
+        "down_block_types": ("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+        "cross_attention_dim": 2048,
+        "up_block_types": ("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"), "use_linear_projection": True,
+        "block_out_channels": (320, 640, 1280), "transformer_layers_per_block": (1, 2, 10),
+        "attention_head_dim": (5, 10, 20), "addition_embed_type": "text_time", "addition_time_embed_dim": 256,
+        "projection_class_embeddings_input_dim": 2816,
+    },
     "AutoencoderKLHunyuanImage": {
         "in_channels": 3, "out_channels": 3, "latent_channels": 8, "block_out_channels": (32, 64),
         "layers_per_block": 1, "spatial_compression_ratio": 2, "sample_size": 64,
@@ -174,6 +183,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "StableCascadeUNet": {
         "timestep_ratio": "full(0.5, B)", "clip_text_pooled": "normal(B, 1, clip_text_pooled_in_channels)",
     },
+    "T2IAdapter": {"x": "normal(B, in_channels, H, W)"},
     "T5FilmDecoder": {
         "encodings_and_masks": "[(normal(B, T, d_model), ones(B, T))]", "decoder_noise_time": "full(0.5, B)",
         "decoder_input_tokens": "normal(B, targets_length, input_dims)",

@@ -61,7 +61,7 @@ RULES: dict[str, Expressions] = {
     "timestep": "full(500, B) if unet else full(500.0, B)",
     "timesteps": "full(500.0, B)",
     "encoder_hidden_states": tuple(f"normal(B, T, {width})" for width in _TEXT_WIDTHS),
-    "encoder_attention_mask": "mask(B, T)",
+    "encoder_attention_mask": "None if unet else mask(B, T)",  # Pipelines with a UNet pass none.
     "encoder_hidden_states_mask": "mask(B, T)",
     "encoder_hidden_states_image": ("normal(B, 257, image_dim)",),
     "pooled_projections": ("normal(B, pooled_projection_dim)", "normal(B, in_text_dim2)"),
@@ -71,6 +71,10 @@ RULES: dict[str, Expressions] = {
     "img_shapes": "[[(1, side, side)]] * B",
     "class_labels": ("ids(num_class_embeds, B)", "ids(num_embeds_ada_norm, B)"),
     "fps": "full(16, B)",
+    "added_cond_kwargs": (
+        "{'text_embeds': normal(B, projection_class_embeddings_input_dim - 6 * addition_time_embed_dim), "
+        "'time_ids': full(64.0, B, 6)}"
+    ),
     "num_frames": "1",
     "height": "side",
     "width": "side",
