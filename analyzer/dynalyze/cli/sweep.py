@@ -63,7 +63,8 @@ def sweep(context: click.Context, /, **options: Any) -> int:
     \b
     TARGET is what dynalyze explain takes, and
       hf:all, hf:Llama*    architectures of transformers, built small
-      timm:all, timm:vit*  models of timm, built small
+      timm:all, timm:vit*, diffusers:all, diffusers:*Pipeline
+                           models of timm and of diffusers
       models/              the Python files of a folder
       'models/*.py:Net'    a glob of files
       plan.toml            a file of targets and configurations, see docs/how-to/sweep.md
