@@ -178,6 +178,58 @@ print("counted", dict(counters["stats"]), sum(counters["graph_break"].values()),
     assert counted in done.stderr
 
 
+def test_a_training_step_that_is_compiled_whole_compiles_as_without_us_and_ends(tmp_path: Path) -> None:
+    program = """
+import torch
+from torch._dynamo.utils import counters
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+@torch.compile(backend="aot_eager")
+def train(x):
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()  # After the graph break: what it calls in eager code, Dynamo looks at.
+    optimizer.zero_grad()
+    return loss
+for _ in range(20):
+    train(torch.randn(4, 8))
+print("counted", dict(counters["stats"]), sum(counters["graph_break"].values()), flush=True)
+"""
+    (tmp_path / "job.py").write_text(program)
+    plain = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=True
+    )
+    done = watch(tmp_path, "--", "job.py")
+    (counted,) = re.findall("counted .*", plain.stdout)
+    assert counted in done.stderr
+
+
+def test_a_job_keeps_its_descriptors_and_gets_each_signal_once(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("""
+import os, signal, sys, time
+told = int(sys.argv[1])
+got = []
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, lambda number, frame: got.append(number))
+os.write(told, b"ready")
+while got.count(signal.SIGTERM) < 1:
+    time.sleep(0.05)
+os.write(told, str([int(each) for each in got]).encode())
+""")
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "dynalyze", "watch", "--", "job.py", str(writing)]
+    watcher = subprocess.Popen(
+        command, cwd=tmp_path, pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    assert os.read(reading, 100) == b"ready"
+    for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
+        watcher.send_signal(number)
+        time.sleep(1.0)  # Signals that come together count as one press.
+    assert os.read(reading, 100).decode() == str([int(signal.SIGUSR1), int(signal.SIGINT), int(signal.SIGTERM)])
+    watcher.wait(WALL_SECONDS)
+
+
 def test_ranks_that_a_program_spawns_itself_are_known_by_torch_distributed(tmp_path: Path) -> None:
     program = """
 import os

@@ -129,9 +129,8 @@ class EventWriter:
 
     def first_events(self) -> list[Event]:
         """What a file begins with: whose it is."""
-        rank = os.environ.get("RANK", "")
         started = ProcessStarted(
-            main=self._main, pid=os.getpid(), parent=os.getppid(), rank=int(rank) if rank.isdigit() else None,
+            main=self._main, pid=os.getpid(), parent=os.getppid(), rank=number_of("RANK"),
             command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
             implementation=sys.implementation.name, platform=sys.platform,
         )  # fmt: skip
@@ -174,6 +173,12 @@ def has_event(run: Path, kind: type[Event]) -> bool:
     """Whether a process of a run has written such an event."""
     files = (run / EVENTS_FOLDER).glob("*.jsonl")
     return any(f'"event": "{kind.tag}"' in file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
+def number_of(variable: str) -> int | None:
+    """The number that a variable of the environment holds; None of one that no launcher writes."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def as_line(event: Event) -> bytes:

@@ -86,7 +86,8 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
             if metrics is not None:
                 metrics.count(notice)
 
-        watcher = Watcher(folder, tell, options["rules"], show_values=options["show_values"])
+        hidden = {name: options[name] for name in ("no_source", "redact", "show_values")}
+        watcher = Watcher(folder, tell, options["rules"], **hidden)
         metrics = None
         if options["metrics_port"] is not None:
             from dynalyze.watch.metrics import Metrics

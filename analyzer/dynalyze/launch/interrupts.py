@@ -85,6 +85,11 @@ def first_signal() -> signal.Signals | None:
     return _signals.first
 
 
+def last_signal() -> signal.Signals | None:
+    """The one that came last; None where none came."""
+    return _signals.last
+
+
 def how_it_ended() -> str:
     """A sentence on that signal, for a report."""
     number = _signals.first or signal.SIGINT
@@ -101,6 +106,7 @@ class _SignalCount:
 
     def forget(self) -> None:
         self.first: signal.Signals | None = None
+        self.last: signal.Signals | None = None
         self.count = 0
         self._last = -math.inf
         self._unwinding = False
@@ -111,7 +117,8 @@ class _SignalCount:
         if again or self._unwinding:
             return
         self.count += 1
-        self.first = self.first or signal.Signals(number)
+        self.last = signal.Signals(number)
+        self.first = self.first or self.last
         if self.killers or (self.blocks and self.count == 1):
             return
         self._unwinding = True  # What is cleared away from here on is not interrupted.

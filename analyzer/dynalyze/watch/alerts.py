@@ -42,8 +42,9 @@ class Alerts:
     def send(self, notice: Notice, line: str) -> None:
         """Pass one on; where too many wait it is dropped."""
         if self._thread.is_alive():
+            body = msgspec.json.encode({"line": line, **msgspec.to_builtins(notice)}) + b"\n"
             with contextlib.suppress(queue.Full):
-                self._queue.put_nowait(msgspec.json.encode({"line": line, **msgspec.to_builtins(notice)}))
+                self._queue.put_nowait(body)
 
     def close(self) -> None:
         """Give what waits a few seconds."""

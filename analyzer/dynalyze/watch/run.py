@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from dynalyze.capture import process_tree
 from dynalyze.capture.wire import BOOT_FOLDER
-from dynalyze.launch.interrupts import Interrupts, first_signal
+from dynalyze.launch.interrupts import Interrupts, last_signal
 from dynalyze.privacy import cleaned
 from dynalyze.text.amounts import count_of, size
 from dynalyze.text.errors import UsageError
@@ -33,6 +34,7 @@ _WORKERS_HOLD, _LEFT = 0.1, 0.08
 _END_SECONDS = 15.0
 # A log of torch's own that nobody wrote to for so long, when we come, is of a job that has ended.
 _SILENT_SECONDS = 600.0
+_OWN_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 _WORKER = "torch/_inductor/compile_worker"
 
 
@@ -41,7 +43,7 @@ class Watcher:
 
     def __init__(
         self, folder: Path, tell: Callable[[Notice, str], None], fail_fast: Sequence[str] = (), *,
-        show_values: bool = False,
+        no_source: bool = False, redact: bool = False, show_values: bool = False,
     ) -> None:  # fmt: skip
         self.job = Job()
         self.failed: Notice | None = None
@@ -49,7 +51,7 @@ class Watcher:
         self._teller = Teller(self.job)
         self._tell = tell
         self._fail_fast = fail_fast
-        self._show_values = show_values
+        self._cleaned = functools.partial(cleaned, no_source=no_source, show_values=show_values, redacted=redact)
         self._next_memory = 0.0
         self._logs = trace_logs(folder)
         self._logs_grow = any(time.time() - path.stat().st_mtime < _SILENT_SECONDS for path in self._logs)
@@ -67,7 +69,7 @@ class Watcher:
             if (notice := self._memory(root)) is not None:
                 notices.append(notice)
         for notice in notices:
-            shown = cleaned(notice, no_source=False, show_values=self._show_values)
+            shown = self._cleaned(notice)
             self._tell(shown, one_line(line_of(shown, len(self.job.live()))))
             concerned = {notice.kind, "diverged" if notice.alone and len(notice.ranks) == 1 else ""}
             if self.failed is None and concerned & {*self._fail_fast}:
@@ -137,16 +139,19 @@ def watch_command(command: Sequence[str], folder: Path, most_bytes: int, watcher
     began, obeyed, ending = time.monotonic(), 0, 0.0
     with Interrupts(killing=True) as interrupts:
         try:
-            job = subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno())
+            # With the descriptors that we were given: those of Python itself are never inherited.
+            job = subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno(), close_fds=False)
         except OSError as error:
             raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
+        for number in _OWN_SIGNALS:  # What a scheduler announces an end with would end us alone.
+            signal.signal(number, lambda number, frame: job.send_signal(number))
         while job.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 job.wait(_LOOK_SECONDS)
             watcher.look(root=job.pid)
             if interrupts.count > obeyed:
                 obeyed = interrupts.count
-                number = first_signal() or signal.SIGINT
+                number = last_signal() or signal.SIGINT
                 if number != signal.SIGINT or not _in_foreground():
                     job.send_signal(number)
             if watcher.failed is not None and not ending:
@@ -186,8 +191,8 @@ def job_name(command: Sequence[str]) -> str:
 
 def _in_foreground() -> bool:
     """Whether a terminal's Ctrl-C reaches the job by itself, as it reaches this process."""
-    with contextlib.suppress(OSError):
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    with contextlib.suppress(OSError), Path("/dev/tty").open("rb", buffering=0) as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     return False
 
 

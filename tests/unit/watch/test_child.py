@@ -6,6 +6,7 @@ import errno
 import json
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.events import BreakSeen, CompileStarted, Frame
+from dynalyze.watch.child import start
 from dynalyze.watch.child import steps as module
 from dynalyze.watch.child.events import RankState, StepSlow
 from dynalyze.watch.child.steps import Steps
@@ -209,3 +211,19 @@ def test_a_forked_process_writes_files_of_its_own(writer: RankWriter, tmp_path: 
     log = read_job(tmp_path)
     ids = sorted([each.id for each in one.events if isinstance(each, CompileStarted)] for one in log.run.processes)
     assert ids == [["1/0"], ["2/0"]]
+
+
+def test_a_rank_that_is_no_number_and_a_thread_that_cannot_start_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for rank in ("\u00b2", "9" * 30, "-1", "first"):
+        monkeypatch.setenv("RANK", rank)
+        watching = start.Watching(tmp_path)
+        assert watching.state().rank is None
+        watching.ended("step")
+        watching._writer.finish()
+        assert watching.steps.number == 1

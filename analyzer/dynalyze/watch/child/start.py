@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from dynalyze.capture.events import CompileEnded, CompilerEvent, CompileStarted,
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.torch_private import trace
+from dynalyze.capture.writer import number_of
 from dynalyze.watch.child.events import BYTES_VARIABLE, DEFAULT_BYTES, FOLDER_VARIABLE, RankState
 from dynalyze.watch.child.steps import Steps
 from dynalyze.watch.child.writer import RankWriter
@@ -36,7 +38,7 @@ def begin() -> None:
 def step() -> None:
     """Say that a step of this process has ended. Costs a microsecond; does nothing where nobody watches."""
     if _watching is not None:
-        _watching.steps.ended("step")
+        _watching.ended("step")
 
 
 class Watching:
@@ -48,6 +50,7 @@ class Watching:
         self._listener = _Listener(self._writer, self._note)
         self.steps = Steps(self._listener.emit, lambda: self._listener.compile_seconds)
         self._optimizer: int | None = None
+        self.ended: Callable[..., None] = self._ended
 
     def attach(self) -> None:
         """From the import of torch on; at once where it is there."""
@@ -57,7 +60,7 @@ class Watching:
 
     def state(self) -> RankState:
         """Where the process is now; the rank from torchrun's variables, else from torch.distributed."""
-        rank, world = _number("RANK"), _number("WORLD_SIZE")
+        rank, world = number_of("RANK"), number_of("WORLD_SIZE")
         distributed = sys.modules.get("torch.distributed")
         if rank is None and distributed is not None:
             with contextlib.suppress(Exception):
@@ -65,34 +68,47 @@ class Watching:
                     rank, world = distributed.get_rank(), distributed.get_world_size()
         return RankState(
             pid=os.getpid(), rank=rank, world=world, host=platform.node(),
-            restart=_number("TORCHELASTIC_RESTART_COUNT") or 0, steps=self.steps.number,
+            restart=number_of("TORCHELASTIC_RESTART_COUNT") or 0, steps=self.steps.number,
             counted_by=self.steps.counted_by, usual=self.steps.usual, compiles=self._compiles,
             recompiles=self._recompiles, compile_seconds=round(self._listener.compile_seconds, 6),
         )  # fmt: skip
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        self._listener.listen()
-        after_import("torch.optim.optimizer", self._count_steps)
-
-    def _count_steps(self, module: Any) -> None:
         from torch.compiler import is_compiling
 
-        watching = self
+        from dynalyze.capture.torch_private.compiled_code import frame_callback_setter, leave_in_eager
+
+        self._listener.listen()
+        look_at = frame_callback_setter() or (lambda _: None)
+
+        def ended(counted_by: str, optimizer: Any = None) -> None:
+            # While Dynamo traces this it knows the answer: nothing of it gets into a graph. In eager code between
+            # graphs it would compile what is called here, and tell us of that while we hold our own locks.
+            if not is_compiling():
+                before = look_at(None)
+                try:
+                    self._ended(counted_by, optimizer)
+                finally:
+                    look_at(before)
 
         def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-            # Dynamo knows the answer while it traces an optimizer's step: nothing of this gets into a graph then.
-            if not is_compiling():
-                watching._stepped(optimizer)
+            ended("optimizer", optimizer)
 
-        module.register_optimizer_step_post_hook(stepped)
+        def leave(_: ModuleType) -> None:
+            for each in (ended, stepped, step):
+                leave_in_eager(each.__code__)
 
-    def _stepped(self, optimizer: Any) -> None:
+        self.ended = ended
+        after_import("torch._dynamo.eval_frame", leave)
+        after_import("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(stepped))
+
+    def _ended(self, counted_by: str, optimizer: Any = None) -> None:
         """Of several optimizers, as a generator's and a discriminator's are, the first one counts."""
-        if self._optimizer is None:
+        if self._optimizer is None and optimizer is not None:
             self._optimizer = id(optimizer)
-        if self._optimizer == id(optimizer):
+        if optimizer is None or self._optimizer == id(optimizer):
             self._writer.begin()
-            self.steps.ended("optimizer")
+            self.steps.ended(counted_by)
 
     def _count_calls(self) -> None:
         """Of compiled callables the one that is called most counts steps, while no optimizer does."""
@@ -132,9 +148,4 @@ class _Listener(Listener):
 
 
 def _bytes() -> int:
-    return max(1 << 20, _number(BYTES_VARIABLE) or DEFAULT_BYTES)
-
-
-def _number(variable: str) -> int | None:
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdigit() else None
+    return max(1 << 20, number_of(BYTES_VARIABLE) or DEFAULT_BYTES)

@@ -84,14 +84,17 @@ class RankWriter(EventWriter):
 
     def begin(self) -> None:
         """Start the thread that writes, once there is something to say: not in the many processes that only help."""
-        if self._thread is None:
+        with self._beginning:
+            if self._thread is not None:
+                return
             self._thread = threading.Thread(target=self._run, name="dynalyze-watch", daemon=True)
-            self._thread.start()
+            with contextlib.suppress(RuntimeError):  # The machine has no thread for us, or Python is ending.
+                self._thread.start()
 
     def finish(self) -> None:
         """At the end of the process: what waits is written, if the disk lets it."""
         self._over = True
-        if self._thread is not None:
+        if self._thread is not None and self._thread.ident is not None:
             self._wake.set()
             self._thread.join(_AT_EXIT_SECONDS)
 
@@ -213,7 +216,9 @@ class RankWriter(EventWriter):
         self._forget_process()
 
     def _forget_process(self) -> None:
-        self._thread, self._over = None, False
+        self._thread = None
+        self._beginning = threading.Lock()
+        self._over = False
         self._began = time.time()
         self._name, self._part = f"{os.getpid()}-{time.time_ns()}", 0
         self._reached, self._lost = -1, 0
