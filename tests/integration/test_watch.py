@@ -130,7 +130,9 @@ def test_a_rule_ends_the_job_a_notice_reaches_a_command_and_counts_are_served(tm
     (tmp_path / "job.py").write_text(source)
     watcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(tmp_path / "records" / "ranks")
-    served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+    served, deadline = "", time.monotonic() + WALL_SECONDS
+    while 'rank=""' not in served and time.monotonic() < deadline:  # Until the watcher has looked at the rank.
+        served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
     _, err = watcher.communicate(timeout=WALL_SECONDS)
     assert watcher.returncode == 1, err
     assert "finished" not in err and "--fail-fast recompile: the job was ended" in err

@@ -78,12 +78,12 @@ class Watching:
 
         from dynalyze.capture.torch_private.compiled_code import frame_callback_setter, leave_in_eager
 
+        look_at = self._listener.look_at = frame_callback_setter() or _nothing
         self._listener.listen()
-        look_at = frame_callback_setter() or (lambda _: None)
 
         def ended(counted_by: str, optimizer: Any = None) -> None:
             # While Dynamo traces this it knows the answer: nothing of it gets into a graph. In eager code between
-            # graphs it would compile what is called here, and tell us of that while we hold our own locks.
+            # graphs it would compile what is called here.
             if not is_compiling():
                 before = look_at(None)
                 try:
@@ -95,7 +95,7 @@ class Watching:
             ended("optimizer", optimizer)
 
         def leave(_: ModuleType) -> None:
-            for each in (ended, stepped, step):
+            for each in (ended, stepped, step, _Listener.handle, _Listener.emit):
                 leave_in_eager(each.__code__)
 
         self.ended = ended
@@ -134,12 +134,34 @@ class Watching:
             self._writer.begin()
 
 
+def _nothing(_: Any) -> Any:
+    return None
+
+
 class _Listener(Listener):
-    """Tells of each event of the compiler before it is written."""
+    """Tells of each event of the compiler before it is written.
+
+    A backward pass is compiled in eager code that Dynamo looks at: it must not look at us, who hold locks.
+    """
 
     def __init__(self, writer: RankWriter, note: Any) -> None:
         super().__init__(writer)
         self._note = note
+        self.look_at: Callable[[Any], Any] = _nothing
+
+    def handle(self, metadata: dict[str, Any], payload: Any) -> None:
+        before = self.look_at(None)
+        try:
+            super().handle(metadata, payload)
+        finally:
+            self.look_at(before)
+
+    def emit(self, event: Event) -> None:
+        before = self.look_at(None)
+        try:
+            super().emit(event)
+        finally:
+            self.look_at(before)
 
     def _write(self, event: Event) -> None:
         if isinstance(event, CompilerEvent):
