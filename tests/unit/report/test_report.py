@@ -88,7 +88,7 @@ def test_the_schema_version_comes_first() -> None:
 
 
 def test_the_contracts_words() -> None:
-    assert set(get_args(TargetKind)) == {"script", "object", "transformers", "trace"}
+    assert set(get_args(TargetKind)) == {"script", "object", "transformers", "library", "trace"}
     assert set(get_args(Status)) == {"complete", "failed", "timed_out", "interrupted", "nothing_compiled", "incomplete"}
     assert set(get_args(CompilationStatus)) == {"compiled", "broken", "eager", "failed"}
     assert set(get_args(Effect)) == {"split", "partly_eager", "eager", "error"}
