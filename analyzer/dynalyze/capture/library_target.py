@@ -6,9 +6,10 @@ says nothing about torch.compile. The eager call leaves nothing behind but what 
 
 from __future__ import annotations
 
+import inspect
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -67,7 +68,7 @@ def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **langu
 
 def description(built: Built) -> str:
     """The model and what it is called with, in one sentence."""
-    inputs = ", ".join(f"{name} {text}" for name, text in texts_of(built.calls[0]).items())
+    inputs = ", ".join(f"{name} {text}" for name, text in texts_of(built.calls[0], built.model).items())
     return f"{built.class_name} ({built.family}) with {built.parameters:,} parameters; its inputs: {inputs}."
 
 
@@ -80,9 +81,12 @@ def how_built(full_size: bool, weights: bool) -> str:
     return "It was made small, with random weights: --full-size keeps the size of its configuration."
 
 
-def texts_of(inputs: Inputs) -> dict[str, str]:
-    """The inputs as texts: dtype and shape of tensors, and what else there is."""
-    positional = {str(number): value for number, value in enumerate(inputs.args)}
+def texts_of(inputs: Inputs, model: Callable[..., Any]) -> dict[str, str]:
+    """The inputs as texts, by their names: dtype and shape of tensors, and what else there is."""
+    taken = inspect.signature(getattr(model, "forward", model)).parameters.values()
+    names = [each.name for each in taken if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    names += [str(number) for number in range(len(names), len(inputs.args))]
+    positional = dict(zip(names, inputs.args, strict=False))
     return {name: _text(value) for name, value in {**positional, **inputs.kwargs}.items()}
 
 
@@ -106,7 +110,7 @@ class _Target:
         with self._stage("model"):
             built = libraries.library(self._library).build(request)
         notes = [how_built(asked.full_size, asked.weights)]
-        seconds, inputs = time.perf_counter() - began, texts_of(built.calls[0])
+        seconds, inputs = time.perf_counter() - began, texts_of(built.calls[0], built.model)
         self._emit(ModelBuilt(built.class_name, built.family, built.parameters, seconds, inputs, notes))
         with self._stage("eager"):
             workload = workload_of(

@@ -189,14 +189,16 @@ def error_through(*files: str) -> BaseException:
 
 
 def test_inputs_as_texts() -> None:
+    def model(x: torch.Tensor, *more: torch.Tensor, flag: bool, **rest: object) -> None: ...
+
     inputs = Inputs(
-        (torch.zeros(2),),
+        (torch.zeros(2), torch.zeros(4)),
         {
             "ids": torch.zeros(2, 16, dtype=torch.int64), "pictures": [torch.zeros(3), torch.zeros(3)], "flag": True,
             "mixed": [torch.zeros(3), None], "scalar": torch.tensor(1.0, dtype=torch.bfloat16), "long": "x" * 99,
         },
     )  # fmt: skip
-    assert texts_of(inputs) == {
-        "0": "float32[2]", "ids": "int64[2, 16]", "pictures": "2 of float32[3]", "flag": "True",
+    assert texts_of(inputs, model) == {
+        "x": "float32[2]", "1": "float32[4]", "ids": "int64[2, 16]", "pictures": "2 of float32[3]", "flag": "True",
         "mixed": "list of 2", "scalar": "bfloat16[]", "long": "str",
     }  # fmt: skip
