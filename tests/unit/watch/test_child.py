@@ -227,3 +227,19 @@ def test_a_rank_that_is_no_number_and_a_thread_that_cannot_start_do_no_harm(
         watching.ended("step")
         watching._writer.finish()
         assert watching.steps.number == 1
+
+
+def test_of_two_optimizers_the_first_counts_and_one_made_in_its_place_goes_on(tmp_path: Path) -> None:
+    class Optimizer:
+        pass
+
+    watching = start.Watching(tmp_path)
+    first, second = Optimizer(), Optimizer()
+    for each in (first, second, first, second):
+        watching.ended("optimizer", each)
+    assert watching.steps.number == 2
+    del first, each
+    for _ in range(3):
+        watching.ended("optimizer", second)
+    assert watching.steps.number == 5
+    watching._writer.finish()

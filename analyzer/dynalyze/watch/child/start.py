@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -49,7 +50,7 @@ class Watching:
         self._writer = RankWriter(job, _bytes(), self.state, lambda: self.steps.number)
         self._listener = _Listener(self._writer, self._note)
         self.steps = Steps(self._listener.emit, lambda: self._listener.compile_seconds)
-        self._optimizer: int | None = None
+        self._optimizer: Callable[[], Any] = lambda: None
         self.ended: Callable[..., None] = self._ended
 
     def attach(self) -> None:
@@ -103,10 +104,10 @@ class Watching:
         after_import("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(stepped))
 
     def _ended(self, counted_by: str, optimizer: Any = None) -> None:
-        """Of several optimizers, as a generator's and a discriminator's are, the first one counts."""
-        if self._optimizer is None and optimizer is not None:
-            self._optimizer = id(optimizer)
-        if optimizer is None or self._optimizer == id(optimizer):
+        """Of several optimizers, as a generator's and a discriminator's are, the first one counts that lives."""
+        if optimizer is not None and self._optimizer() is None:
+            self._optimizer = weakref.ref(optimizer)
+        if optimizer is None or self._optimizer() is optimizer:
             self._writer.begin()
             self.steps.ended(counted_by)
 
