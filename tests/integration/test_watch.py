@@ -159,6 +159,12 @@ def test_a_program_can_ask_to_be_watched_and_count_its_own_steps(tmp_path: Path)
     assert [(row["steps"], row["counted_by"]) for row in report["job"]["ranks"]] == [(120, "step")]
 
 
+def test_a_program_finds_its_own_file_that_is_named_as_a_module_of_the_library(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("from _queue import *\nQueue = LifoQueue = Full = Empty\nMINE = True\n")
+    (tmp_path / "job.py").write_text("import queue\nprint('mine', getattr(queue, 'MINE', False), flush=True)\n")
+    assert "mine True" in watch(tmp_path, "--", "job.py").stderr
+
+
 def test_a_compiled_optimizer_compiles_as_without_us(tmp_path: Path) -> None:
     program = """
 import torch

@@ -33,7 +33,7 @@ WARM_AFTER = 10
 """Steps in a row without a compile after which a rank is warm."""
 _WARM_SECONDS = 60.0
 # How long a compile waits to be told: for the steps of the other ranks to end, and for what belongs to it.
-_SETTLED_SECONDS = 2.5
+_SETTLED_SECONDS, _MOST_SETTLED_SECONDS = 2.5, 4.5
 _LONG_SECONDS = 30.0
 # A process of another machine that wrote nothing for so long is taken to be gone.
 _SILENT_SECONDS = 600.0
@@ -150,10 +150,12 @@ class Process:
 class Job:
     """`first`, seconds since 1970, is when the job's first event was written, `last` its last one.
 
-    `on_compile` is called at the end of each compile.
+    `on_compile` is called at the end of each compile. `patience` are the seconds that a compile waits to be told, where
+    nobody waits for that: else it is as long as the steps of the ranks ask for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float | None = None) -> None:
+        self._patience = patience
         self.on_compile: Callable[[Process, Compile], None] = lambda process, compile: None
         self.processes: dict[str, Process] = {}
         self.first = self.last = 0.0
@@ -317,7 +319,9 @@ class Job:
             self._join(compile, now)
 
     def _join(self, compile: Compile, now: float) -> None:
-        settled = now + _SETTLED_SECONDS
+        # Long steps end later, and with them what the others waited.
+        usual = max((each.state.usual or 0.0 for each in self.processes.values()), default=0.0)
+        settled = now + (self._patience or min(max(_SETTLED_SECONDS, 1.5 * usual), _MOST_SETTLED_SECONDS))
         for change in self._pending:
             if change.takes(compile):
                 change.compiles.append(compile)

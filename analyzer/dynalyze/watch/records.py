@@ -20,7 +20,8 @@ others took from a cache. memory: compile workers leave little of what the machi
 
 
 class Notice(msgspec.Struct):
-    """Something that a job did, at second `at` of it, in step `step` of these ranks; `what` changed, in words.
+    """Something that a job did, at second `at` of it, in step `step` of these ranks; `what` changed, in words, and what
+    else there is to say, in the `note`.
 
     `alone`: other ranks run the same step and compiled nothing. `seconds` is the longest of these compiles; `waited`
     are the seconds by which the steps of other ranks were longer than usual meanwhile. `again` counts compiles of the
@@ -28,7 +29,7 @@ class Notice(msgspec.Struct):
     """
 
     kind: NoticeKind
-    what: Message
+    what: Quote
     at: float
     step: int | None = None
     ranks: list[int] = []
@@ -42,6 +43,7 @@ class Notice(msgspec.Struct):
     seconds: float | None = None
     waited: dict[Word, float] = {}
     again: int = 0
+    note: Message = ""
 
 
 class JobRank(msgspec.Struct):

@@ -27,6 +27,7 @@ from dynalyze.watch.records import Job as JobPart
 from dynalyze.watch.run import JobEnd, job_name
 from dynalyze.watch.tell import Teller
 
+_LOOK_SECONDS, _PATIENCE_SECONDS = 0.5, 60.0
 _LACKING = "Built from the records of a watched job: graphs, kernels and sources were not kept."
 
 
@@ -63,15 +64,19 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
 
 def job_part(log: JobLog) -> JobPart:
     """What is told of a job, from all that it wrote."""
-    job = Job()
+    job = Job(_PATIENCE_SECONDS)
     teller = Teller(job)
+    told = 0.0
+    for at, read in heapq.merge(*map(_in_time, log.names, log.run.processes), key=lambda each: each[0]):
+        job.feed(read, at)
+        if at > told + _LOOK_SECONDS:
+            told = at
+            teller.news(at, at)
     now = time.time()
     job.renew(log.states, now)
     for name, state in log.states.items():
         job.processes[name].moved = state.at
-    for at, read in heapq.merge(*map(_in_time, log.names, log.run.processes), key=lambda each: each[0]):
-        job.feed(read, at)
-    teller.news(job.last, job.last, over=True)
+    teller.news(now, job.last, over=True)
     lost = sum(state.lost for state in log.states.values())
     return JobPart(
         round(max(0.0, job.last - job.first), 3), job.rows(log.names, now), list(teller.notices),

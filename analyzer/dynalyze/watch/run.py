@@ -101,7 +101,7 @@ class Watcher:
             f"{count_of(len(workers), 'compile worker')} hold {size(held)}, and {size(left)} of memory are left; "
             "TORCHINDUCTOR_COMPILE_THREADS=1 starts fewer"
         )
-        notice = Notice("memory", what, round(time.time() - (self.job.first or time.time()), 3))
+        notice = Notice("memory", "", round(time.time() - (self.job.first or time.time()), 3), note=what)
         self._teller.add(notice)
         return notice
 

@@ -85,8 +85,9 @@ class Teller:
             )  # fmt: skip
         if report.compilations and not free and not limited:  # Else it is the rest of the same functions.
             more = len(report.compilations) - 1
+            note = f"{count_of(more, 'more function')} with it" if more else ""
             yield Notice(
-                "compile", f"{count_of(more, 'more function')} with it" if more else "", at, compiles[0].step, ranks,
+                "compile", "", at, compiles[0].step, ranks, note=note,
                 location=report.compilations[0].location, seconds=round(sum(each.seconds for each in compiles), 3),
             )  # fmt: skip
 
@@ -109,8 +110,9 @@ class Teller:
             lead = compiles[0]
             ranks = (self._job.processes[each.process].rank for each in compiles)
             yield Notice(
-                "cache-miss", f"{host or 'this machine'} had no cache of it", round(lead.began - self._job.first, 3),
+                "cache-miss", "", round(lead.began - self._job.first, 3),
                 lead.step, sorted({rank for rank in ranks if rank is not None}), alone=True,
+                note=f"{host or 'one machine'} had no cache of it",
                 location=_report(self._job.processes[lead.process], [lead]).compilations[0].location,
                 seconds=round(max(each.seconds for each in compiles), 3),
             )  # fmt: skip
@@ -155,14 +157,14 @@ def line_of(notice: Notice, ranks: int) -> str:
     """A notice in one line; the job has so many ranks."""
     name = _function(notice.location)
     said = {
-        "recompile": f"recompiled {name}: {notice.what}",
-        "compile": f"compiled {name} for the first time" + (f", {notice.what}" if notice.what else ""),
+        "recompile": f"recompiled {name}",
+        "compile": f"compiled {name} for the first time",
         "compiling": f"still compiling {name}",
-        "limit": f"{name} reached the recompile limit and runs in eager from here on: {notice.what}",
-        "cache-miss": f"compiled {name}, which other machines took from a cache: {notice.what}",
-        "memory": notice.what,
+        "limit": f"{name} reached the recompile limit and runs in eager from here on",
+        "cache-miss": f"compiled {name}, which other machines took from a cache",
+        "memory": "memory is short",
     }[notice.kind]
-    parts = [f"{_who(notice, ranks)}{said}"]
+    parts = [": ".join(filter(None, (f"{_who(notice, ranks)}{said}", notice.what, notice.note)))]
     if notice.seconds is not None:
         parts.append(f"{duration(notice.seconds)} {'so far' if notice.kind == 'compiling' else 'of compile time'}")
     if notice.waited:
@@ -186,7 +188,7 @@ def _who(notice: Notice, ranks: int) -> str:
 
 
 def _function(location: Location | None) -> str:
-    if location is None:
+    if location is None or not location.file:
         return "a function"
     return f"{location.function} ({file_and_line(location)})" if location.function else file_and_line(location)
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import msgspec
 import pytest
 from watched_ranks import Ranks
+
+from dynalyze.privacy import cleaned
+from dynalyze.watch.follow import read_job
+from dynalyze.watch.report import job_part
+from dynalyze.watch.tell import line_of
 
 
 def warm(**options: object) -> Ranks:
@@ -186,6 +195,43 @@ def test_ranks_of_one_machine_that_race_for_its_cache_are_not_told() -> None:
     ranks.compile(0, 0, misses=1)
     ranks.compile(1, 0, hits=1)
     assert ranks.tell(over=True) == []
+
+
+def test_without_source_and_values_a_line_names_the_place_alone() -> None:
+    ranks = warm()
+    ranks.compile(0, 300, 1, source="secret['key']")
+    ranks.at_step(310)
+    ranks.tell()
+    bare = cleaned(ranks.notices[0], no_source=True, show_values=False)
+    line = line_of(bare, 2)
+    assert "secret" not in line and "rank 0, step 300" in line and "model.py:10" in line
+    assert "secret" not in str(msgspec.to_builtins(bare))
+
+
+def test_a_wait_that_ends_long_after_the_compile_is_in_the_report(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "ranks").mkdir()
+    for rank in (0, 1):
+        rows: list[dict[str, object]] = [
+            {"event": "process", "at": 1.0, "pid": 7 + rank, "rank": rank},
+            {"event": "watch_rank", "at": 1.0, "rank": rank, "world": 2},
+            {"event": "compile_start", "at": 1.0, "id": "0/0"},
+            {"event": "compile_end", "at": 2.0, "id": "0/0", "metrics": {"has_guarded_code": True}},
+        ]
+        if rank == 0:
+            rows += [
+                {"event": "watch_step", "at": 100.0, "number": 50},
+                {"event": "recompile", "at": 100.0, "id": "0/1", "text": "0/0: n == 1"},
+                {"event": "compile_start", "at": 100.0, "id": "0/1"},
+                {"event": "compile_end", "at": 103.0, "id": "0/1", "metrics": {"has_guarded_code": True}},
+            ]
+        else:
+            rows += [{"event": "watch_slow", "at": 120.0, "number": 50, "took": 23.0, "usual": 20.0}]
+        (tmp_path / "events" / f"{rank}-1.0.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+        state = {"pid": 7 + rank, "rank": rank, "world": 2, "steps": 90, "ended": True}
+        (tmp_path / "ranks" / f"{rank}-1.json").write_text(json.dumps(state))
+    (notice,) = job_part(read_job(tmp_path)).notices
+    assert (notice.ranks, notice.step, notice.waited) == ([0], 50, {"1": pytest.approx(3.0)})
 
 
 def test_what_is_kept_is_bounded() -> None:

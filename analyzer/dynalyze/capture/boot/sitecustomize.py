@@ -13,6 +13,7 @@ _here = os.path.dirname(os.path.abspath(__file__))
 
 
 def _attach() -> None:
+    loaded_by_python = frozenset(sys.modules)
     start = os.path.join(os.path.dirname(_here), "start.py")
     spec = importlib.util.spec_from_file_location("_dynalyze_start", start)
     assert spec is not None and spec.loader is not None
@@ -27,6 +28,13 @@ def _attach() -> None:
         from dynalyze.capture.attach import attach_to_descendant
 
         attach_to_descendant()
+    import pathlib
+
+    from dynalyze.capture import shadows
+
+    # The program finds its own platform.py, not the library's that we have imported.
+    shadows.loaded_by_python = loaded_by_python
+    shadows.leave_out(pathlib.Path(sys.argv[0] if sys.argv else "").parent)
 
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _here]

@@ -55,9 +55,9 @@ class Watching:
 
     def attach(self) -> None:
         """From the import of torch on; at once where it is there."""
-        after_import("torch", self._torch_loaded)
-        after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
-        after_import("torch._dynamo.eval_frame", lambda _: self._count_calls())
+        _when_imported("torch", self._torch_loaded)
+        _when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
+        _when_imported("torch._dynamo.eval_frame", lambda _: self._count_calls())
 
     def state(self) -> RankState:
         """Where the process is now; the rank from torchrun's variables, else from torch.distributed."""
@@ -100,8 +100,8 @@ class Watching:
                 leave_in_eager(each.__code__)
 
         self.ended = ended
-        after_import("torch._dynamo.eval_frame", leave)
-        after_import("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(stepped))
+        _when_imported("torch._dynamo.eval_frame", leave)
+        _when_imported("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(stepped))
 
     def _ended(self, counted_by: str, optimizer: Any = None) -> None:
         """Of several optimizers, as a generator's and a discriminator's are, the first one counts that lives."""
@@ -137,6 +137,16 @@ class Watching:
 
 def _nothing(_: Any) -> Any:
     return None
+
+
+def _when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
+    """As `after_import`, but what fails here fails in silence: it would be the program's own import that fails."""
+
+    def safely(module: ModuleType) -> None:
+        with contextlib.suppress(Exception):
+            act(module)
+
+    after_import(name, safely)
 
 
 class _Listener(Listener):

@@ -173,13 +173,18 @@ class RankWriter(EventWriter):
         return max(_LEAST_PART, self._most_bytes // _PARTS)
 
     def _next_part(self) -> None:
-        """Go on in another file; parts between the first and the last of each process make room for it."""
+        """Go on in another file. Others make room for it: first those between the first and the last part of a process,
+        then first ones, the oldest before the others.
+        """
         self._close_file()
         self._part += 1
         files = {path: path.stat() for path in self._path.parent.iterdir()}
         room = self._most_bytes - sum(each.st_size for each in files.values())
-        old = sorted((each.st_mtime, path) for path, each in files.items() if not path.name.endswith(".0.jsonl"))
-        for _, path in old:
+        own = self._path.with_name(f"{self._name}.0.jsonl")
+        old = sorted(
+            (path.name.endswith(".0.jsonl"), each.st_mtime, path) for path, each in files.items() if path != own
+        )
+        for *_, path in old:
             if room >= self._part_bytes():
                 break
             room += files[path].st_size
@@ -193,7 +198,7 @@ class RankWriter(EventWriter):
         return [
             *super().first_events(),
             RankSeen(rank=now.rank, host=now.host, world=now.world, restart=now.restart, part=self._part),
-            StepReached(number=self._reached),
+            StepReached(number=max(0, self._reached)),
         ]
 
     def _renew(self, state: RankState) -> None:
