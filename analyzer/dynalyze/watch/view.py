@@ -15,7 +15,7 @@ from dynalyze.watch.records import Job, JobRank, job_of
 from dynalyze.watch.tell import line_of
 
 ANCHORS = ("job",)
-_MOST_ROWS, _MOST_RANKS, _MOST_MARKS = 200, 64, 2000
+_MOST_LINES, _MOST_ROWS, _MOST_RANKS, _MOST_MARKS = 40, 200, 64, 2000
 _WIDTH, _LABELS, _TOP, _ROW, _BAR = 760, 90, 4, 22, 14
 _COUNTED = {"optimizer": "optimizer steps", "step": "calls of dynalyze.step()", "calls": "calls of what is compiled"}
 
@@ -30,7 +30,7 @@ class JobView:
 
     def __init__(self, job: Job, anchors: Anchors) -> None:
         self.lead = _lead(job)
-        late = list(reversed(job.notices))[:_MOST_ROWS]
+        late = list(reversed(job.notices))[:_MOST_LINES]
         self.notices = [(f"{duration(each.at)} in", line_of(each, len(job.ranks)), each.guard) for each in late]
         self.omitted = len(job.notices) - len(late)
         self.ranks = ranks_table(job.ranks)
