@@ -92,7 +92,7 @@ def test_what_is_heard_changes_what_comes_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["BertModel", "LlamaForCausalLM", "T5Model"])
 def test_batch_and_sequence_are_what_was_asked_for(name: str) -> None:
-    inputs = build(ModelRequest(name, batch=3, sequence=7)).inputs.kwargs
+    inputs = build(ModelRequest(name, batch=3, sequence=7)).calls[0].kwargs
     assert {tuple(value.shape) for value in inputs.values()} == {(3, 7)}
 
 
@@ -103,13 +103,13 @@ def test_a_sequence_of_sound_is_that_many_frames() -> None:
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:
-    first, same, other = (build(ModelRequest("WhisperModel", seed=seed)).inputs.kwargs for seed in (1, 1, 2))
+    first, same, other = (build(ModelRequest("WhisperModel", seed=seed)).calls[0].kwargs for seed in (1, 1, 2))
     assert all(torch.equal(first[name], same[name]) for name in first)
     assert not torch.equal(first["input_features"], other["input_features"])
 
 
 def test_floating_inputs_have_the_dtype_of_the_model() -> None:
-    inputs = build(ModelRequest("WhisperModel", dtype="bfloat16")).inputs.kwargs
+    inputs = build(ModelRequest("WhisperModel", dtype="bfloat16")).calls[0].kwargs
     assert inputs["input_features"].dtype == torch.bfloat16
     assert inputs["decoder_input_ids"].dtype == torch.long
 
@@ -131,7 +131,7 @@ def test_training_has_a_loss_to_go_back_from(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "T5ForConditionalGeneration"])
 def test_without_training_there_are_no_labels(name: str) -> None:
-    assert "labels" not in build(ModelRequest(name)).inputs.kwargs
+    assert "labels" not in build(ModelRequest(name)).calls[0].kwargs
 
 
 @pytest.mark.parametrize("name", mostly_slow(SEEN, every=3))
@@ -168,8 +168,8 @@ def test_counting_features_leaves_the_model_as_it_was() -> None:
 
 
 def test_a_seed_decides_what_is_seen() -> None:
-    first = build(ModelRequest("CLIPModel", seed=1)).inputs.kwargs["pixel_values"]
-    again = build(ModelRequest("CLIPModel", seed=1)).inputs.kwargs["pixel_values"]
-    other = build(ModelRequest("CLIPModel", seed=2)).inputs.kwargs["pixel_values"]
+    first = build(ModelRequest("CLIPModel", seed=1)).calls[0].kwargs["pixel_values"]
+    again = build(ModelRequest("CLIPModel", seed=1)).calls[0].kwargs["pixel_values"]
+    other = build(ModelRequest("CLIPModel", seed=2)).calls[0].kwargs["pixel_values"]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

@@ -12,6 +12,7 @@ import click
 from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
 from dynalyze.cli.sections import Renamed
+from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def with_model_options(context: click.Context, target: TargetSpec, names: Sequen
     for name in names:
         if is_given(context, name) and (target.asked is None or name not in library_facts(target.library).options):
             takers = [f"{prefix}:NAME" for prefix in PREFIXES if name in library_facts(prefix).options]
-            raise UsageError(f"--{name.replace('_', '-')} is for {' and '.join(takers)} alone")
+            raise UsageError(f"--{name.replace('_', '-')} is for {listed(takers)} alone")
     if target.asked is None:
         return target
     asked = replace(target.asked, **{name: context.params[name] for name in names})

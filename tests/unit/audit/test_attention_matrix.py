@@ -209,7 +209,7 @@ def test_the_attention_travels_with_the_target(tmp_path: Any) -> None:
     assert request_of(Observation(spec))["attention"] == "sdpa"
     assert rebuilt_source(spec)["attention"] == "sdpa"
     model = read_target("hf:LlamaModel", None, ()).with_attention("eager")
-    assert request_of(Observation(model))["transformers"]["attn_implementation"] == "eager"
+    assert request_of(Observation(model))["asked"]["attn_implementation"] == "eager"
     assert rebuilt_source(model)["attn_implementation"] == "eager"
 
 

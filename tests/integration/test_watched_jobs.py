@@ -170,7 +170,7 @@ def test_a_compiled_optimizer_compiles_as_without_us(tmp_path: Path) -> None:
 import torch
 from torch._dynamo.utils import counters
 model = torch.nn.Linear(8, 8)
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, capturable=False, foreach=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=False)
 step = torch.compile(optimizer.step, backend="aot_eager")
 for _ in range(30):
     model(torch.randn(4, 8)).sum().backward()
