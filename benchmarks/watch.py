@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/watch.py plants ddp --seed 1 --plants 20 --steps 3000
     .venv/bin/python benchmarks/watch.py overhead --pairs 6
+    .venv/bin/python benchmarks/watch.py step --pairs 200
     .venv/bin/python benchmarks/watch.py ranks --seconds 60
     .venv/bin/python benchmarks/watch.py memory --minutes 60
 
@@ -9,6 +10,7 @@ plants    two ranks with gloo, as many recompiles of six causes planted at rando
           told with the right rank, step, line and values, how late, how near the other rank's wait came to what it
           measured itself; and whether torch's own log has as many recompiles.
 overhead  the same single job with and without the watch, in turn: the ratio of its steps a second.
+step      blocks of steps of one watched process, in turn with and without its step counter: what that costs a step.
 ranks     64 simulated ranks that write 10 events a second each: the watcher's processor time and memory.
 memory    a job that recompiles every 10 s: resident memory of the job and of the watcher, as a slope.
 """
@@ -38,7 +40,7 @@ LAUNCH = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("plants", "overhead", "ranks", "memory"))
+    parser.add_argument("what", choices=("plants", "overhead", "step", "ranks", "memory"))
     parser.add_argument("kind", nargs="?", choices=("ddp", "fsdp"), default="ddp")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plants", type=int, default=20)
@@ -126,6 +128,21 @@ def overhead(options: argparse.Namespace, folder: Path) -> None:
     print(f"a step takes {middle:+.2%} longer ({middle - half:+.2%} to {middle + half:+.2%})")
 
 
+def step(options: argparse.Namespace, folder: Path) -> None:
+    """Print what the counter of steps adds to a step of a small network, block against block in one process."""
+    program = folder / "steps.py"
+    program.write_text(_STEPS)
+    environment = {**os.environ, "DYNALYZE_WATCH": str(folder / "records")}
+    command = [sys.executable, str(program), str(options.pairs)]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    with_it, without = (json.loads(line) for line in done.stdout.splitlines()[-2:])
+    added = [one - other for one, other in zip(with_it, without, strict=True)]
+    half = 1.97 * statistics.stdev(added) / len(added) ** 0.5
+    middle, usual = statistics.mean(added), statistics.median(without)
+    print(f"a step of {usual * 1e6:.0f} us takes {middle * 1e6:+.2f} us ({(middle - half) * 1e6:+.2f} to "
+          f"{(middle + half) * 1e6:+.2f}) more: {middle / usual:+.2%}")  # fmt: skip
+
+
 def ranks(options: argparse.Namespace, folder: Path) -> None:
     """Print what the watcher takes to follow 64 ranks that write 640 events a second."""
     records = folder / "records"
@@ -172,6 +189,37 @@ def memory(options: argparse.Namespace, folder: Path) -> None:
         print(f"{name}: {slope:+.1f} MiB an hour")
 
 
+_STEPS = """
+import dynalyze.auto
+import json, random, sys, time, torch
+from torch.optim import optimizer as hooks
+torch.set_num_threads(1)
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+run = torch.compile(model, backend="aot_eager")
+optimizer = torch.optim.AdamW(model.parameters())
+x = torch.randn(64, 64)
+def block(number):
+    began = time.perf_counter()
+    for _ in range(number):
+        run(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return (time.perf_counter() - began) / number
+block(200)
+from dynalyze.watch.child import start
+ours = dict(hooks._global_optimizer_post_hooks)
+assert ours
+def forget(*_):
+    start._watching.steps._last = time.perf_counter()  # Else the next step that counts would be a slow one.
+taken = {True: [], False: []}
+for _ in range(int(sys.argv[1])):
+    for counted in random.sample([True, False], 2):
+        hooks._global_optimizer_post_hooks.clear()
+        hooks._global_optimizer_post_hooks.update(ours if counted else {0: forget})
+        taken[counted].append(block(20))
+print(json.dumps(taken[True]))
+print(json.dumps(taken[False]))
+"""
 _RECOMPILES = """
 import sys, time, torch
 torch._dynamo.config.recompile_limit = 1 << 30
