@@ -62,7 +62,7 @@ class Compile:
 
     @property
     def key(self) -> tuple[int, str]:
-        """Epoch and compile id; ("", 0) of one that ended without a word of its start."""
+        """Epoch and compile id; (0, "") of one that ended without a word of its start."""
         return self.events[0].key if self.events else (0, "")
 
     @property
@@ -140,7 +140,9 @@ class Process:
     def becomes_warm(self, compile: Compile) -> bool:
         """Whether this process had stopped compiling before this compile, now or once before."""
         if compile.step is not None and self.last_step is not None:
-            self.warm |= compile.step - self.last_step > WARM_AFTER
+            # A count that is less than before began anew: an optimizer counts in the place of calls.
+            before = self.last_step if self.last_step <= compile.step else 0
+            self.warm |= compile.step - before > WARM_AFTER
         elif self.last_at is not None:
             self.warm |= compile.began - self.last_at > _WARM_SECONDS
         self.last_step, self.last_at = compile.step, compile.ended or compile.began

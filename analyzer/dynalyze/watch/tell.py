@@ -33,16 +33,15 @@ class Teller:
         self.notices: collections.deque[Notice] = collections.deque(maxlen=_MOST_NOTICES)
         self.untold = 0
         self._job = job
-        self._rates: dict[tuple[str, str, int], _Rate] = {}
+        self._rates: dict[tuple[bool, str, int], _Rate] = {}
         self._misses_told: set[tuple[str, tuple[str, int]]] = set()
 
     def news(self, now: float, at: float, *, over: bool = False) -> list[Notice]:
         """What is to be told by now; `at` is the time since 1970, `over`: nothing more will come."""
-        found = [self._still(compile, at) for compile in self._job.long_compiles(at)]
+        told = [self._still(compile, at) for compile in self._job.long_compiles(at)]
         for change in self._job.settled(now, over=over):
-            found += self._of_change(change)
-        found += self._cache_misses()
-        told = [each for each in found if self._may_tell(each)]
+            told += self._of_change(change)
+        told += self._cache_misses()
         self.notices += told
         return told
 
@@ -52,6 +51,9 @@ class Teller:
     def _of_change(self, change: Change) -> Iterator[Notice]:
         """One notice for each value that changed, whichever ranks saw it; and one for what was compiled newly."""
         waited = {rank: each for rank, each in self._job.waits(change).items() if each >= _SHORT_WAIT}
+        if (again := self._held_back(change.compiles[0])) is None:
+            self.untold += 1
+            return
         alone = bool(self._job.peers(change))
         found: dict[tuple[object, ...], Notice] = {}
         for name in sorted(change.processes, key=lambda name: self._job.processes[name].rank or 0):
@@ -64,7 +66,7 @@ class Teller:
                     same.seconds = max(same.seconds or 0.0, notice.seconds or 0.0)
         # What others waited is told once, with what took longest.
         for number, notice in enumerate(sorted(found.values(), key=lambda each: -(each.seconds or 0.0))):
-            notice.alone, notice.waited = alone, {} if number else waited
+            notice.alone, notice.waited, notice.again = alone, {} if number else waited, 0 if number else again
         yield from found.values()
 
     def _of_process(self, process: Process, compiles: Sequence[Compile]) -> Iterator[Notice]:
@@ -117,18 +119,14 @@ class Teller:
                 seconds=round(max(each.seconds for each in compiles), 3),
             )  # fmt: skip
 
-    def _may_tell(self, notice: Notice) -> bool:
-        """Whether it is one of few about this function; of many only those that double their number."""
-        place = notice.location.at if notice.location is not None else ("", 0)
-        rate = self._rates.setdefault((notice.kind, *place), _Rate())
+    def _held_back(self, compile: Compile) -> int | None:
+        """How many changes of this function were held back before this one; None where it is to be held back too: of
+        many only those are told that double their number.
+        """
+        rate = self._rates.setdefault((compile.limit, *compile.code), _Rate())
         if len(self._rates) > _MOST_NOTICES:
             self._rates.pop(next(iter(self._rates)))
-        held = rate.held_back(notice.at)
-        if held is None:
-            self.untold += 1
-            return False
-        notice.again = held
-        return True
+        return rate.held_back(compile.began - self._job.first)
 
 
 @dataclass

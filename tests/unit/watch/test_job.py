@@ -49,6 +49,21 @@ def test_warm_up_is_not_told_and_a_compile_within_ten_steps_belongs_to_it() -> N
     assert ranks.tell(over=True) == []
 
 
+def test_steps_that_an_optimizer_counts_anew_are_warm_after_ten_of_them() -> None:
+    ranks = Ranks(count=1)
+    ranks.compile(0, 0)
+    ranks.compile(0, 5, 1)
+    ranks.compile(0, 0, 2)  # Calls counted until here.
+    ranks.at_step(9)
+    assert ranks.tell(over=True) == []
+    ranks.compile(0, 3, 3)
+    assert ranks.tell(over=True) == []
+    later = Ranks(count=1)
+    later.compile(0, 500)
+    later.compile(0, 40, 1)
+    assert [each.split(":")[0] for each in later.tell(over=True)] == ["rank 0, step 40"]
+
+
 def test_it_waits_until_the_others_are_past_the_step_but_not_for_ever() -> None:
     ranks = warm()
     ranks.compile(0, 300, 1)
@@ -122,13 +137,13 @@ def test_what_is_new_beside_a_recompile_belongs_to_it() -> None:
 
 def test_of_thousands_a_minute_few_are_told_and_the_others_counted() -> None:
     ranks = warm(count=1)
-    for version in range(1, 3_001):
+    for version in range(1, 10_001):
         ranks.compile(0, 200 + 2 * version, version, seconds=0.005)
         ranks.at_step(200 + 2 * version + 3)
         ranks.tell()
     told = len(ranks.lines)
     assert told <= 60
-    assert sum(1 + each.again for each in ranks.notices) + ranks.teller.untold >= 3_000
+    assert sum(1 + each.again for each in ranks.notices) + ranks.teller.untold >= 10_000
     assert "more like it" in ranks.lines[-1]
 
 
