@@ -166,31 +166,15 @@ def test_a_program_finds_its_own_file_that_is_named_as_a_module_of_the_library(t
     assert "mine True" in watch(tmp_path, "--", "job.py").stderr
 
 
-def test_a_compiled_optimizer_compiles_as_without_us(tmp_path: Path) -> None:
-    program = """
-import torch
-from torch._dynamo.utils import counters
+OPTIMIZER = """
 model = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=False)
 step = torch.compile(optimizer.step, backend="aot_eager")
 for _ in range(30):
     model(torch.randn(4, 8)).sum().backward()
     step()
-print("counted", dict(counters["stats"]), sum(counters["graph_break"].values()), flush=True)
 """
-    (tmp_path / "job.py").write_text(program)
-    plain = subprocess.run(
-        [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=True
-    )
-    done = watch(tmp_path, "--", "job.py")
-    (counted,) = re.findall("counted .*", plain.stdout)
-    assert counted in done.stderr
-
-
-def test_a_training_step_that_is_compiled_whole_compiles_as_without_us_and_ends(tmp_path: Path) -> None:
-    program = """
-import torch
-from torch._dynamo.utils import counters
+WHOLE_STEP = """
 model = torch.nn.Linear(8, 8)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 @torch.compile(backend="aot_eager")
@@ -202,9 +186,13 @@ def train(x):
     return loss
 for _ in range(20):
     train(torch.randn(4, 8))
-print("counted", dict(counters["stats"]), sum(counters["graph_break"].values()), flush=True)
 """
-    (tmp_path / "job.py").write_text(program)
+
+
+@pytest.mark.parametrize("program", [OPTIMIZER, WHOLE_STEP], ids=["optimizer", "whole step"])
+def test_what_is_compiled_of_a_training_step_is_what_it_is_without_us(program: str, tmp_path: Path) -> None:
+    counts = 'print("counted", dict(counters["stats"]), sum(counters["graph_break"].values()), flush=True)'
+    (tmp_path / "job.py").write_text(f"import torch\nfrom torch._dynamo.utils import counters\n{program}\n{counts}\n")
     plain = subprocess.run(
         [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=True
     )
