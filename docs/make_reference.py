@@ -124,7 +124,7 @@ def _escaped(text: str) -> str:
 
 
 def report_keys() -> str:
-    """The top-level keys of the report, each with the fields of what it holds; then those of --brief."""
+    """The top-level keys of the report, each with what it holds and the fields of that; then those of --brief."""
     hints = typing.get_type_hints(Report)
     lines = ["## Keys", "", _text(Report), ""]
     lines += [_key(name, next(_structs(hints[name]), None)) for name in Report.__struct_fields__]
@@ -137,11 +137,15 @@ def report_keys() -> str:
         "`left_out`": brief.LeftOut,
         "`program`": brief.OfProgram,
     }
-    return "\n".join([*lines, *(f"- {name}: {_text(kind)} {_fields(kind)}" for name, kind in inside.items())])
+    return "\n".join([*lines, *(f"- {name}: {_text(kind)} {_fields(kind)}".rstrip() for name, kind in inside.items())])
 
 
 def _key(name: str, struct: type[msgspec.Struct] | None) -> str:
-    return f"- `{name}`" if struct is None else f"- `{name}`: {_text(struct)} {_fields(struct)}".replace("  ", " ")
+    return (
+        f"- `{name}`"
+        if struct is None
+        else f"- `{name}`: {_text(struct)} {_fields(struct)}".replace("  ", " ").rstrip()
+    )
 
 
 def _text(struct: type[msgspec.Struct]) -> str:
@@ -154,9 +158,11 @@ def _in_json(text: str) -> str:
 
 
 def _fields(struct: type[msgspec.Struct]) -> str:
-    """Each field, with its values where there are few."""
-    hints = typing.get_type_hints(struct)
-    return f"Fields: {', '.join(f'`{name}`{_values(hints[name])}' for name in struct.__struct_fields__)}."
+    """Each field that its text does not name, or that has few values, with these."""
+    hints, text = typing.get_type_hints(struct), _text(struct)
+    told = {name: _values(hints[name]) for name in struct.__struct_fields__}
+    told = {name: values for name, values in told.items() if values or f"`{name}`" not in text}
+    return f"Fields: {', '.join(f'`{name}`{values}' for name, values in told.items())}." if told else ""
 
 
 def _values(kind: object) -> str:

@@ -26,10 +26,10 @@ _REPORTS = Path("dynalyze-reports")
 @click.option("--folder", metavar="DIR", help="Where the job's records go. [default: dynalyze-reports/NAME.watch]")
 @click.option(
     "--megabytes", type=click.IntRange(1), default=256, show_default=True, metavar="N",
-    help="The most that the records of the job may take on the disk.",
+    help="Room for the records.",
 )  # fmt: skip
-@click.option("--alert", metavar="COMMAND", help="Run a shell command for each line; it gets JSON on standard input.")
-@click.option("--alert-url", metavar="URL", help="POST the same to an address on this machine's own network.")
+@click.option("--alert", metavar="COMMAND", help="Run it for each line, with JSON on its standard input.")
+@click.option("--alert-url", metavar="URL", help="POST the same to this machine's own network.")
 @click.option(
     "--fail-fast", "rules", multiple=True, metavar="RULE", type=click.Choice(_RULES),
     help=f"End the job at the first line of this kind: {', '.join(_RULES)}; repeatable.",
