@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from dynalyze.report.document import from_json
+from limits import WALL_SECONDS
 
 with warnings.catch_warnings():  # Of the libraries that it imports.
     warnings.simplefilter("ignore")
@@ -116,6 +120,51 @@ def test_it_stops_after_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     assert made.state.global_step == 3
     assert callback.seen is not None and not callback.seen.recompiles and len(callback.seen.graph_breaks) == 1
     assert sum("graph_breaks" in each for each in made.state.log_history) == 1
+
+
+WATCHED = """
+import torch
+from transformers import Trainer, TrainingArguments
+from dynalyze.integrations.transformers import DynalyzeCallback
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def forward(self, x, labels):
+        return {"loss": (self.layer(x.unsqueeze(-1)).mean() - labels).pow(2).mean()}
+
+class InOrder(Trainer):
+    def _get_train_sampler(self, *args, **kwargs):
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+data = [{"x": torch.ones(4 if step < 30 else 7), "labels": 0.0} for step in range(40)]
+callback = DynalyzeCallback(watch="job", json="seen.json")
+args = TrainingArguments(
+    "out", torch_compile=True, torch_compile_backend="eager", per_device_train_batch_size=1, max_steps=40,
+    report_to="none", use_cpu=True, save_strategy="steps", save_steps=20, disable_tqdm=True,
+)
+trainer = InOrder(model=Net(), args=args, train_dataset=data, callbacks=[callback])
+trainer.train()
+assert trainer.state.log_history[-1]["recompiles"] == len(callback.seen.recompiles) == 1
+trainer.train(resume_from_checkpoint="out/checkpoint-20")
+"""
+
+
+def test_a_watched_training_counts_the_steps_of_its_trainer(tmp_path: Path) -> None:
+    """Its second training resumes at step 20: what it compiles then is told with that step, or later."""
+    (tmp_path / "train.py").write_text(WATCHED)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=WALL_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "seen.json").read_text())
+    (rank,) = report["job"]["ranks"]
+    assert (rank["steps"], rank["counted_by"]) == (40, "step")
+    notice = report["job"]["notices"][0]
+    assert (notice["kind"], notice["step"], notice["expected"], notice["actual"]) == ("recompile", 30, "4", "7")
+    assert all(each["step"] >= 20 for each in report["job"]["notices"])
 
 
 def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util import tensor_util
 
 from dynalyze.watch.run import attaching_script
 from limits import WALL_SECONDS
@@ -114,10 +116,15 @@ def test_the_job_lives_on_without_its_watcher_and_its_folder_tells_all_the_same(
             text=True, timeout=WALL_SECONDS, check=False,
         )  # fmt: skip
         assert json.loads(snapshot.stdout)["job"]["ranks"][0]["status"] == "running", snapshot.stderr
-        done = watch(tmp_path, "records")
+        done = watch(tmp_path, "--tensorboard", "board", "records")
     assert "finished" in (tmp_path / "said").read_text()
     (line,) = told(done.stdout)
     assert line.startswith("step 350: recompiled") and "4 to 7" in line
+    (folder,) = (tmp_path / "board").iterdir()
+    curves = EventAccumulator(str(folder)).Reload()
+    recompiles = [(each.step, float(tensor_util.make_ndarray(each.tensor_proto))) for each in
+                  curves.Tensors("dynalyze/recompiles")]  # fmt: skip
+    assert recompiles[-1] == (400, 1.0) and recompiles == sorted(recompiles)
 
 
 def test_a_rule_ends_the_job_a_notice_reaches_a_command_and_counts_are_served(tmp_path: Path) -> None:

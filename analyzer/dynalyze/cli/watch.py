@@ -35,6 +35,7 @@ _REPORTS = Path("dynalyze-reports")
     help=f"End the job at the first line of this kind: {', '.join(_RULES)}; repeatable.",
 )  # fmt: skip
 @click.option("--metrics-port", metavar="[ADDRESS:]PORT", help="Serve counts by rank to Prometheus, at 127.0.0.1.")
+@click.option("--tensorboard", metavar="DIR", help="Write curves of each rank for TensorBoard.")
 @output_options
 @click.pass_context
 def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any) -> int:
@@ -73,7 +74,11 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
     with contextlib.ExitStack() as stack:
         alerts = Alerts(options["alert"], options["alert_url"])
         stack.callback(alerts.close)
-        view = _live_view(stack) if follows and not streamed else None
+        view = None
+        if follows and not streamed and sys.stdout.isatty():
+            from dynalyze.watch.live import LiveView
+
+            view = stack.enter_context(LiveView())
 
         def tell(notice: Notice, line: str) -> None:
             if view is not None:
@@ -87,7 +92,15 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
                 metrics.count(notice)
 
         hidden = {name: options[name] for name in ("no_source", "redact", "show_values")}
-        watcher = Watcher(folder, tell, options["rules"], **hidden)
+        board = None
+        if options["tensorboard"] is not None:
+            from dynalyze.watch.tensorboard import Board
+
+            board = Board(Path(options["tensorboard"]))
+        shown_by = [each.show for each in (view, board) if each is not None]
+        watcher = Watcher(folder, tell, options["rules"], shown_by=shown_by, **hidden)
+        if board is not None:
+            stack.callback(lambda: board.close(watcher.rows()))
         metrics = None
         if options["metrics_port"] is not None:
             from dynalyze.watch.metrics import Metrics
@@ -95,7 +108,7 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
             metrics = Metrics(watcher.job, options["metrics_port"])
             stack.callback(metrics.close)
         if follows:
-            watch_folder(watcher, (lambda rows: None) if view is None else view.show)
+            watch_folder(watcher)
             ended = None
         else:
             start_folder(folder, command)
@@ -116,12 +129,3 @@ def _new_folder(name: str) -> Path:
         number += 1
         folder = _REPORTS / f"{name}.watch.{number}"
     return folder
-
-
-def _live_view(stack: contextlib.ExitStack) -> Any:
-    """The table of ranks, on a terminal."""
-    if not sys.stdout.isatty():
-        return None
-    from dynalyze.watch.live import LiveView
-
-    return stack.enter_context(LiveView())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynalyze.integrations.training import RecordsTraining
-from dynalyze.recording.recorder import Recording
+
+if TYPE_CHECKING:
+    from dynalyze.report import Report
 
 if importlib.util.find_spec("lightning") is not None:  # The package of two names.
     import lightning.pytorch as lightning
@@ -26,12 +28,11 @@ class DynalyzeCallback(RecordsTraining, lightning.Callback):  # type: ignore[mis
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin to record: nothing of the model has been called yet."""
         self._finish(trainer, None)
-        if trainer.is_global_zero:
-            self._begin(trainer.global_step, _LIBRARIES)
+        self._begin(trainer.global_step, _LIBRARIES, first=trainer.is_global_zero)
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **kwargs: Any) -> None:
         """End the recording after the steps that were asked for."""
-        if self._has_enough(trainer.global_step):
+        if self._stepped(trainer.global_step):
             self._finish(trainer, None)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
@@ -43,7 +44,7 @@ class DynalyzeCallback(RecordsTraining, lightning.Callback):  # type: ignore[mis
         self._finish(trainer, exception)
 
     def _finish(self, trainer: Any, error: BaseException | None) -> None:
-        def tell(_: Recording, counts: dict[str, int]) -> None:
+        def tell(_: Report, counts: dict[str, int]) -> None:
             for logger in trainer.loggers:
                 logger.log_metrics(counts, step=trainer.global_step)
 

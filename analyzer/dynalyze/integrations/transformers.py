@@ -8,13 +8,16 @@ import logging
 import sys
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import transformers
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from dynalyze.integrations.training import RecordsTraining
 from dynalyze.recording.recorder import Recording
+
+if TYPE_CHECKING:
+    from dynalyze.report import Report
 
 _LIBRARIES = tuple(
     str(Path(transformers.__file__ or "").parent.parent / name) for name in ("transformers", "accelerate")
@@ -38,20 +41,20 @@ class DynalyzeCallback(RecordsTraining, TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Begin to record; the model has been given to torch.compile by now, and nothing is compiled yet."""
         self._finish(None)
-        if not state.is_world_process_zero:
-            return
         if self._trainer is None:  # Added after the Trainer was made: `train` runs already.
             self._find_trainer("training_step")
-        recording = self._begin(state.global_step, _LIBRARIES)
-        if args.torch_compile:  # Where Accelerate calls torch.compile for a Trainer.
+        self._begin(state.global_step, _LIBRARIES, first=state.is_world_process_zero)
+        if args.torch_compile and isinstance(
+            self.seen, Recording
+        ):  # Where Accelerate calls torch.compile for a Trainer.
             from accelerate import Accelerator
 
             line = inspect.getsourcelines(Accelerator.prepare_model)[1]
-            recording.given(model, inspect.getsourcefile(Accelerator) or "", line)
+            self.seen.given(model, inspect.getsourcefile(Accelerator) or "", line)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """End the recording after the steps that were asked for."""
-        if self._has_enough(state.global_step):
+        if self._stepped(state.global_step):
             self._finish(None)
 
     def on_train_end(self, *_: Any, **kwargs: Any) -> None:
@@ -59,10 +62,10 @@ class DynalyzeCallback(RecordsTraining, TrainerCallback):  # type: ignore[misc]
         self._finish(None)
 
     def _finish(self, error: BaseException | None) -> None:
-        def tell(recording: Recording, counts: dict[str, int]) -> None:
+        def tell(report: Report, counts: dict[str, int]) -> None:
             if (trainer := self._trainer() if self._trainer is not None else None) is None:
                 return
-            if recording.report.outcome.status == "nothing_compiled" and not trainer.args.torch_compile:
+            if report.outcome.status == "nothing_compiled" and not trainer.args.torch_compile:
                 _log.warning(
                     "dynalyze recorded nothing: TrainingArguments(torch_compile=True) has the Trainer compile."
                 )

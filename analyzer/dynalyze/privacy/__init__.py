@@ -46,6 +46,8 @@ _STRING = re.compile(
     r"(?:'(?:[^'\\]|\\.)*(?:'|$)|\"(?:[^\"\\]|\\.)*(?:\"|$))",
     re.DOTALL,
 )
+# torch quotes the name of a tensor that may have quotes itself: `tensor 'kwargs['x']' size mismatch at index 1. ...`
+_TENSOR = re.compile(r"tensor '(?P<name>[^\n]+?)' (?=(?:\w+ ){1,4}mismatch)")
 _LONGEST_VALUE = 40
 _SHORTENED = (Holds.QUOTE, Holds.MESSAGE)
 _GONE = (Holds.QUOTE, Holds.SOURCE, Holds.ERROR)
@@ -137,6 +139,8 @@ def shortened(holds: Holds, text: str) -> str:
     """
     if holds not in _SHORTENED or not ("'" in text or '"' in text):
         return text
+    if (tensor := _TENSOR.match(text)) is not None:
+        return f"tensor '{shortened(holds, tensor['name'])}' {shortened(holds, text[tensor.end() :])}"
     return _STRING.sub(lambda found: _shortened(found[0]), text)
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 import weakref
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,40 @@ def record(*, no_source: bool = False, redact: bool = False, show_values: bool =
     return Recording(no_source=no_source, redact=redact, show_values=show_values)
 
 
-class Recording:
+class HasReport(ABC):
+    """What can be asked for its report, and for the parts of it that are asked for most."""
+
+    @property
+    @abstractmethod
+    def report(self) -> Report:
+        """The typed report, judged by every rule."""
+
+    @property
+    def graph_breaks(self) -> list[GraphBreak]:
+        """Every graph break once, with its line and cause."""
+        return self.report.graph_breaks
+
+    @property
+    def recompiles(self) -> list[Recompile]:
+        """Every recompile, with the guard that failed and its values."""
+        return self.report.recompiles
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the rules say, the most urgent first."""
+        return self.report.findings
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: `.html` is the page, `.json` the report JSON; `.md`, `.sarif` and `.xml` (JUnit) too.
+
+        Raises ValueError for another suffix, and OSError where the file cannot be written: what was there is untouched.
+        """
+        from dynalyze.recording.output import save
+
+        save(self.report, Path(path))
+
+
+class Recording(HasReport):
     """A block under observation, and its report.
 
     All threads of the process are recorded: a backward graph is compiled in a thread of autograd's. Blocks may lie
@@ -144,30 +178,6 @@ class Recording:
                 if self._remove_folder is not None:
                     self._remove_folder()
             return report
-
-    @property
-    def graph_breaks(self) -> list[GraphBreak]:
-        """Every graph break once, with its line and cause."""
-        return self.report.graph_breaks
-
-    @property
-    def recompiles(self) -> list[Recompile]:
-        """Every recompile, with the guard that failed and its values."""
-        return self.report.recompiles
-
-    @property
-    def findings(self) -> list[Finding]:
-        """What the rules say, the most urgent first."""
-        return self.report.findings
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: `.html` is the page, `.json` the report JSON; `.md`, `.sarif` and `.xml` (JUnit) too.
-
-        Raises ValueError for another suffix, and OSError where the file cannot be written: what was there is untouched.
-        """
-        from dynalyze.recording.output import save
-
-        save(self.report, Path(path))
 
     def __repr__(self) -> str:
         if self._folder is None:

@@ -10,7 +10,7 @@ from dynalyze.text.errors import UsageError
 from dynalyze.watch.job import Job
 from dynalyze.watch.records import JobRank, Notice
 
-_COUNTS: dict[str, tuple[str, Callable[[JobRank], float]]] = {
+COUNTS: dict[str, tuple[str, Callable[[JobRank], float]]] = {
     "steps": ("Steps that have ended.", lambda row: row.steps),
     "frames": ("Frames compiled.", lambda row: row.compiles),
     "recompiles": ("Frames compiled again.", lambda row: row.recompiles),
@@ -67,7 +67,7 @@ class Metrics:
 
         names = list(self._job.processes)
         rows = self._job.rows(names, time.monotonic())
-        for name, (about, value) in _COUNTS.items():
+        for name, (about, value) in COUNTS.items():
             family = (GaugeMetricFamily if name == "step_seconds" else CounterMetricFamily)(
                 f"dynalyze_{name}", about, labels=["rank", "process"]
             )

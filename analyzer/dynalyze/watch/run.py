@@ -39,17 +39,21 @@ _WORKER = "torch/_inductor/compile_worker"
 
 
 class Watcher:
-    """Reads a job's folder, and hands each notice and its line to `tell`; `failed` is one that a rule ends it for."""
+    """Reads a job's folder, and hands each notice and its line to `tell`, at each look its processes to `shown_by`.
+
+    `failed` is the notice that a rule ends the job for.
+    """
 
     def __init__(
         self, folder: Path, tell: Callable[[Notice, str], None], fail_fast: Sequence[str] = (), *,
+        shown_by: Sequence[Callable[[list[JobRank]], None]] = (),
         no_source: bool = False, redact: bool = False, show_values: bool = False,
     ) -> None:  # fmt: skip
         self.job = Job()
         self.failed: Notice | None = None
         self._follower = Follower(folder)
         self._teller = Teller(self.job)
-        self._tell = tell
+        self._tell, self._shown_by = tell, shown_by
         self._fail_fast = fail_fast
         self._cleaned = functools.partial(cleaned, no_source=no_source, show_values=show_values, redacted=redact)
         self._next_memory = 0.0
@@ -74,6 +78,8 @@ class Watcher:
             concerned = {notice.kind, "diverged" if notice.alone and len(notice.ranks) == 1 else ""}
             if self.failed is None and concerned & {*self._fail_fast}:
                 self.failed = notice
+        for show in self._shown_by:
+            show(self.rows())
 
     def rows(self) -> list[JobRank]:
         """The processes of the job as they are now."""
@@ -163,12 +169,11 @@ def watch_command(command: Sequence[str], folder: Path, most_bytes: int, watcher
     return JobEnd(job.returncode, time.monotonic() - began)
 
 
-def watch_folder(watcher: Watcher, show: Callable[[list[JobRank]], None]) -> None:
+def watch_folder(watcher: Watcher) -> None:
     """Follow the folder of a job that somebody else started, until it ends or we are interrupted."""
     with Interrupts() as interrupts:
         while not interrupts.count:
             watcher.look()
-            show(watcher.rows())
             if watcher.failed is not None or (watcher.job.processes and not watcher.goes_on()):
                 break
             time.sleep(_LOOK_SECONDS)

@@ -251,6 +251,13 @@ def test_long_strings_become_a_length_and_a_hash() -> None:
     assert found.actual == "'short'"
 
 
+def test_a_tensor_that_is_named_by_a_key_keeps_its_guard() -> None:
+    guard = "tensor 'kwargs['x']' size mismatch at index 1. expected 4, actual 7"
+    assert hidden(guard=guard).guard == guard
+    secret = hidden(guard=guard.replace("'x'", repr(LONG))).guard
+    assert LONG not in secret and secret.endswith("size mismatch at index 1. expected 4, actual 7")
+
+
 @pytest.mark.parametrize(
     ("value", "kept"),
     [

@@ -130,7 +130,7 @@ def test_the_files_of_a_job_stay_within_their_bytes_and_begin_with_the_first_eve
     for number in range(20_000):
         writer.write(started(line=number % 5000, version=number))
         if number % 500 == 0:
-            writer._save()
+            writer.save()
     writer.finish()
     files = list((tmp_path / "events").iterdir())
     assert sum(path.stat().st_size for path in files) < 1.5 * most
@@ -158,7 +158,7 @@ def test_a_full_disk_costs_the_process_nothing_and_what_is_lost_is_counted(
     writer = new_writer(tmp_path)
     for number in range(6000):
         writer.write(started(version=number))
-    writer._save()
+    writer.save()
     assert len(writer._kept) + len(writer._waiting) <= 4500
     full = False
     writer.write(started(line=7))
@@ -187,7 +187,7 @@ def test_a_disk_that_hangs_does_not_hold_up_who_writes(tmp_path: Path, monkeypat
 
 def test_a_folder_that_is_removed_does_no_harm(writer: RankWriter, tmp_path: Path) -> None:
     writer.write(started())
-    writer._save()
+    writer.save()
     for path in (tmp_path / "events").iterdir():
         path.unlink()
     (tmp_path / "events").rmdir()
@@ -198,7 +198,7 @@ def test_a_folder_that_is_removed_does_no_harm(writer: RankWriter, tmp_path: Pat
 
 def test_a_forked_process_writes_files_of_its_own(writer: RankWriter, tmp_path: Path) -> None:
     writer.write(started())
-    writer._save()
+    writer.save()
 
     def in_child() -> None:
         writer.write(started(line=2))

@@ -42,6 +42,30 @@ def step() -> None:
         _watching.ended("step")
 
 
+def begin_training(folder: Path, number: int) -> Path:
+    """Watch this process of a training whose own count of steps stands at `number`. Returns the folder of the job:
+    this one, or the one of who watches already.
+    """
+    os.environ.setdefault(FOLDER_VARIABLE, str(folder.resolve()))
+    begin()
+    if _watching is not None:
+        _watching.steps.begin("step", number)
+    return Path(os.environ[FOLDER_VARIABLE])
+
+
+def stepped(number: int) -> None:
+    """Say that so many steps of this process have ended."""
+    if _watching is not None:
+        _watching.steps.number = number - 1
+        _watching.ended("step")
+
+
+def save() -> None:
+    """Have all that this process recorded on the disk."""
+    if _watching is not None:
+        _watching.save()
+
+
 class Watching:
     """A process that is watched: its listener, its steps, and what the states of ranks tell of it."""
 
@@ -58,6 +82,10 @@ class Watching:
         _when_imported("torch", self._torch_loaded)
         _when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
         _when_imported("torch._dynamo.eval_frame", lambda _: self._count_calls())
+
+    def save(self) -> None:
+        self._writer.begin()
+        self._writer.save()
 
     def state(self) -> RankState:
         """Where the process is now; the rank from torchrun's variables, else from torch.distributed."""

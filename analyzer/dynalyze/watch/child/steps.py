@@ -37,7 +37,7 @@ class Steps:
 
     def ended(self, counted_by: str) -> None:
         """A step has ended, by the count of this source; the first word of a better one begins anew."""
-        if counted_by != self.counted_by and not self._begin(counted_by):
+        if counted_by != self.counted_by and not self.begin(counted_by):
             return
         now = time.perf_counter()
         took, self._last = now - self._last, now
@@ -49,12 +49,12 @@ class Steps:
         self._compiled = compiled
         self.number += 1
 
-    def _begin(self, counted_by: str) -> bool:
-        """Whether this source counts from here on: what the program says, else its optimizer, else compiled calls."""
+    def begin(self, counted_by: str, number: int = 0) -> bool:
+        """Whether this source counts, from `number` on: the program, else its optimizer, else its compiled calls."""
         order = ("", "calls", "optimizer", "step")
         if order.index(counted_by) < order.index(self.counted_by):
             return False
-        self.counted_by, self.number, self.usual = counted_by, 0, None
+        self.counted_by, self.number, self.usual = counted_by, number, None
         self._recent, self._at, self._slow_from = [], 0, float("inf")
         return True
 

@@ -138,10 +138,10 @@ class RankWriter(EventWriter):
         while not self._over:
             self._wake.wait(_WAIT_SECONDS)
             self._wake.clear()
-            self._save()
-        self._save()
+            self.save()
+        self.save()
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Events first: whoever reads that a process is past a step has all that it wrote in it."""
         if self._left_out != self._told:
             self._told = dict(self._left_out)
