@@ -1,4 +1,4 @@
-"""Passes notices on: to a command, or to an address on the machine's own network. Never holds up who has them told."""
+"""Passes notices on to a command, or to an address on the machine's own network, without ever blocking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END_SECONDS = 5.0
 
 
 class Alerts:
-    """Gives each notice, with its line, as JSON to the standard input of a shell command, and as the body of a POST.
+    """Sends each notice with its line as JSON: to the standard input of a shell command, and as the body of a POST.
 
     Raises UsageError for an address outside of the machine's own network.
     """
@@ -40,14 +40,14 @@ class Alerts:
             self._thread.start()
 
     def send(self, notice: Notice, line: str) -> None:
-        """Pass one on; where too many wait it is dropped."""
+        """Queue a notice; drop it where too many wait."""
         if self._thread.is_alive():
             body = msgspec.json.encode({"line": line, **msgspec.to_builtins(notice)}) + b"\n"
             with contextlib.suppress(queue.Full):
                 self._queue.put_nowait(body)
 
     def close(self) -> None:
-        """Give what waits a few seconds."""
+        """Wait a few seconds for what is queued."""
         if self._thread.is_alive():
             with contextlib.suppress(queue.Full):
                 self._queue.put_nowait(None)
@@ -84,7 +84,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _check_address(url: str) -> None:
-    """Refuse an address through which what a job does would leave the machine's own network."""
+    """Raise UsageError for an address outside the machine's own network."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--alert-url {url}: an address begins with http:// and names a host")

@@ -1,4 +1,4 @@
-"""Reads the folder of a watched job, live or after its end: events as they come, and the states of its ranks."""
+"""Reads the folder of a watched job, live or afterwards: events as they come, and the states of its ranks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def is_job(folder: Path) -> bool:
 
 
 def trace_logs(folder: Path) -> list[Path]:
-    """The logs of torch's own in a folder that TORCH_TRACE names, those of a job that goes on."""
+    """The logs in a folder that TORCH_TRACE names, also of a job that still runs."""
     return sorted(folder.glob("dedicated_log_torch_trace_*.log"))
 
 
 class Follower:
-    """What is new in the folder of a job at each call. `log` counts the lines that could not be read."""
+    """Gives what is new in the folder of a job at each call. `log` counts unreadable lines."""
 
     def __init__(self, folder: Path) -> None:
         self.log = RunLog()
@@ -49,7 +49,7 @@ class Follower:
         self._traces: dict[Path, LiveTrace] = {}
 
     def states(self) -> dict[str, RankState]:
-        """Where each process was when it last wrote that; ask before `events`: what it tells is in them by then."""
+        """The last state of each process. Ask before `events`, which then hold all that the states count."""
         found = {}
         for path in sorted((self._folder / STATES_FOLDER).glob("*.json")):
             with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -67,7 +67,7 @@ class Follower:
             yield from self._traced_in(path)
 
     def _traced_in(self, path: Path) -> Iterator[Read]:
-        """The same out of a log of torch's own, which knows no steps."""
+        """New events out of a TORCH_TRACE log, which knows no steps."""
         trace = self._traces.setdefault(path, LiveTrace(path))
         named = _RANK.search(path.name)
         with contextlib.suppress(OSError):
@@ -104,8 +104,8 @@ def _place(path: Path) -> tuple[str, int]:
 
 
 class JobLog(NamedTuple):
-    """All that a job wrote, each process whole; `names` are those of the processes, in their order. `omitted` events
-    were left out: more of them than a report has room for.
+    """All that a job wrote, by process; `names` are the processes' in order. `omitted` counts events for which a
+    report has no room.
     """
 
     run: RunLog
@@ -115,7 +115,7 @@ class JobLog(NamedTuple):
 
 
 def read_job(folder: Path) -> JobLog:
-    """Read the folder of a job, of one that still runs too."""
+    """The folder of a job, also of one that still runs."""
     follower, logs, omitted = Follower(folder), dict[str, ProcessLog](), 0
     states = follower.states()
     for process, event in follower.events():

@@ -1,7 +1,6 @@
-"""Follows the ranks of a job: which compiled what in which step, and how long the others waited for it.
+"""Follows the ranks of a job: which compiled what in which step, and how long the others waited.
 
-Fed with events in the order in which each process wrote them, live or from its files afterwards: the same comes out.
-What is kept is bounded, however long the job runs.
+Takes the events of each process in order, live or from its files, with the same result. Its memory is bounded.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ from dynalyze.watch.records import Compiled, JobRank
 WARM_AFTER = 10
 """Steps in a row without a compile after which a rank is warm."""
 _WARM_SECONDS = 60.0
-# How long a compile waits to be told: for the steps of the other ranks to end, and for what belongs to it.
+# How long a compile is kept before its notice: other ranks' steps have to end, and other compiles may belong to it.
 _SETTLED_SECONDS, _MOST_SETTLED_SECONDS = 2.5, 4.5
 _LONG_SECONDS = 30.0
-# A process of another machine that wrote nothing for so long is taken to be gone.
+# A process of another machine counts as gone after so long without a word.
 _SILENT_SECONDS = 600.0
 _MOST_SLOW, _MOST_COMPILES, _MOST_OPEN = 500, 20_000, 1000
 
 
 @dataclass
 class Compile:
-    """One compile of one rank; `events` are its own. `began` and `ended` by the clock of its machine."""
+    """One compile of one rank, with its events. `began` and `ended` are seconds since 1970 on its machine's clock."""
 
     process: str
     step: int | None
@@ -52,7 +51,7 @@ class Compile:
     ended: float | None = None
     seconds: float = 0.0
     limit: bool = False
-    long_told: bool = False
+    reported: bool = False
     hits: int = 0
     misses: int = 0
 
@@ -62,19 +61,19 @@ class Compile:
 
     @property
     def key(self) -> tuple[int, str]:
-        """Epoch and compile id; (0, "") of one that ended without a word of its start."""
+        """Epoch and compile id; (0, "") where only its end is known."""
         return self.events[0].key if self.events else (0, "")
 
     @property
     def code(self) -> tuple[str, int]:
-        """The function, by the place of its definition."""
+        """File and line of the function's definition."""
         code = self.started.code if self.started is not None else None
         return (code.file, code.line) if code is not None else ("", 0)
 
 
 @dataclass
 class Change:
-    """Compiles that belong together: of one step, of whichever ranks. `settled`: when they may be told."""
+    """The compiles of one step, of all ranks; their notice is due at `settled`."""
 
     compiles: list[Compile]
     settled: float
@@ -92,7 +91,7 @@ class Change:
 
 @dataclass
 class Process:
-    """One process of the job, as far as it told."""
+    """One process of the job, as known from its events and states."""
 
     name: str
     started: ProcessStarted = field(default_factory=lambda: ProcessStarted(pid=0))
@@ -114,8 +113,8 @@ class Process:
 
     @property
     def rank(self) -> int | None:
-        told = (self.state.rank, self.seen.rank, self.started.rank)
-        return next((each for each in told if each is not None), None)
+        known = (self.state.rank, self.seen.rank, self.started.rank)
+        return next((each for each in known if each is not None), None)
 
     @property
     def host(self) -> str:
@@ -123,11 +122,11 @@ class Process:
 
     @property
     def group(self) -> tuple[int | None, int]:
-        """Ranks of one group wait for each other: those of one start of the whole job."""
+        """World size and restart: ranks that share both wait for each other."""
         return self.seen.world or self.state.world, self.seen.restart or self.state.restart
 
     def lives(self, now: float) -> bool:
-        """Whether it still runs, as far as this machine can tell. `now` is the clock of `Job.renew`."""
+        """Whether it still runs, as far as this machine can tell; `now` is by the clock of `Job.renew`."""
         if self.state.ended:
             return False
         if self.host == platform.node():
@@ -138,7 +137,7 @@ class Process:
         return now - self.moved < _SILENT_SECONDS
 
     def becomes_warm(self, compile: Compile) -> bool:
-        """Whether this process had stopped compiling before this compile, now or once before."""
+        """Whether this process had been warm before this compile, now or earlier."""
         if compile.step is not None and self.last_step is not None:
             # A count that is less than before began anew: an optimizer counts in the place of calls.
             before = self.last_step if self.last_step <= compile.step else 0
@@ -150,10 +149,10 @@ class Process:
 
 
 class Job:
-    """`first`, seconds since 1970, is when the job's first event was written, `last` its last one.
+    """`first` and `last` are the times of the job's first and last event, in seconds since 1970.
 
-    `on_compile` is called at the end of each compile. `patience` are the seconds that a compile waits to be told, where
-    nobody waits for that: else it is as long as the steps of the ranks ask for.
+    `on_compile` is called at the end of each compile. A compile's notice is due after `patience` seconds; by default
+    after as long as the ranks' steps take.
     """
 
     def __init__(self, patience: float | None = None) -> None:
@@ -166,7 +165,7 @@ class Job:
         self._fresh: set[tuple[str, int]] = set()
 
     def feed(self, read: Read, now: float) -> None:
-        """Take one event; `now` is any clock that `settled` is asked by."""
+        """Take one event; `now` is by the clock of `settled`."""
         name, event = read
         process = self._process(name, event)
         process.moved = now
@@ -196,27 +195,27 @@ class Job:
             self.last = max(self.last, state.at)
 
     def settled(self, now: float, *, over: bool = False) -> Iterator[Change]:
-        """Changes that can be told: other ranks are past their step, or have had time to be; all if it is `over`."""
+        """Changes whose notice is due: other ranks are past their step, or have had the time; all of them if `over`."""
         for change in list(self._pending):
             if over or now >= change.settled or self._all_past(change):
                 self._pending.remove(change)
                 yield change
 
     def long_compiles(self, at: float) -> Iterator[Compile]:
-        """Compiles that have gone on for long and have not ended; each once. `at` is a time since 1970."""
+        """Compiles that have gone on for long, each once. `at` is in seconds since 1970."""
         for process in self.live():
             for compile in process.open.values():
-                if not compile.long_told and compile.started is not None and at - compile.began > _LONG_SECONDS:
-                    compile.long_told = True
+                if not compile.reported and compile.started is not None and at - compile.began > _LONG_SECONDS:
+                    compile.reported = True
                     yield compile
 
     def live(self) -> list[Process]:
-        """Processes that have not ended and were not replaced: an elastic job starts its ranks anew."""
+        """Processes that have not ended and that no elastic restart has replaced."""
         latest = max((each.group[1] for each in self.processes.values()), default=0)
         return [each for each in self.processes.values() if not each.state.ended and each.group[1] == latest]
 
     def peers(self, change: Change) -> list[Process]:
-        """The ranks that step together with those of a change, and compiled nothing in it."""
+        """The ranks that step together with those of a change and compiled nothing in it."""
         groups = {self.processes[each].group for each in change.processes}
         return [
             each for each in self.processes.values()
@@ -224,13 +223,13 @@ class Job:
         ]  # fmt: skip
 
     def waits(self, change: Change) -> dict[str, float]:
-        """By how many seconds the steps of other ranks were longer than usual while these compiled, by rank."""
+        """Seconds by which the steps of other ranks were longer than usual meanwhile, by rank."""
         steps = {each.step + more for each in change.compiles if each.step is not None for more in (0, 1)}
         found = {}
         for peer in self.peers(change):
             waiting = [slow for slow in peer.slow if slow.number in steps and slow.usual is not None]
             waited = sum(max(0.0, slow.took - (slow.usual or 0.0) - slow.compiling) for slow in waiting)
-            for slow in waiting:  # No other change is told to have cost it.
+            for slow in waiting:  # Else another change would be charged with it too.
                 peer.slow.remove(slow)
             if waited:
                 peer.waited += waited
@@ -238,9 +237,8 @@ class Job:
         return found
 
     def other_caches(self) -> Iterator[tuple[str, tuple[str, int], list[Compile]]]:
-        """Functions that some machines took from a cache and one compiled: that machine, the function, its compiles.
-
-        Only of those that were compiled since the last call.
+        """Of the functions compiled since the last call, those that one machine compiled and others had cached: that
+        machine, the function, its compiles.
         """
         fresh, self._fresh = self._fresh, set()
         if not fresh or len({each.host for each in self.processes.values()}) < 2:
@@ -259,11 +257,11 @@ class Job:
                 yield host, code, found
 
     def rows(self, names: list[str], now: float) -> list[JobRank]:
-        """The processes for a report, in this order."""
+        """The report's records of these processes."""
         return [self._row(number, self.processes[name], now) for number, name in enumerate(names)]
 
     def timeline(self, names: list[str]) -> list[Compiled]:
-        """Every compile that is still known, in order."""
+        """The latest compiles, in order."""
         numbers = {name: number for number, name in enumerate(names)}
         return [
             Compiled(numbers[name], each.step, round(each.began - self.first, 3), round(each.seconds, 3), each.again)
@@ -321,7 +319,7 @@ class Job:
             self._join(compile, now)
 
     def _join(self, compile: Compile, now: float) -> None:
-        # Long steps end later, and with them what the others waited.
+        # Waits are known when the steps end; long ones end later.
         usual = max((each.state.usual or 0.0 for each in self.processes.values()), default=0.0)
         settled = now + (self._patience or min(max(_SETTLED_SECONDS, 1.5 * usual), _MOST_SETTLED_SECONDS))
         for change in self._pending:
@@ -332,7 +330,7 @@ class Job:
         self._pending.append(Change([compile], settled))
 
     def _all_past(self, change: Change) -> bool:
-        """Whether every rank that could have waited is two steps further: then all that they waited is known."""
+        """Whether every rank that may have waited is two steps further, so that its wait is known."""
         steps = [each.step for each in change.compiles]
         if None in steps or not steps:
             return False
@@ -342,6 +340,6 @@ class Job:
 
 
 def _cache_counts(metrics: Metrics) -> tuple[int, int]:
-    """How many graphs of a compile came out of Inductor's caches, and how many did not."""
+    """Hits and misses of Inductor's caches in a compile."""
     hits = metrics.get("inductor_fx_local_cache_hit_count", 0) + metrics.get("inductor_fx_remote_cache_hit_count", 0)
     return hits, metrics.get("inductor_fx_local_cache_miss_count", 0)

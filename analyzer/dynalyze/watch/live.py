@@ -1,4 +1,4 @@
-"""The live view of a job on a terminal: its ranks, and what was told last."""
+"""The live view of a job on a terminal: its ranks below its notices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_RANKS = 32
 
 
 class LiveView:
-    """Drawn over and over on standard output inside its `with` block; what was told stays above it afterwards."""
+    """A table of ranks, redrawn on standard output inside the `with` block; notices stay above it."""
 
     def __init__(self) -> None:
         self._live = Live(console=Console(), refresh_per_second=4, transient=True)
@@ -31,11 +31,11 @@ class LiveView:
         self._live.console.print(Text(line))
 
     def show(self, ranks: list[JobRank]) -> None:
-        """The ranks, of too many those that recompiled most."""
+        """Draw the ranks; of too many, those that recompiled most."""
         few = sorted(sorted(ranks, key=lambda row: -row.recompiles)[:_MOST_RANKS], key=lambda row: row.process)
-        told = ranks_table(few)
-        table = Table(*told.heads, box=None, pad_edge=False)
-        for row in told.rows:
+        ranked = ranks_table(few)
+        table = Table(*ranked.heads, box=None, pad_edge=False)
+        for row in ranked.rows:
             table.add_row(*(Text(one_line(cell)) for cell in row))
         if len(ranks) > len(few):
             table.caption = f"and {len(ranks) - len(few):,} more"

@@ -1,4 +1,4 @@
-"""Counts of a job for Prometheus: by rank, at an address of this machine."""
+"""Counts of a job by rank, served to Prometheus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTS: dict[str, tuple[str, Callable[[JobRank], float]]] = {
     "steps": ("Steps that have ended.", lambda row: row.steps),
     "frames": ("Frames compiled.", lambda row: row.compiles),
     "recompiles": ("Frames compiled again.", lambda row: row.recompiles),
-    "waited_seconds": ("What steps took longer while others compiled.", lambda row: row.waited_seconds),
+    "waited_seconds": ("How much longer steps took while others compiled.", lambda row: row.waited_seconds),
     "step_seconds": ("Running median of a step.", lambda row: (row.usual_ms or 0.0) / 1e3),
 }
 _BUCKETS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -37,7 +37,7 @@ class Metrics:
         self._job = job
         self._registry = prometheus.CollectorRegistry()
         self._notices = prometheus.Counter(
-            "dynalyze_notices", "What was told of the job.", ["kind"], registry=self._registry
+            "dynalyze_notices", "Notices given of the job.", ["kind"], registry=self._registry
         )
         self._compiles = prometheus.Histogram(
             "dynalyze_compile_seconds", "How long compiles took.", ["rank", "recompile"], buckets=_BUCKETS,

@@ -1,4 +1,4 @@
-"""What a report tells of a watched job: its ranks, and what was told of them while it ran."""
+"""The report's part on a watched job: its ranks, and the notices given while it ran."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ others took from a cache. memory: compile workers leave little of what the machi
 
 
 class Notice(msgspec.Struct):
-    """Something that a job did, at second `at` of it, in step `step` of these ranks; `what` changed, in words, and what
-    else there is to say, in the `note`.
+    """An event of a job, at its second `at`, in step `step` of these ranks; `what` says what changed, `note` the rest.
 
     `alone`: other ranks run the same step and compiled nothing. `seconds` is the longest of these compiles; `waited`
-    are the seconds by which the steps of other ranks were longer than usual meanwhile. `again` counts compiles of the
-    same function that were not told one by one before this one.
+    are the seconds by which the steps of other ranks were longer than usual meanwhile. `again` counts changes of the
+    same function that were held back before this one.
     """
 
     kind: NoticeKind
@@ -47,10 +46,9 @@ class Notice(msgspec.Struct):
 
 
 class JobRank(msgspec.Struct):
-    """One process of the job. `usual_ms` is the running median of its steps, `waited_seconds` what they took longer.
-
-    The latter is while others compiled. `counted_by` tells its steps: "optimizer", "step" or "calls". `status`: it ran
-    when this was written, it ended, or it is gone without a word.
+    """One process of the job. `usual_ms` is the running median of its steps, `waited_seconds` how much longer they took
+    while others compiled. `counted_by` is what counts its steps: "optimizer", "step" or "calls". `status`: running when
+    this was written, ended, or gone without a word.
     """
 
     process: int
@@ -69,7 +67,7 @@ class JobRank(msgspec.Struct):
 
 
 class Compiled(msgspec.Struct):
-    """A compile on the timeline of the job: seconds of the job, and the step of its rank."""
+    """A compile on the job's timeline: seconds since its beginning, and the step of the rank."""
 
     process: int
     step: int | None
@@ -79,7 +77,7 @@ class Compiled(msgspec.Struct):
 
 
 class Job(msgspec.Struct):
-    """A watched job. `seconds` is how long its events go on; `untold` counts what was not told one by one."""
+    """A watched job. `seconds` is from its first event to the last; `untold` counts changes without a notice."""
 
     seconds: float
     ranks: list[JobRank] = []

@@ -1,4 +1,4 @@
-"""The report of a watched job, from its folder alone: of one that has ended, or as far as it is."""
+"""The report of a watched job, made from its folder while it runs or afterwards."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from dynalyze.text.errors import UsageError
 from dynalyze.watch.child.events import JOB_FILE, LeftOut
 from dynalyze.watch.follow import JobLog, Read, is_job, read_job
 from dynalyze.watch.job import Job
+from dynalyze.watch.notices import Notices
 from dynalyze.watch.records import Job as JobPart
 from dynalyze.watch.run import JobEnd, job_name
-from dynalyze.watch.tell import Teller
 
 _LOOK_SECONDS, _PATIENCE_SECONDS = 0.5, 60.0
 _LACKING = "Built from the records of a watched job: graphs, kernels and sources were not kept."
 
 
 def report_in(folder: Path, command: Sequence[str]) -> Report | None:
-    """The report of a watched job, of one that runs too; None for another folder."""
+    """The report of the watched job in a folder; None where there is none."""
     return job_report(folder, command) if is_job(folder) else None
 
 
@@ -63,36 +63,36 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
 
 
 def job_part(log: JobLog) -> JobPart:
-    """What is told of a job, from all that it wrote."""
+    """The job's part of the report, from all that its processes wrote."""
     job = Job(_PATIENCE_SECONDS)
-    teller = Teller(job)
-    told = 0.0
+    notices = Notices(job)
+    looked = 0.0
     for at, read in heapq.merge(*map(_in_time, log.names, log.run.processes), key=lambda each: each[0]):
         job.feed(read, at)
-        if at > told + _LOOK_SECONDS:
-            told = at
-            teller.news(at, at)
+        if at > looked + _LOOK_SECONDS:
+            looked = at
+            notices.news(at, at)
     now = time.time()
     job.renew(log.states, now)
     for name, state in log.states.items():
         job.processes[name].moved = state.at
-    teller.news(now, job.last, over=True)
+    notices.news(now, job.last, over=True)
     lost = sum(state.lost for state in log.states.values())
     return JobPart(
-        round(max(0.0, job.last - job.first), 3), job.rows(log.names, now), list(teller.notices),
-        job.timeline(log.names), teller.untold, lost,
+        round(max(0.0, job.last - job.first), 3), job.rows(log.names, now), list(notices.latest),
+        job.timeline(log.names), notices.untold, lost,
     )  # fmt: skip
 
 
 def _last_counts(log: JobLog) -> list[tuple[str, LeftOut]]:
-    """What each process left out in all, by its name."""
+    """The last count of events left out, by process."""
     found = {name: event for name, one in zip(log.names, log.run.processes, strict=True) for event in one.events
              if isinstance(event, LeftOut)}  # fmt: skip
     return list(found.items())
 
 
 def _in_time(name: str, process: ProcessLog) -> Iterator[tuple[float, Read]]:
-    """The events of a process in the order in which it wrote them, each with a time: clocks are set back."""
+    """The events of a process in its order, with times that never go back, as clocks do."""
     latest = 0.0
     for event in (process.started, *process.events):
         latest = max(latest, event.at)
@@ -121,12 +121,8 @@ def _outcome(part: JobPart, ended: JobEnd | None, *, compiled: bool, job: str, f
 
 
 def _command_of(folder: Path) -> list[str]:
-    """The command of a job that we started; empty for another one."""
+    """The command of a job that we started; empty for others."""
     try:
-        return msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=_JobFile).command
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode((folder / JOB_FILE).read_bytes(), type=dict[str, list[str]])["command"]
+    except (OSError, msgspec.DecodeError, KeyError):
         return []
-
-
-class _JobFile(msgspec.Struct):
-    command: list[str] = []

@@ -1,4 +1,4 @@
-"""Starts a job that is watched, or follows the folder of one, and tells what it does while it does it."""
+"""Starts a watched job, or follows the folder of one, and gives notices while it runs."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from dynalyze.text.visible import one_line
 from dynalyze.watch.child.events import BYTES_VARIABLE, FOLDER_VARIABLE, JOB_FILE
 from dynalyze.watch.follow import Follower, trace_logs
 from dynalyze.watch.job import Job
+from dynalyze.watch.notices import Notices, line_of
 from dynalyze.watch.records import JobRank, Notice
-from dynalyze.watch.tell import Teller, line_of
 
 _LOOK_SECONDS = 0.25
 _MEMORY_SECONDS = 5.0
-# Compile workers are told of that hold so much of the machine's memory when so little of it is left.
+# Shares of memory: compile workers hold at least this much while no more than that is left.
 _WORKERS_HOLD, _LEFT = 0.1, 0.08
 _END_SECONDS = 15.0
-# A log of torch's own that nobody wrote to for so long, when we come, is of a job that has ended.
+# A TORCH_TRACE log without a new line for so long, when we begin, belongs to a job that has ended.
 _SILENT_SECONDS = 600.0
 _OWN_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 _WORKER = "torch/_inductor/compile_worker"
 
 
 class Watcher:
-    """Reads a job's folder, and hands each notice and its line to `tell`, at each look its processes to `shown_by`.
+    """Reads the folder of a job: each notice and its line go to `tell`, the processes at each look to `shown_by`.
 
-    `failed` is the notice that a rule ends the job for.
+    `failed` is the notice for which a rule of `fail_fast` ends the job.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Watcher:
         self.job = Job()
         self.failed: Notice | None = None
         self._follower = Follower(folder)
-        self._teller = Teller(self.job)
+        self._notices = Notices(self.job)
         self._tell, self._shown_by = tell, shown_by
         self._fail_fast = fail_fast
         self._cleaned = functools.partial(cleaned, no_source=no_source, show_values=show_values, redacted=redact)
@@ -62,12 +62,12 @@ class Watcher:
         self._low_memory = False
 
     def look(self, *, over: bool = False, root: int | None = None) -> None:
-        """Take what is new, and tell of it. `over`: nothing more comes. `root` is the job's first process."""
+        """Take what is new. `over`: no more events will come. `root` is the job's first process."""
         now = time.monotonic()
         self.job.renew(self._follower.states(), now)
         for read in self._follower.events():
             self.job.feed(read, now)
-        notices = self._teller.news(now, time.time(), over=over)
+        notices = self._notices.news(now, time.time(), over=over)
         if root is not None and now >= self._next_memory:
             self._next_memory = now + _MEMORY_SECONDS
             if (notice := self._memory(root)) is not None:
@@ -82,17 +82,17 @@ class Watcher:
             show(self.rows())
 
     def rows(self) -> list[JobRank]:
-        """The processes of the job as they are now."""
+        """The processes of the job."""
         return self.job.rows(list(self.job.processes), time.monotonic())
 
     def goes_on(self) -> bool:
-        """Whether a process of the job still runs, as far as this machine can tell. Logs of torch's own do not say."""
+        """Whether a process of the job still runs, as far as this machine and the logs can tell."""
         if self._logs:
             return self._logs_grow
         return any(each.lives(time.monotonic()) for each in self.job.live())
 
     def _memory(self, root: int) -> Notice | None:
-        """Once when compile workers leave little of the machine's memory, and again only after there was more."""
+        """A notice when compile workers leave little memory; the next one only after there was more again."""
         left, whole = process_tree.available_bytes(), process_tree.memory_bytes()
         if left is None or whole is None or left > _LEFT * whole:
             self._low_memory = False
@@ -108,20 +108,20 @@ class Watcher:
             "TORCHINDUCTOR_COMPILE_THREADS=1 starts fewer"
         )
         notice = Notice("memory", "", round(time.time() - (self.job.first or time.time()), 3), note=what)
-        self._teller.add(notice)
+        self._notices.add(notice)
         return notice
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """How a watched job ended: its exit status as subprocess has it, and the seconds that it took."""
+    """How a watched job ended: subprocess's exit status, and seconds."""
 
     status: int
     seconds: float
 
 
 def start_folder(folder: Path, command: Sequence[str]) -> None:
-    """Make the folder of a new job. Raises UsageError where there is another job in it."""
+    """Make the folder of a new job. Raises UsageError where it is in use or cannot be made."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -132,11 +132,10 @@ def start_folder(folder: Path, command: Sequence[str]) -> None:
 
 
 def watch_command(command: Sequence[str], folder: Path, most_bytes: int, watcher: Watcher) -> JobEnd:
-    """Run a command to its end, each of its processes watched.
+    """Run a command to its end with each of its processes watched.
 
-    It has our standard input and writes to our standard error by itself, so that it lives on where this process is
-    killed. Ctrl-C on a terminal reaches it as it would without us, other signals are passed on. Raises UsageError where
-    it cannot be started.
+    It inherits standard input and writes to our standard error itself, so that it lives on if this process is killed.
+    Ctrl-C on a terminal reaches it directly; other signals are passed on. Raises UsageError if it cannot be started.
     """
     environment = {
         **os.environ, FOLDER_VARIABLE: str(folder.resolve()), BYTES_VARIABLE: str(most_bytes),
@@ -145,11 +144,11 @@ def watch_command(command: Sequence[str], folder: Path, most_bytes: int, watcher
     began, obeyed, ending = time.monotonic(), 0, 0.0
     with Interrupts(killing=True) as interrupts:
         try:
-            # With the descriptors that we were given: those of Python itself are never inherited.
+            # The descriptors that we were given go on to it; Python's own are never inherited.
             job = subprocess.Popen(command, env=environment, stdout=sys.stderr.fileno(), close_fds=False)
         except OSError as error:
             raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
-        for number in _OWN_SIGNALS:  # What a scheduler announces an end with would end us alone.
+        for number in _OWN_SIGNALS:  # A scheduler warns with them; their default would end us alone.
             signal.signal(number, lambda number, frame: job.send_signal(number))
         while job.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -170,7 +169,7 @@ def watch_command(command: Sequence[str], folder: Path, most_bytes: int, watcher
 
 
 def watch_folder(watcher: Watcher) -> None:
-    """Follow the folder of a job that somebody else started, until it ends or we are interrupted."""
+    """Follow the folder of a job that somebody else started, until the job ends or we are interrupted."""
     with Interrupts() as interrupts:
         while not interrupts.count:
             watcher.look()
@@ -181,13 +180,13 @@ def watch_folder(watcher: Watcher) -> None:
 
 
 def job_command(arguments: Sequence[str]) -> list[str]:
-    """The command of a job: as it is given, or this Python for `-m package` and for a script."""
+    """The command as given; with this Python in front of a script or `-m package`."""
     first = arguments[0]
     return [sys.executable, *arguments] if first == "-m" or first.endswith(".py") else list(arguments)
 
 
 def job_name(command: Sequence[str]) -> str:
-    """What a job is called: by the script or module that its command names, else by its program."""
+    """The name of the script or module in a command, else of its program."""
     for before, word in zip(["", *command], command, strict=False):
         if word.endswith(".py") or before == "-m":
             return Path(word).stem if word.endswith(".py") else word
@@ -195,7 +194,7 @@ def job_name(command: Sequence[str]) -> str:
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal's Ctrl-C reaches the job by itself, as it reaches this process."""
+    """Whether Ctrl-C on the terminal reaches the job directly."""
     with contextlib.suppress(OSError), Path("/dev/tty").open("rb", buffering=0) as terminal:
         return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     return False
@@ -208,7 +207,7 @@ def _kill_all(root: int) -> None:
 
 
 def attaching_script(records: Path, done: Path) -> str:
-    """What a running process executes to be watched; it makes the file `done` then."""
+    """Python source that makes the process executing it watched, and then makes the file `done`."""
     start = Path(BOOT_FOLDER).with_name("start.py")
     return (
         "import importlib.util, os, pathlib\n"

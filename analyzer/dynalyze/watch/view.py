@@ -1,4 +1,4 @@
-"""The section on a watched job: what was told of it, its ranks, and when each of them compiled."""
+"""The page's section on a watched job: notices, ranks, and when each rank compiled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Rect, Scale, Shape
 from dynalyze.report import Report
 from dynalyze.text.amounts import count_of, duration, milliseconds
+from dynalyze.watch.notices import line_of
 from dynalyze.watch.records import Job, JobRank, job_of
-from dynalyze.watch.tell import line_of
 
 ANCHORS = ("job",)
 _MOST_LINES, _MOST_ROWS, _MOST_RANKS, _MOST_MARKS = 40, 200, 64, 2000
@@ -26,7 +26,7 @@ def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
 
 
 class JobView:
-    """What was told in order, the newest first, the ranks, and the drawing of their compiles."""
+    """Notices with the newest first, the table of ranks, and the plot of their compiles."""
 
     def __init__(self, job: Job, anchors: Anchors) -> None:
         self.lead = _lead(job)
@@ -42,7 +42,7 @@ def _lead(job: Job) -> str:
     counted = next((_COUNTED.get(row.counted_by, row.counted_by) for row in job.ranks if row.counted_by), "steps")
     waited = max((row.waited_seconds for row in job.ranks), default=0.0)
     lost = f" {count_of(job.lost_events, 'event')} could not be written." if job.lost_events else ""
-    untold = f" {count_of(job.untold, 'more', 'more')} like them were not told one by one." if job.untold else ""
+    untold = f" {count_of(job.untold, 'more', 'more')} like them are not listed." if job.untold else ""
     waits = f" A rank waited {duration(waited)} in all while others compiled." if waited else ""
     return (
         f"{count_of(len(job.ranks), 'process', 'processes')}, {steps:,} {counted} in {duration(job.seconds)}: "
@@ -51,7 +51,7 @@ def _lead(job: Job) -> str:
 
 
 def ranks_table(ranks: Sequence[JobRank]) -> Table:
-    """The processes of a job, as the page and the terminal show them."""
+    """The processes of a job, for the page and the terminal."""
     heads = ["Rank", "Host", "Status", "Steps", "A step", "Compiles", "Recompiles", "Compile time", "Waited"]
     rows = [
         [
@@ -66,10 +66,10 @@ def ranks_table(ranks: Sequence[JobRank]) -> Table:
 
 
 def _plot(identity: str, job: Job) -> Plot | None:
-    """A row for each rank, with a mark where it compiled; None where nobody did."""
+    """A row for each rank with a mark for each compile; None without compiles."""
     rows = job.ranks[:_MOST_RANKS]
     known = [each for each in job.compiles if each.process < len(rows)]
-    # What takes longest is seen; of the shortest ones a job of days has thousands.
+    # The longest ones: a job of days has thousands of short compiles.
     marked = sorted(known, key=lambda each: -each.seconds)[:_MOST_MARKS]
     if not marked:
         return None

@@ -11,8 +11,8 @@ from watched_ranks import Ranks
 
 from dynalyze.privacy import cleaned
 from dynalyze.watch.follow import read_job
+from dynalyze.watch.notices import line_of
 from dynalyze.watch.report import job_part
-from dynalyze.watch.tell import line_of
 
 
 def warm(**options: object) -> Ranks:
@@ -143,7 +143,7 @@ def test_of_thousands_a_minute_few_are_told_and_the_others_counted() -> None:
         ranks.tell()
     told = len(ranks.lines)
     assert told <= 60
-    assert sum(1 + each.again for each in ranks.notices) + ranks.teller.untold >= 10_000
+    assert sum(1 + each.again for each in ranks.notices) + ranks.source.untold >= 10_000
     assert "more like it" in ranks.lines[-1]
 
 

@@ -18,8 +18,8 @@ from dynalyze.capture.events import (
 from dynalyze.watch.child.events import RankSeen, RankState, StepReached, StepSlow
 from dynalyze.watch.follow import Read
 from dynalyze.watch.job import Job
+from dynalyze.watch.notices import Notices, line_of
 from dynalyze.watch.records import Notice
-from dynalyze.watch.tell import Teller, line_of
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Ranks:
     steps: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.teller = Teller(self.job)
+        self.source = Notices(self.job)
         self.start()
 
     def start(self, restart: int = 0) -> None:
@@ -91,7 +91,7 @@ class Ranks:
 
     def tell(self, *, over: bool = False) -> list[str]:
         """The lines that are new."""
-        new = self.teller.news(self.now, self.now, over=over)
+        new = self.source.news(self.now, self.now, over=over)
         self.notices += new
         self.lines += (told := [line_of(each, self.count) for each in new])
         return told

@@ -1,4 +1,4 @@
-"""What a watched process writes beside the events of the compiler, declared for both sides."""
+"""Events that a watched process writes beside the compiler's, declared for both sides."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dynalyze.capture import events
 from dynalyze.capture.events import Event
 
 FOLDER_VARIABLE = "DYNALYZE_WATCH"
-"""Names the folder of the job, in the environment of each of its processes."""
+"""The variable with the folder of the job, in the environment of its processes."""
 BYTES_VARIABLE = "DYNALYZE_WATCH_BYTES"
 DEFAULT_BYTES = 256 << 20
 
 STATES_FOLDER = "ranks"
 JOB_FILE = "watch.json"
-"""Marks a folder as that of a watched job."""
+"""The file that marks the folder of a watched job."""
 
 
 class RankSeen(Event, tag="watch_rank"):
-    """Who a process is in its job; the second line of each part of its log."""
+    """The place of a process in its job; the second line of each part of its log."""
 
     rank: events.Whole | None = None
     host: str = ""
@@ -28,7 +28,7 @@ class RankSeen(Event, tag="watch_rank"):
 
 
 class StepReached(Event, tag="watch_step"):
-    """What follows in the log happened after `number` steps had ended."""
+    """The events after this one happened when `number` steps had ended."""
 
     number: events.Count = 0
 
@@ -43,17 +43,17 @@ class StepSlow(Event, tag="watch_slow"):
 
 
 class LeftOut(Event, tag="watch_left_out"):
-    """How many events, alike those before them, were not written so far; by their tags."""
+    """How many repeated events were not written so far, by tag."""
 
     counts: dict[str, events.Count]
 
 
 @dataclass
 class RankState:
-    """Where a process is. It is written over again twice a second while anything moves; times in seconds.
+    """The state of a process, rewritten twice a second while it changes; times in seconds.
 
-    `counted_by` is what its steps are counted by: "step" (calls of dynalyze.step), "optimizer" or "calls" of what is
-    compiled. `compiles` counts frames, `recompiles` those that had been compiled before. `ended`: it left in order.
+    `counted_by` is what counts its steps: "step" (calls of dynalyze.step), "optimizer", or "calls" of compiled code.
+    `compiles` counts frames, `recompiles` those compiled before. `ended`: the process exited normally.
     """
 
     pid: events.Whole = 0

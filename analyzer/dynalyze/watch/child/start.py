@@ -1,4 +1,4 @@
-"""Begins to watch this process: listens to the compiler, counts steps, and tells the folder of the job."""
+"""Watches this process: listens to the compiler, counts steps, and writes both to the folder of the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _watching: Watching | None = None
 
 
 def begin() -> None:
-    """Watch this process where the environment names the folder of a job; a second call does nothing."""
+    """Watch this process if the environment names the folder of a job; a second call does nothing."""
     global _watching
     folder = os.environ.get(FOLDER_VARIABLE)
     if _watching is None and folder:
@@ -37,14 +37,14 @@ def begin() -> None:
 
 
 def step() -> None:
-    """Say that a step of this process has ended. Costs a microsecond; does nothing where nobody watches."""
+    """Count a step of this process, at its end. Costs a microsecond; does nothing in a process that is not watched."""
     if _watching is not None:
         _watching.ended("step")
 
 
 def begin_training(folder: Path, number: int) -> Path:
-    """Watch this process of a training whose own count of steps stands at `number`. Returns the folder of the job:
-    this one, or the one of who watches already.
+    """Watch this process of a training that has made `number` steps. Returns the folder of the job: this one, or the
+    one that the environment names already.
     """
     os.environ.setdefault(FOLDER_VARIABLE, str(folder.resolve()))
     begin()
@@ -54,20 +54,20 @@ def begin_training(folder: Path, number: int) -> Path:
 
 
 def stepped(number: int) -> None:
-    """Say that so many steps of this process have ended."""
+    """Count a step at its end, as the training's step `number`."""
     if _watching is not None:
         _watching.steps.number = number - 1
         _watching.ended("step")
 
 
 def save() -> None:
-    """Have all that this process recorded on the disk."""
+    """Write all that this process recorded."""
     if _watching is not None:
         _watching.save()
 
 
 class Watching:
-    """A process that is watched: its listener, its steps, and what the states of ranks tell of it."""
+    """A watched process: its listener, its steps and its state."""
 
     def __init__(self, job: Path) -> None:
         self._compiles = self._recompiles = 0
@@ -78,7 +78,7 @@ class Watching:
         self.ended: Callable[..., None] = self._ended
 
     def attach(self) -> None:
-        """From the import of torch on; at once where it is there."""
+        """Listen from the import of torch on."""
         _when_imported("torch", self._torch_loaded)
         _when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
         _when_imported("torch._dynamo.eval_frame", lambda _: self._count_calls())
@@ -88,7 +88,7 @@ class Watching:
         self._writer.save()
 
     def state(self) -> RankState:
-        """Where the process is now; the rank from torchrun's variables, else from torch.distributed."""
+        """The state of the process now; the rank is torchrun's, else torch.distributed's."""
         rank, world = number_of("RANK"), number_of("WORLD_SIZE")
         distributed = sys.modules.get("torch.distributed")
         if rank is None and distributed is not None:
@@ -111,8 +111,8 @@ class Watching:
         self._listener.listen()
 
         def ended(counted_by: str, optimizer: Any = None) -> None:
-            # While Dynamo traces this it knows the answer: nothing of it gets into a graph. In eager code between
-            # graphs it would compile what is called here.
+            # Dynamo knows this answer while it traces, so that nothing of ours gets into a graph; between graphs it
+            # would compile what is called here.
             if not is_compiling():
                 before = look_at(None)
                 try:
@@ -132,7 +132,7 @@ class Watching:
         _when_imported("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(stepped))
 
     def _ended(self, counted_by: str, optimizer: Any = None) -> None:
-        """Of several optimizers, as a generator's and a discriminator's are, the first one counts that lives."""
+        """Of several optimizers (generator, discriminator) the first that is alive counts."""
         if optimizer is not None and self._optimizer() is None:
             self._optimizer = weakref.ref(optimizer)
         if optimizer is None or self._optimizer() is optimizer:
@@ -140,7 +140,7 @@ class Watching:
             self.steps.ended(counted_by)
 
     def _count_calls(self) -> None:
-        """Of compiled callables the one that is called most counts steps, while no optimizer does."""
+        """Count calls of the compiled callable that is called most, while no optimizer counts."""
         from dynalyze.capture.torch_private.compiled_calls import watch_outermost_calls
 
         counts: dict[int, int] = {}
@@ -168,7 +168,7 @@ def _nothing(_: Any) -> Any:
 
 
 def _when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
-    """As `after_import`, but what fails here fails in silence: it would be the program's own import that fails."""
+    """`after_import` that ignores exceptions: they would fail the program's own import."""
 
     def safely(module: ModuleType) -> None:
         with contextlib.suppress(Exception):
@@ -178,9 +178,10 @@ def _when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
 
 
 class _Listener(Listener):
-    """Tells of each event of the compiler before it is written.
+    """A listener that calls `note` with each event of the compiler.
 
-    A backward pass is compiled in eager code that Dynamo looks at: it must not look at us, who hold locks.
+    Dynamo is switched off meanwhile: it looks at the eager code in which a backward pass is compiled, and we hold
+    locks there.
     """
 
     def __init__(self, writer: RankWriter, note: Any) -> None:

@@ -1,7 +1,7 @@
-"""Counts the steps of a process, and knows how long they usually take.
+"""Counts the steps of a process and keeps their running median.
 
-A step costs a reading of the clock and a few additions. It runs in the thread that trains: nothing here waits, writes
-or raises.
+A step costs a reading of the clock and a few additions. This runs in the thread that trains: nothing here waits,
+writes or raises.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dynalyze.watch.child.events import StepSlow
 
 _WINDOW = 101
-# Steps until there is a usual time, and after how many it is computed again.
+# Steps until there is a median, and between its updates.
 _FEWEST, _EVERY = 5, 16
-# A step is slow that is longer than usual by half and by so many seconds, and than most of those before.
+# A slow step is longer than the median by half and by so many seconds, and among the slowest of the window.
 _SHARE, _SECONDS, _MOST_SLOW = 1.5, 0.02, 10
 
 
 class Steps:
-    """`number` steps have ended. `slow` is called at the end of each that was slow, or that compiled: `compile_seconds`
-    is what the process has spent on that in all.
+    """Counts `number` ended steps, and calls `slow` for each that was slow or compiled. `compile_seconds` gives the
+    process's compile time so far.
     """
 
     def __init__(self, slow: Callable[[StepSlow], None], compile_seconds: Callable[[], float]) -> None:
@@ -36,7 +36,7 @@ class Steps:
         self._last = time.perf_counter()
 
     def ended(self, counted_by: str) -> None:
-        """A step has ended, by the count of this source; the first word of a better one begins anew."""
+        """Count a step, at its end; a better source than before begins at 0."""
         if counted_by != self.counted_by and not self.begin(counted_by):
             return
         now = time.perf_counter()
@@ -50,7 +50,7 @@ class Steps:
         self.number += 1
 
     def begin(self, counted_by: str, number: int = 0) -> bool:
-        """Whether this source counts, from `number` on: the program, else its optimizer, else its compiled calls."""
+        """Whether this source counts, from `number` on: the program before its optimizer before compiled calls."""
         order = ("", "calls", "optimizer", "step")
         if order.index(counted_by) < order.index(self.counted_by):
             return False
@@ -62,7 +62,7 @@ class Steps:
         self._slow(StepSlow(number=self.number, took=took, usual=self.usual, compiling=max(0.0, compiling)))
 
     def _add(self, took: float) -> None:
-        """Of a step that compiled nothing: those have no usual time."""
+        """Take the time of a step that compiled nothing into the median."""
         if len(self._recent) < _WINDOW:
             self._recent.append(took)
         else:

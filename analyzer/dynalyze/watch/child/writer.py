@@ -1,7 +1,7 @@
 """Writes the events of a watched process from a thread of its own, into files that rotate.
 
-The thread that trains only hands lines over: a disk that is slow, full or gone never holds it up. What cannot be
-written within bounds is counted and let go.
+The thread that trains only queues lines, so that a slow, full or missing disk never holds it up. What does not fit the
+bounds is dropped and counted.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _WAIT_SECONDS = 0.5
 _AT_EXIT_SECONDS = 2.0
 _MOST_WAITING = 2000
 _BATCH = 50
-# Of a job that may fill so many bytes, one part of one process's log; a process keeps its first and its last parts.
+# A log is written in parts of 1/256 of the job's bytes; the first and the last parts of a process are kept longest.
 _PARTS, _LEAST_PART = 256, 64 << 10
-# Of events that are alike these are written whole, the others short, or not at all where nothing of them is told.
+# So many events of a kind are written whole, further ones shortened or only counted.
 _WHOLE = 8
 _MOST_KINDS = 10_000
 _CALLERS = 4
 
 
 class RankWriter(EventWriter):
-    """What the listener of a watched process writes to. `state` and `number`: where the process is, asked for by the
-    thread that writes and by the one that compiles.
+    """The writer of a watched process's listener. `state` gives the process's state (asked by the writing thread),
+    `number` its steps (asked by the compiling one).
     """
 
     most_kept = _MOST_WAITING
@@ -62,14 +62,14 @@ class RankWriter(EventWriter):
         self._thread: threading.Thread | None = None
         self._written = ""
         self._left_out: dict[str, int] = {}
-        self._told: dict[str, int] = {}
+        self._counted: dict[str, int] = {}
         self._kinds: dict[tuple[str, str, str], int] = {}
         self._reached = -1
         self._forget_process()
         atexit.register(self.finish)
 
     def write(self, event: Event) -> None:
-        """Hand one event over; called by the compiler."""
+        """Queue one event; called by the compiler."""
         event.at = time.time()
         if not self._is_of_use(event):
             return
@@ -79,11 +79,11 @@ class RankWriter(EventWriter):
         self._hand_over(event)
 
     def write_text(self, text: str) -> str:
-        """Graphs and sources are not kept."""
+        """Drop graphs and sources."""
         return ""
 
     def begin(self) -> None:
-        """Start the thread that writes, once there is something to say: not in the many processes that only help."""
+        """Start the writing thread, once there is something to write: most processes of a job only help."""
         with self._beginning:
             if self._thread is not None:
                 return
@@ -92,7 +92,7 @@ class RankWriter(EventWriter):
                 self._thread.start()
 
     def finish(self) -> None:
-        """At the end of the process: what waits is written, if the disk lets it."""
+        """Write what is queued, at the end of the process, if the disk permits."""
         self._over = True
         if self._thread is not None and self._thread.ident is not None:
             self._wake.set()
@@ -105,7 +105,7 @@ class RankWriter(EventWriter):
         self._wake.set()
 
     def _is_of_use(self, event: Event) -> bool:
-        """Whether to write an event; one like many before it is made short, or counted."""
+        """Whether to write an event; one like many before is shortened or only counted."""
         if isinstance(event, CacheLooked) or (isinstance(event, GraphSeen) and event.stage != "dynamo"):
             return False
         seen = self._count(event)
@@ -123,7 +123,7 @@ class RankWriter(EventWriter):
         return True
 
     def _count(self, event: Event) -> int:
-        """How many events like this one came by now: of one kind, about one function, of errors the same one."""
+        """How many events of this kind about this function came so far; of breaks and errors, with this text."""
         if not isinstance(event, CompilerEvent):
             return 1
         key = (event.tag, event.id.rpartition("/")[0], event.text if isinstance(event, BreakSeen | ErrorSeen) else "")
@@ -133,7 +133,7 @@ class RankWriter(EventWriter):
         return self._kinds[key]
 
     def _run(self) -> None:
-        """The thread: what was handed over goes to the disk, and twice a second where the process is."""
+        """The writing thread: queued events and, twice a second, the state of the process."""
         self._facts()
         while not self._over:
             self._wake.wait(_WAIT_SECONDS)
@@ -142,16 +142,16 @@ class RankWriter(EventWriter):
         self.save()
 
     def save(self) -> None:
-        """Events first: whoever reads that a process is past a step has all that it wrote in it."""
-        if self._left_out != self._told:
-            self._told = dict(self._left_out)
-            self._waiting.append(as_line(LeftOut(at=time.time(), counts=self._told)))
+        """Events first: who reads a state then finds all events before it."""
+        if self._left_out != self._counted:
+            self._counted = dict(self._left_out)
+            self._waiting.append(as_line(LeftOut(at=time.time(), counts=self._counted)))
         state = self._state()
         self._flush()
         self._renew(state)
 
     def _facts(self) -> None:
-        """Which torch this is: reading that takes a moment, which no step should pay."""
+        """Queue torch's versions; here, because reading them takes longer than a step should wait."""
         if (torch := sys.modules.get("torch")) is not None:
             with contextlib.suppress(Exception):
                 facts = environment.torch_facts(torch)
@@ -160,7 +160,7 @@ class RankWriter(EventWriter):
 
     def _flush(self) -> None:
         with self._lock, contextlib.suppress(OSError):
-            if self._kept:  # The disk was full: what waits since then comes after it, once there is room.
+            if self._kept:  # From when the disk was full.
                 self._write_kept()
             while self._waiting:
                 for _ in range(min(len(self._waiting), _BATCH)):
@@ -173,8 +173,8 @@ class RankWriter(EventWriter):
         return max(_LEAST_PART, self._most_bytes // _PARTS)
 
     def _next_part(self) -> None:
-        """Go on in another file. Others make room for it: first those between the first and the last part of a process,
-        then first ones, the oldest before the others.
+        """Begin another file. Older ones are removed to make room: parts between the first and the last of a process,
+        then first ones.
         """
         self._close_file()
         self._part += 1
@@ -227,4 +227,4 @@ class RankWriter(EventWriter):
         self._began = time.time()
         self._name, self._part = f"{os.getpid()}-{time.time_ns()}", 0
         self._reached, self._lost = -1, 0
-        self._kinds, self._left_out, self._told = {}, {}, {}
+        self._kinds, self._left_out, self._counted = {}, {}, {}

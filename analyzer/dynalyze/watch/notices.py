@@ -1,4 +1,4 @@
-"""Says what a job has just done, in one line each: by the facts and the words that a report has for the same."""
+"""Notices of a job and their lines, made of the same facts and words as a report."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from dynalyze.watch.records import Notice
 
 _MOST_NOTICES = 2000
 _MOST_NAMED = 4
-# Of one function so many are told in a minute, then only when their number has doubled.
-_TOLD_A_MINUTE, _MINUTE = 30, 60.0
+# Notices of one function in a minute; after that one whenever their number has doubled.
+_MOST_A_MINUTE, _MINUTE = 30, 60.0
 _SHORT_WAIT = 0.05
 
 
-class Teller:
-    """Makes notices of what a job does, and keeps the latest. `untold` counts those that were held back."""
+class Notices:
+    """Makes the notices of a job and keeps the latest; `untold` counts changes that were held back."""
 
     def __init__(self, job: Job) -> None:
-        self.notices: collections.deque[Notice] = collections.deque(maxlen=_MOST_NOTICES)
+        self.latest: collections.deque[Notice] = collections.deque(maxlen=_MOST_NOTICES)
         self.untold = 0
         self._job = job
         self._rates: dict[tuple[bool, str, int], _Rate] = {}
-        self._misses_told: set[tuple[str, tuple[str, int]]] = set()
+        self._known_misses: set[tuple[str, tuple[str, int]]] = set()
 
     def news(self, now: float, at: float, *, over: bool = False) -> list[Notice]:
-        """What is to be told by now; `at` is the time since 1970, `over`: nothing more will come."""
-        told = [self._still(compile, at) for compile in self._job.long_compiles(at)]
+        """The notices since the last call; `at` are seconds since 1970. `over`: no more events will come."""
+        found = [self._still_compiling(compile, at) for compile in self._job.long_compiles(at)]
         for change in self._job.settled(now, over=over):
-            told += self._of_change(change)
-        told += self._cache_misses()
-        self.notices += told
-        return told
+            found += self._of_change(change)
+        found += self._cache_misses()
+        self.latest += found
+        return found
 
     def add(self, notice: Notice) -> None:
-        self.notices.append(notice)
+        self.latest.append(notice)
 
     def _of_change(self, change: Change) -> Iterator[Notice]:
-        """One notice for each value that changed, whichever ranks saw it; and one for what was compiled newly."""
+        """One notice for each value that changed, whichever ranks saw it, and one for new functions."""
         waited = {rank: each for rank, each in self._job.waits(change).items() if each >= _SHORT_WAIT}
         if (again := self._held_back(change.compiles[0])) is None:
             self.untold += 1
@@ -64,13 +64,13 @@ class Teller:
                 if same is not notice:
                     same.ranks += notice.ranks
                     same.seconds = max(same.seconds or 0.0, notice.seconds or 0.0)
-        # What others waited is told once, with what took longest.
+        # Waits belong to the change as a whole: they stand with the longest compile.
         for number, notice in enumerate(sorted(found.values(), key=lambda each: -(each.seconds or 0.0))):
             notice.alone, notice.waited, notice.again = alone, {} if number else waited, 0 if number else again
         yield from found.values()
 
     def _of_process(self, process: Process, compiles: Sequence[Compile]) -> Iterator[Notice]:
-        """What one rank's compiles are about."""
+        """The notices of one rank's compiles."""
         report = _report(process, compiles)
         free, limited = gather(report)
         own = {each.key: each for each in compiles}
@@ -93,8 +93,8 @@ class Teller:
                 location=report.compilations[0].location, seconds=round(sum(each.seconds for each in compiles), 3),
             )  # fmt: skip
 
-    def _still(self, compile: Compile, at: float) -> Notice:
-        """A compile that others may be waiting for, before anybody knows how long it takes."""
+    def _still_compiling(self, compile: Compile, at: float) -> Notice:
+        """The notice of a compile that has not ended, for which others may be waiting."""
         process = self._job.processes[compile.process]
         compilations = _report(process, [compile]).compilations
         return Notice(
@@ -104,11 +104,11 @@ class Teller:
         )  # fmt: skip
 
     def _cache_misses(self) -> Iterator[Notice]:
-        """Functions that one machine had to compile and others did not; each machine and function once."""
+        """Notices of functions that one machine had to compile and others had cached, each once."""
         for host, code, compiles in self._job.other_caches():
-            if (host, code) in self._misses_told:
+            if (host, code) in self._known_misses:
                 continue
-            self._misses_told.add((host, code))
+            self._known_misses.add((host, code))
             lead = compiles[0]
             ranks = (self._job.processes[each.process].rank for each in compiles)
             yield Notice(
@@ -120,9 +120,7 @@ class Teller:
             )  # fmt: skip
 
     def _held_back(self, compile: Compile) -> int | None:
-        """How many changes of this function were held back before this one; None where it is to be held back too: of
-        many only those are told that double their number.
-        """
+        """How many changes of this function were held back since its last notice; None to hold this one back too."""
         rate = self._rates.setdefault((compile.limit, *compile.code), _Rate())
         if len(self._rates) > _MOST_NOTICES:
             self._rates.pop(next(iter(self._rates)))
@@ -131,28 +129,28 @@ class Teller:
 
 @dataclass
 class _Rate:
-    """How often something was told of late, and how many more were held back since."""
+    """When notices of one function were given, and how many were held back since."""
 
-    times: collections.deque[float] = field(default_factory=lambda: collections.deque(maxlen=_TOLD_A_MINUTE))
+    times: collections.deque[float] = field(default_factory=lambda: collections.deque(maxlen=_MOST_A_MINUTE))
     seen: int = 0
-    next_told: int = 0
+    next_shown: int = 0
     held: int = 0
 
     def held_back(self, at: float) -> int | None:
-        """How many were held back before this one; None where it is to be held back too."""
+        """As `_held_back`, for a change at this second."""
         self.seen += 1
-        often = len(self.times) == _TOLD_A_MINUTE and at - self.times[0] < _MINUTE
-        if often and self.seen < self.next_told:
+        often = len(self.times) == _MOST_A_MINUTE and at - self.times[0] < _MINUTE
+        if often and self.seen < self.next_shown:
             self.held += 1
             return None
         held, self.held = self.held, 0
         self.times.append(at)
-        self.next_told = 2 * self.seen
+        self.next_shown = 2 * self.seen
         return held
 
 
 def line_of(notice: Notice, ranks: int) -> str:
-    """A notice in one line; the job has so many ranks."""
+    """A notice in one line, for a job of so many ranks."""
     name = _function(notice.location)
     said = {
         "recompile": f"recompiled {name}",
@@ -192,7 +190,7 @@ def _function(location: Location | None) -> str:
 
 
 def _report(process: Process, compiles: Sequence[Compile]) -> Report:
-    """The facts of a few compiles of one process, as a report of a whole run has them."""
+    """A report of a few compiles of one process, without findings."""
     events = [event for each in compiles for event in each.events]
     run = RunLog([ProcessLog(0, process.started, list(events))])
     folder = process.torch.folder if process.torch is not None else ""
