@@ -159,10 +159,15 @@ def test_a_program_can_ask_to_be_watched_and_count_its_own_steps(tmp_path: Path)
     program = "import dynalyze.auto\nimport dynalyze\n" + ALONE.replace("optimizer.step()", "dynalyze.step()")
     (tmp_path / "job.py").write_text(program)
     environment = {**os.environ, "DYNALYZE_WATCH": str(tmp_path / "records")}
+    (tmp_path / "records").mkdir()
+    follower = subprocess.Popen(  # It waits for the job to begin.
+        [sys.executable, "-m", "dynalyze", "watch", "--json", "job.json", "records"], cwd=tmp_path,
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     plain = [sys.executable, "job.py", "120"]
     subprocess.run(plain, cwd=tmp_path, env=environment, check=True, timeout=WALL_SECONDS, capture_output=True)
-    done = watch(tmp_path, "--json", "job.json", "records")
-    assert told(done.stdout)[0].startswith("step 70: recompiled")
+    out, _ = follower.communicate(timeout=WALL_SECONDS)
+    assert told(out)[0].startswith("step 70: recompiled")
     report = json.loads((tmp_path / "job.json").read_text())
     assert [(row["steps"], row["counted_by"]) for row in report["job"]["ranks"]] == [(120, "step")]
 

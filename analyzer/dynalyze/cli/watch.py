@@ -67,8 +67,9 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
     name = Path(arguments[0]).resolve().name.removesuffix(".watch") if follows else job_name(command)
     folder = Path(arguments[0] if follows else options["folder"] or _new_folder(name))
     outputs = Outputs(options, name)
-    watched = not follows or is_job(folder)
-    if not watched and not trace_logs(folder):
+    if follows and not any(folder.iterdir()):
+        say(f"waiting for a job to write to {folder}")
+    elif follows and not is_job(folder) and not trace_logs(folder):
         raise UsageError(f"{folder} holds no records of a watched job, nor logs that torch wrote under TORCH_TRACE")
     streamed = "-" in (options["json_file"], options["markdown"])
     with contextlib.ExitStack() as stack:
@@ -114,7 +115,10 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
             start_folder(folder, command)
             say(f"the job's records are in {folder}")
             ended = watch_command(command, folder, options["megabytes"] << 20, watcher)
-    report = job_report(folder, sys.argv[1:], ended) if watched else report_from_logs(folder, (), sys.argv[1:])
+    if trace_logs(folder):
+        report = report_from_logs(folder, (), sys.argv[1:])
+    else:
+        report = job_report(folder, sys.argv[1:], ended)
     status = outputs.publish(report)
     if watcher.failed is not None:
         say(f"--fail-fast {watcher.failed.kind}: {'the job was ended' if ended is not None else 'met'}")

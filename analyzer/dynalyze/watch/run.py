@@ -57,8 +57,9 @@ class Watcher:
         self._fail_fast = fail_fast
         self._cleaned = functools.partial(cleaned, no_source=no_source, show_values=show_values, redacted=redact)
         self._next_memory = 0.0
-        self._logs = trace_logs(folder)
-        self._logs_grow = any(time.time() - path.stat().st_mtime < _SILENT_SECONDS for path in self._logs)
+        self._folder = folder
+        logs = [path.stat().st_mtime for path in trace_logs(folder)]
+        self._is_old = bool(logs) and time.time() - max(logs) > _SILENT_SECONDS
         self._low_memory = False
 
     def look(self, *, over: bool = False, root: int | None = None) -> None:
@@ -87,8 +88,8 @@ class Watcher:
 
     def goes_on(self) -> bool:
         """Whether a process of the job still runs, as far as this machine and the logs can tell."""
-        if self._logs:
-            return self._logs_grow
+        if trace_logs(self._folder):
+            return not self._is_old
         return any(each.lives(time.monotonic()) for each in self.job.live())
 
     def _memory(self, root: int) -> Notice | None:
