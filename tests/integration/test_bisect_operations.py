@@ -15,6 +15,7 @@ from bisect_models import blocks
 from planted_backends import InAten, InGraph, other_order, wrong_decomposition, wrong_where_fused
 
 from dynalyze.capture.bench.bisect import Bisector
+from dynalyze.capture.bench.commands import BISECT_SCRIPT
 from dynalyze.capture.bench.protocol import Configuration
 
 # Importing Inductor warns on this torch.
@@ -152,7 +153,7 @@ def test_a_fault_of_two_operations_together_is_reduced_to_these(tmp_path: Path) 
     assert place["file"].endswith("bisect_models.py") and place["line"]
     assert (reduced["operations"], reduced["elements"]) == (2, 3), "a linear layer of one weight and one bias, and gelu"
     assert reduced["operations_before"] > 20 and reduced["elements_before"] > 50_000 and reduced["tried"]
-    script = (tmp_path / answer["scripts"][0]["script"]).read_text()
+    script = (tmp_path / BISECT_SCRIPT).read_text()
     assert "nn.functional.gelu" in script and f"{reduced['elements_before']:,} elements" in script
 
 
@@ -170,4 +171,4 @@ def test_what_is_right_is_not_reduced(tmp_path: Path) -> None:
     model, x = blocks(1)
     bisector = Bisector(calls(model, x), Configuration("tested", backend="aot_eager"), "cpu")
     answer = bisector.script("aot_autograd", str(tmp_path), 300.0)
-    assert answer == {"reduced": None, "place": None, "scripts": []}
+    assert answer == {"reduced": None, "place": None, "script": False}

@@ -20,11 +20,13 @@ from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
-from dynalyze.capture.torch_private import cache_keys, cudagraphs, dynamo, trace
-from dynalyze.capture.torch_private.forwarded_methods import watch_fetches
+from dynalyze.capture.torch_private import cache_keys, dynamo, trace, watching
 from dynalyze.capture.trace_records import cut
 from dynalyze.capture.wire import BOOT_FOLDER, BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter, has_event
+
+OnImport = Callable[[ModuleType], "Undo | None"]
+"""Called once a module is imported; returns what ends what it began, or None."""
 
 
 def attach_to_descendant() -> None:
@@ -46,17 +48,12 @@ def attach_to_descendant() -> None:
     attach(listener, run, torch_loaded)
 
 
-def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
+def attach(listener: Listener, run: Path, torch_loaded: OnImport) -> None:
     """Record what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
-    HELD.watch()
-    after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
-    after_import("torch._dynamo.eval_frame", lambda _: listener.late_hooks.watch())
-    after_import("torch._dynamo.eval_frame", lambda _: watch_fetches(listener.fetched))
     # torch's own log, where we asked for it, would record everything twice where the listener is.
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
-    after_import("torch", torch_loaded, without=own_trace)
-    after_import("torch._dynamo.exc", lambda _: _watch_untraced(listener))
-    cudagraphs.watch_skips(partial(_skipped_cudagraph, listener))
+    _attach(listener, torch_loaded, own_trace)
+    watching.watch_cudagraph_skips(partial(_skipped_cudagraph, listener))
     cache_keys.watch_keys()
     if (run / BYTECODE_FILE).exists():
 
@@ -64,6 +61,29 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
             listener.emit_bytecode(dynamo.compile_id(), made)
 
         after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(emit))
+
+
+def _attach(listener: Listener, torch_loaded: OnImport, own_trace: str = "") -> Undo:
+    """What every process records; returns what leaves torch as it was found."""
+    undo: list[Undo] = [HELD.watch()]
+
+    def when_imported(name: str, start: OnImport, without: str = "") -> None:
+        def act(module: ModuleType) -> None:
+            if (end := start(module)) is not None:
+                undo.append(end)
+
+        undo.append(after_import(name, act, without=without))
+
+    def leave() -> None:
+        while undo:
+            undo.pop()()
+
+    when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
+    when_imported("torch._dynamo.eval_frame", lambda _: listener.late_hooks.watch())
+    when_imported("torch._dynamo.eval_frame", lambda _: watching.watch_fetches(listener.fetched))
+    when_imported("torch", torch_loaded, own_trace)
+    when_imported("torch._dynamo.exc", lambda _: _watch_untraced(listener))
+    return leave
 
 
 def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> Callable[[], None]:
@@ -139,17 +159,12 @@ class InProcess:
         self._listener = Listener(self._writer)
         self._inspection = Inspection(self._listener.emit, at_once=False)
         self._listener.on_each_compile = self._inspection.compiling
-        self._undo: list[Undo] = []
+        self._leave: Undo = lambda: None
 
     def start(self) -> None:
         """Attach everything, to torch itself once it is imported."""
-        self._undo.append(HELD.watch())
         self._writer.open()
-        self._when_imported("torch", self._attach)
-        self._when_imported("torch._dynamo.exc", lambda _: _watch_untraced(self._listener))
-        self._when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
-        self._when_imported("torch._dynamo.eval_frame", lambda _: self._listener.late_hooks.watch())
-        self._when_imported("torch._dynamo.eval_frame", lambda _: watch_fetches(self._listener.fetched))
+        self._leave = _attach(self._listener, self._torch_loaded)
 
     def stop(self) -> None:
         """Leave torch as it was found; the events are complete then."""
@@ -157,17 +172,18 @@ class InProcess:
         if not self._listener.compiled_frames and "torch" in sys.modules:
             self._listener.emit(environment.nothing_compiled())
         self._listener.check()
-        while self._undo:
-            self._undo.pop()()
+        self._leave()
         self._writer.close()
 
     def given(self, module: object, file: str, line: int) -> None:
         """A module that had been given to torch.compile before: it is looked at as those given from here on are."""
         self._inspection.given(module, file, line, {})
 
-    def _attach(self, torch: ModuleType) -> Undo:
-        self._undo.append(self._listener.listen())
-        return watch_compile_calls(torch, self._inspection)
+    def _torch_loaded(self, torch: ModuleType) -> Undo:
+        ends = self._listener.listen(), watch_compile_calls(torch, self._inspection)
 
-    def _when_imported(self, name: str, attach: Callable[[ModuleType], Undo]) -> None:
-        self._undo.append(after_import(name, lambda module: self._undo.append(attach(module))))
+        def leave() -> None:
+            for end in ends:
+                end()
+
+        return leave

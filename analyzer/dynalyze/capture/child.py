@@ -17,7 +17,6 @@ from typing import Any
 from dynalyze.capture import (
     environment,
     events,
-    notebook,
     objects,
     overlay,
     program,
@@ -34,9 +33,8 @@ from dynalyze.capture.containment import Containment
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
-from dynalyze.capture.inspecting.functions import functions_of_modules
 from dynalyze.capture.inspecting.module_watch import Inspection
-from dynalyze.capture.inspecting.settings import left_behind
+from dynalyze.capture.inspecting.settings import functions_of_modules, left_behind
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SoftStop
 from dynalyze.capture.settings import CompileOptions
@@ -166,7 +164,7 @@ class TargetSession:
     def _find_transforms(self) -> None:
         """The functions of a script that are compiled in the place of the model that they call through torch.func."""
         path = self._request.get("path")
-        if self._chosen or not path or not self._request.get("in_place", True) or path.endswith(notebook.SUFFIX):
+        if self._chosen or not path or not self._request.get("in_place", True) or path.endswith(overlay.NOTEBOOK):
             return
         with contextlib.suppress(OSError, ValueError):
             self._transforming = Chosen(transforms.names_in(overlay.read(path)))

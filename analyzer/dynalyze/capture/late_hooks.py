@@ -8,7 +8,7 @@ from typing import Any
 
 from dynalyze.capture.events import HookSeen
 from dynalyze.capture.torch_private import dynamo
-from dynalyze.capture.torch_private.module_hooks import watch_registrations
+from dynalyze.capture.torch_private.watching import watch_registrations
 
 _MOST_ROOTS = 500
 _MOST_HOOKS = 100

@@ -20,7 +20,7 @@ from dynalyze.capture import libraries, program
 from dynalyze.capture.compiling import compile_arguments, compiled
 from dynalyze.capture.events import EagerCall, Emit, Ending, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.libraries.request import Built, ModelRequest
+from dynalyze.capture.libraries.building import Built, ModelRequest
 from dynalyze.capture.regions import compile_parts
 from dynalyze.capture.settings import (
     LANGUAGE_PHASES,
@@ -187,7 +187,7 @@ class _Target:
 def failure_of(error: BaseException, stage: str) -> StageFailed:
     """The event for an error that ended `stage`."""
     from dynalyze.capture.bench.failures import kind_of, one_line
-    from dynalyze.capture.libraries.request import CannotBuild
+    from dynalyze.capture.libraries.building import CannotBuild
 
     raised = error
     if isinstance(error, CannotBuild):

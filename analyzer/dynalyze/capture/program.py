@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import environment, notebook, overlay, shadows
+from dynalyze.capture import environment, overlay, shadows
 from dynalyze.capture.chosen import HOOK, compiled_with_hooks
 from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Misuse
@@ -45,7 +45,7 @@ def run_script(
     module = _fresh_main(path)
     if bound is not None and names:
         module.__dict__[HOOK] = bound
-    parts = notebook.put_cells(path) if path.endswith(notebook.SUFFIX) else [path]
+    parts = overlay.put_cells(path) if path.endswith(overlay.NOTEBOOK) else [path]
     if parts != [path]:
         module.__dict__["display"] = print
     codes = [_compiled(part, names) for part in parts]

@@ -2,7 +2,7 @@
 
 Python raises an audit event before it opens, removes, connects or starts anything (PEP 578); the hook sees it in time.
 Who asks decides, not the name of a file: torch may write its caches and start its compilers, and the program may not,
-though both call the same function. Code that is not Python's raises no events; `landlock` has the kernel refuse it.
+though both call the same function. Code that is not Python's raises no events; `containment` has the kernel refuse it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
     from dynalyze.bench.measure import add_bench, started_beside
-    from dynalyze.capture.notebook import SUFFIX
+    from dynalyze.capture.overlay import NOTEBOOK
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.launch.observe import observed
@@ -96,7 +96,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
             )  # fmt: skip
             pool = bench.enter_context(started_beside(target, plan))
         with observed(observation, outputs.keep()) as seen:
-            if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.
+            if not (target.path or "").endswith(NOTEBOOK):  # A notebook is no file of Python's to change.
                 seen.report.fix_command = same_call(context, "fix")
             if plan is not None:
                 add_bench(seen, target, plan, lambda note: outputs.publish_early(seen.report, note), pool)

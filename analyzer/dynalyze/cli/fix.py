@@ -72,7 +72,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
-    from dynalyze.capture.notebook import SUFFIX
+    from dynalyze.capture.overlay import NOTEBOOK
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.render.words.fixes import patch_head, write_command
@@ -89,7 +89,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
         options["fail_on"] = context.params["fail_on"] = "none"
     check_fail_on(options["fail_on"])
     target = target_of(context)
-    if target.path is not None and target.path.endswith(SUFFIX):
+    if target.path is not None and target.path.endswith(NOTEBOOK):
         raise UsageError(
             f"fix changes files, and {target.path} is a notebook: jupyter nbconvert --to script makes a file of it"
         )

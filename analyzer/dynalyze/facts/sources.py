@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dynalyze.capture.events import SourceSeen
-from dynalyze.capture.notebook import CELL
+from dynalyze.capture.overlay import CELL
 from dynalyze.events.log import RunLog
 from dynalyze.report import Location, Snippet
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynalyze.capture.libraries import is_pattern, library_facts, prefix_of
-from dynalyze.capture.notebook import SUFFIX
+from dynalyze.capture.overlay import NOTEBOOK
 from dynalyze.capture.settings import ModelOptions
 from dynalyze.report import Target, TargetKind, printable
 from dynalyze.text.errors import UsageError
@@ -108,7 +108,7 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
         raise UsageError('no such file: ""')
     path = Path(text)
     if path.is_file():
-        if path.suffix == SUFFIX:
+        if path.suffix == NOTEBOOK:
             _check_notebook(path)
         return TargetSpec("script", text, path=text, arguments=arguments)
     if path.is_dir():

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.libraries.hf import shrink
-from dynalyze.capture.libraries.hf.inputs import features, geometry, pixels
-from dynalyze.capture.libraries.hf.inputs.features import untouched
+from dynalyze.capture.libraries.hf.inputs import geometry, input_builder, pixels
+from dynalyze.capture.libraries.hf.inputs.input_builder import untouched
 
 torch = pytest.importorskip("torch")
 
@@ -45,7 +45,7 @@ def test_a_model_of_any_size_gets_a_larger_image_at_full_size_and_a_detector_the
     ],
 )
 def test_features_are_counted_in_every_form(given: Any, rows: int) -> None:
-    assert features.count(given) == rows
+    assert input_builder.count(given) == rows
 
 
 class Patches(torch.nn.Module):

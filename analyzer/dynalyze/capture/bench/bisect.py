@@ -13,8 +13,7 @@ import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
 from dynalyze.capture.bench.bisect_asking import asking_places
-from dynalyze.capture.bench.bisect_graph import outputs_of, tapped
-from dynalyze.capture.bench.bisect_operations import LocalJudge, OperationFault
+from dynalyze.capture.bench.bisect_operations import LocalJudge, OperationFault, outputs_of, tapped
 from dynalyze.capture.bench.bisect_program import (
     Program,
     faults_of,
@@ -24,7 +23,7 @@ from dynalyze.capture.bench.bisect_program import (
     reduced,
     wrong_operation,
 )
-from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
+from dynalyze.capture.bench.bisect_scripts import operation_name, write_script
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.output_capture import OutputCapture
@@ -106,7 +105,7 @@ class Bisector:
         return answer
 
     def script(self, stage: str, folder: str, seconds: float) -> Answer:
-        """A small program with the fault, found within `seconds`; its scripts go to `folder`."""
+        """A small program with the fault, found within `seconds`; its script goes to `folder`, where there is one."""
         began = time.monotonic()
         for program, whole, configuration in self._programs(stage):
             if time.monotonic() - began > seconds:
@@ -130,9 +129,9 @@ class Bisector:
             return {
                 "reduced": facts,
                 "place": self._place_of(small.operations[-1]) if small.operations else None,
-                "scripts": write_scripts(small, line, configuration, Path(folder)),
+                "script": write_script(small, line, configuration, Path(folder)),
             }
-        return {"reduced": None, "place": None, "scripts": []}
+        return {"reduced": None, "place": None, "script": False}
 
     def _programs(self, stage: str) -> Iterator[tuple[Program, Program, Configuration]]:
         """Programs that may have the fault: the wrong operation by itself, the graph up to it, and the graphs as they

@@ -19,8 +19,7 @@ import torch
 from torch.fx.node import map_aggregate
 
 from dynalyze.capture.bench.accuracy import accuracy
-from dynalyze.capture.bench.bisect_graph import outputs_of
-from dynalyze.capture.bench.bisect_operations import OperationFault, evaluate
+from dynalyze.capture.bench.bisect_operations import OperationFault, evaluate, outputs_of
 from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.protocol import Configuration

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, Frozen, freeze

@@ -13,6 +13,8 @@ from dynalyze.capture.bench.workload import run_untimed
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult
 from dynalyze.capture.regions import RegionalCompile
 
+BISECT_SCRIPT, BISECT_DATA = "script.py", "inputs.pt"
+"""In the folder of a bisection's step `script`; the second only where inputs are too large to stand in the first."""
 _MEMORY_PASSES = 3
 _FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.compare import ErrorSums, measure, size_of
-from dynalyze.capture.bench.identical import identical
+from dynalyze.capture.bench.compare import ErrorSums, identical, measure, size_of
 from dynalyze.capture.bench.output_capture import Key, RunOutputs
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")

@@ -18,7 +18,7 @@ from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.compiling import check_placement, moved, place
 from dynalyze.capture.environment import torch_facts
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.libraries.request import CannotBuild, ModelRequest
+from dynalyze.capture.libraries.building import CannotBuild, ModelRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
 from dynalyze.capture.shapes import resized
 

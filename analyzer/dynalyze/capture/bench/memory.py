@@ -17,11 +17,10 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.commands import Peaks
-from dynalyze.capture.process_tree import descendants
+from dynalyze.capture.process_tree import available_bytes, descendants, size_of
 
-_PROC = Path("/proc")
 _KILO = 1024
-_CGROUP = Path("/sys/fs/cgroup")
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 def peaks(device: str, run_passes: Callable[[], None]) -> Peaks:
@@ -34,7 +33,7 @@ def peaks(device: str, run_passes: Callable[[], None]) -> Peaks:
         torch.cuda.synchronize()
         steady = torch.cuda.max_memory_allocated() + _kept_by_graphs()
         return Peaks("cuda", steady, max(compile_peak, steady), torch.cuda.max_memory_reserved())
-    if (_PROC / "self" / "clear_refs").exists():
+    if _CLEAR.exists():
         with contextlib.suppress(OSError):
             return _on_linux(run_passes)
     run_passes()
@@ -54,24 +53,14 @@ def _kept_by_graphs() -> int:
 
 def _on_linux(run_passes: Callable[[], None]) -> Peaks:
     # Compilers that have ended are left out: what the kernel keeps of them is the size of the process that forked them.
-    started = sum(_field(_PROC / str(pid) / "status", "VmHWM") for pid in descendants())
-    compile_peak = _field(_PROC / "self/status", "VmHWM") + started
-    (_PROC / "self" / "clear_refs").write_text("5")
+    started = sum(size_of(f"{pid}/status", "VmHWM") for pid in descendants())
+    compile_peak = size_of("self/status", "VmHWM") + started
+    _CLEAR.write_text("5")
     run_passes()
-    steady = _field(_PROC / "self/status", "VmHWM")
+    steady = size_of("self/status", "VmHWM")
     for pid in descendants():  # What they share counted in part: forked workers share most of their memory.
-        steady += _field(_PROC / str(pid) / "smaps_rollup", "Pss") or _field(_PROC / str(pid) / "status", "VmRSS")
+        steady += size_of(f"{pid}/smaps_rollup", "Pss") or size_of(f"{pid}/status", "VmRSS")
     return Peaks("rss", steady, max(compile_peak, steady))
-
-
-def _field(file: Path, field: str) -> int:
-    """A size from a file of /proc, in bytes; 0 where there is none, as of a process that has ended."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in file.read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name == field:
-                return int(value.split()[0]) * _KILO
-    return 0
 
 
 def free_memory(model: Callable[..., Any]) -> int | None:
@@ -81,12 +70,4 @@ def free_memory(model: Callable[..., Any]) -> int | None:
         # What torch's allocator holds and does not use can be had too.
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0] + held)
-    on_host = _field(_PROC / "meminfo", "MemAvailable")
-    free = [on_host] if on_host else []
-    with contextlib.suppress(OSError, ValueError):  # No cgroup of version 2, or no limit ("max").
-        limit = int((_CGROUP / "memory.max").read_text())
-        used = int((_CGROUP / "memory.current").read_text())
-        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
-        # File caches count as used in a container and could be dropped.
-        free.append(limit - used + int(stat.get("inactive_file", 0)) + int(stat.get("active_file", 0)))
-    return min(free, default=None)
+    return available_bytes()

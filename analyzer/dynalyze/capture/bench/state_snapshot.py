@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.contracts import reached_values
-from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.call_context import RandomState
 from dynalyze.capture.fixing.held import HeldState

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.bench.identical import identical
+from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
 from dynalyze.capture.inspecting.settings import OF_LIBRARIES
 from dynalyze.capture.installed import is_installed

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.fp64_reference import Fp64Reference
-from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs, named_tensors
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload

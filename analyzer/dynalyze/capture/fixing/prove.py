@@ -56,7 +56,7 @@ from dynalyze.capture.fixing.values import look
 from dynalyze.capture.fixing.watching import Effect, effects, in_addition, instructions_run, lines_run, without_numbers
 from dynalyze.capture.regions import RegionalCompile, drop_parts
 from dynalyze.capture.torch_private import dynamo
-from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
+from dynalyze.capture.torch_private.runtime import UnknownSetting, settings_of_dynamo
 
 _SEED = 1337
 _MOST_KEPT = 512 << 20

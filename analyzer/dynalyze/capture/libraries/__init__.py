@@ -21,7 +21,7 @@ from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import Phase
 
 if TYPE_CHECKING:
-    from dynalyze.capture.libraries.request import Built, ModelRequest
+    from dynalyze.capture.libraries.building import Built, ModelRequest
 
 PREFIXES = tuple(sorted(each.name for each in pkgutil.iter_modules(__path__) if each.ispkg))
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fnmatch
 import inspect
 import sys
 from typing import Any
 
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.libraries.building import built, place, quiet, random_weights, stage
+from dynalyze.capture.libraries.building import Built, ModelRequest, built, near, place, quiet, random_weights, stage
 from dynalyze.capture.libraries.diffusers.configs import defaults, small
 from dynalyze.capture.libraries.diffusers.inputs import make_inputs
-from dynalyze.capture.libraries.request import Built, ModelRequest
 
 # How the names end that its package of models exports, and that are no model.
 _NO_MODELS = ("AutoModel", "Mixin", "ParallelConfig", "BackendName")
@@ -24,8 +22,7 @@ def resolve(name: str) -> None:
 
     if name in (known := listed("all")) or name in diffusers._import_structure["pipelines"]:
         return
-    near = difflib.get_close_matches(name, [*known, *diffusers._import_structure["pipelines"]], n=3)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    hint = near(name, [*known, *diffusers._import_structure["pipelines"]])
     raise Misuse(f"no model class and no pipeline {name!r} in the installed diffusers{hint}")
 
 

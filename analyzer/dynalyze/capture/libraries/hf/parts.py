@@ -104,15 +104,6 @@ def numbers_in(value: Any) -> list[int]:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else []
 
 
-def map_numbers(change: Callable[[int], int], value: Any) -> Any:
-    """The same field with each of these numbers changed."""
-    if isinstance(value, dict):
-        return {name: map_numbers(change, each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map_numbers(change, each) for each in value)
-    return change(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 def change_fields(part: Any, change: Callable[[str, Any], Any]) -> None:
     """Set each field to what `change(name, value)` gives, where that is something else."""
     for name, value in list(vars(part).items()):

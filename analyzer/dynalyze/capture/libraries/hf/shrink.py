@@ -11,8 +11,9 @@ import re
 from functools import partial
 from typing import Any
 
+from dynalyze.capture.libraries.building import map_numbers
 from dynalyze.capture.libraries.hf import depth, quirks, width
-from dynalyze.capture.libraries.hf.parts import agree, change_fields, map_numbers, numbers_in, parts_of
+from dynalyze.capture.libraries.hf.parts import agree, change_fields, numbers_in, parts_of
 
 _EXPERTS = 8
 _EXPERT_COUNT = re.compile(r"^(?!.*(shared|per_tok|sink|top_k|bias|dense))\w*experts$|^zero_expert_num$")

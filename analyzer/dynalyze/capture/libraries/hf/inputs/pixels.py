@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.libraries.hf.inputs import geometry
-from dynalyze.capture.libraries.hf.inputs.features import extractor, taken_by, untouched
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, extractor, taken_by, untouched
 from dynalyze.capture.libraries.hf.parts import first
 
 # Tokens of text along the edge of an image: small, and about 450 pixels for a model at full size.

@@ -8,8 +8,7 @@ import torch
 
 from dynalyze.capture.libraries.hf import quirks
 from dynalyze.capture.libraries.hf.inputs import geometry, pixels
-from dynalyze.capture.libraries.hf.inputs.features import extractor
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, parameters_of
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, extractor, parameters_of
 from dynalyze.capture.libraries.hf.parts import first
 
 # What forward takes beside pixels tells how it reads them; the first that it takes decides.

@@ -9,8 +9,7 @@ import torch
 
 from dynalyze.capture.libraries.hf import parts, quirks
 from dynalyze.capture.libraries.hf.inputs import geometry, pixels
-from dynalyze.capture.libraries.hf.inputs.features import count, extractor, untouched
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder, count, extractor, untouched
 
 
 def _prime_factors(number: int, divisor: int = 2) -> int:
