@@ -93,7 +93,7 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
     request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
     if request["mode"] not in ("script", "module") or not request.get("in_place", True):
         return lambda: None
-    from dynalyze.capture.chosen import Chosen
+    from dynalyze.capture.compile_selection import CompileSelection
     from dynalyze.capture.compiling import compiled
     from dynalyze.capture.in_place import InPlace
     from dynalyze.capture.settings import CompileOptions
@@ -103,7 +103,7 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
         listener.emit,
         None if has_event(run, CompileCall) else lambda target: compiled(target, options),
         None,
-        Chosen(request.get("chosen", [])),
+        CompileSelection(request.get("chosen", [])),
         lambda: listener.compile_seconds,
         partial(forget_compiles, listener, inspection),
     )

@@ -21,6 +21,15 @@ from dynalyze.capture.side_effects import HINT, EffectsWatch, Refused, SideEffec
 from dynalyze.capture.torch_private import runtime
 
 _DENIED = ("permission denied", "not permitted", "read-only file system", "open database", "readonly database")
+_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
+_VERSION_FLAG, _PATH_BENEATH = 1, 1
+_NO_NEW_PRIVILEGES = 38
+_WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
+_FILES = sum(1 << bit for bit in (1, *range(4, 13)))  # Write, remove and make: in every version.
+_REFER, _NETWORK, _SCOPES = 1 << 13, 0b11, 0b11
+# Where nobody has tried what the driver needs. NVIDIA's is content with its devices: CUDA and its graphs, Triton's
+# compiler and tuning, cuDNN, pinned memory and the profiler work so (H200, driver 580).
+_DRIVERS = ("/dev/kfd", "/dev/dxg")
 
 
 class Containment:
@@ -65,18 +74,6 @@ def _extension_cache() -> str:
 
 def _line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-
-
-_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
-_VERSION_FLAG, _PATH_BENEATH = 1, 1
-_NO_NEW_PRIVILEGES = 38
-
-_WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
-_FILES = sum(1 << bit for bit in (1, *range(4, 13)))  # Write, remove and make: in every version.
-_REFER, _NETWORK, _SCOPES = 1 << 13, 0b11, 0b11
-# Where nobody has tried what the driver needs. NVIDIA's is content with its devices: CUDA and its graphs, Triton's
-# compiler and tuning, cuDNN, pinned memory and the profiler work so (H200, driver 580).
-_DRIVERS = ("/dev/kfd", "/dev/dxg")
 
 
 def _restrict(writable: Iterable[str | Path]) -> bool:

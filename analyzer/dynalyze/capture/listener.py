@@ -12,7 +12,8 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from dynalyze.capture.events import (
     Event,
     Frame,
     GraphSeen,
+    HookSeen,
     Lost,
     RecompileSeen,
     SkippedSeen,
@@ -36,9 +38,9 @@ from dynalyze.capture.events import (
 )
 from dynalyze.capture.guards import dataset_of, failed_versions, guard_values
 from dynalyze.capture.hooks import after_fork
-from dynalyze.capture.late_hooks import LateHooks
 from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.torch_private import cache_keys, dynamo, trace
+from dynalyze.capture.torch_private.watching import watch_registrations
 from dynalyze.capture.trace_records import (
     STEP,
     TraceRecords,
@@ -50,13 +52,15 @@ from dynalyze.capture.trace_records import (
 from dynalyze.capture.writer import EventWriter
 
 if TYPE_CHECKING:
-    from dynalyze.capture.callables_seen import Modules
+    from dynalyze.capture.compile_candidates import Modules
     from dynalyze.capture.uncompiled_methods import UncompiledMethods
 
 _HOW = "# Install depyf beside torch to have this as Python.\n"
 DISABLED = "marked with torch.compiler.disable"
 _MOST_SKIPS = 1000
 _LONGEST_REASON = 500
+_MOST_ROOTS = 500
+_MOST_HOOKS = 100
 
 
 @dataclass
@@ -245,7 +249,7 @@ class Listener:
         if module is None:
             return
         if self._modules is None:
-            from dynalyze.capture.callables_seen import Modules
+            from dynalyze.capture.compile_candidates import Modules
 
             self._modules = Modules()
         code = f"{self.epoch} {event.id.rpartition('/')[0]}"
@@ -383,3 +387,45 @@ class Skips:
         code = trace.marked_disabled(target)
         if code is not None:
             self.emit(SkippedSeen(code=dynamo.definition_of(code), reason=DISABLED, entry=True, tensors=True))
+
+
+class LateHooks:
+    """Emits each hook that is registered on a module below one that was in the frame of a compile: what was compiled
+    never runs it.
+    """
+
+    def __init__(self, emit: Callable[[HookSeen], None]) -> None:
+        self._emit = emit
+        self._roots: dict[weakref.ref[Any], list[str]] = {}
+        self._hooked: dict[int, weakref.ref[Any]] = {}
+        self._number = 0
+
+    def compiled(self, key: str, modules: Iterable[Any]) -> None:
+        """A compile, by its epoch and id, and the modules in whose names its frame has them."""
+        for module in modules:
+            if len(self._roots) < _MOST_ROOTS:
+                self._roots.setdefault(weakref.ref(module), []).append(key)
+            for number in [number for number, hooked in self._hooked.items() if _holds(module, hooked())]:
+                del self._hooked[number]
+                self._emit(HookSeen(number=number, met=True))
+
+    def watch(self) -> Callable[[], None]:
+        """Look at registrations from here on; Dynamo must be imported. Returns what ends it."""
+        return watch_registrations(self._registered)
+
+    def _registered(self, module: Any, method: str) -> None:
+        if not self._roots or self._number >= _MOST_HOOKS or not dynamo.hooks_go_unguarded():
+            return
+        roots = list(self._roots.items())
+        keys = dict.fromkeys(key for root, compiles in roots if _holds(root(), module) for key in compiles)
+        caller = next(dynamo.calling_frames(), None)
+        if keys and caller is not None:
+            self._number += 1
+            self._hooked[self._number] = weakref.ref(module)
+            place, name = dynamo.entry(caller), type(module).__qualname__
+            self._emit(HookSeen(place, method, name, list(keys), self._number))
+
+
+def _holds(root: Any, module: Any) -> bool:
+    """Whether a module is another, or a part of it; a module that is gone is none."""
+    return root is not None and module is not None and any(each is module for each in root.modules())

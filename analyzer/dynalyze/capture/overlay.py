@@ -20,6 +20,11 @@ from dynalyze.capture.source_lines import lines_of
 from dynalyze.capture.source_texts import HELD, as_bytes
 
 _texts: dict[str, bytes] = {}
+NOTEBOOK = ".ipynb"
+CELL = f"{NOTEBOOK}:In["
+# Magics whose cell is Python all the same; the cells of others are of another language, or for the notebook alone.
+_OF_PYTHON = ("%%time", "%%timeit", "%%capture", "%%dynalyze", "%%prun")
+_NO_PYTHON = re.compile(r"^([ \t]*)([%!?].*|.*\?)$", re.MULTILINE)
 
 
 def put_over(changes: Mapping[str, str]) -> Callable[[], None]:
@@ -57,13 +62,6 @@ def read(path: str) -> bytes:
         linecache.cache[path] = (len(source), None, lines_of(source), path)
     HELD.hold(path, text)
     return text
-
-
-NOTEBOOK = ".ipynb"
-CELL = f"{NOTEBOOK}:In["
-# Magics whose cell is Python all the same; the cells of others are of another language, or for the notebook alone.
-_OF_PYTHON = ("%%time", "%%timeit", "%%capture", "%%dynalyze", "%%prun")
-_NO_PYTHON = re.compile(r"^([ \t]*)([%!?].*|.*\?)$", re.MULTILINE)
 
 
 def put_cells(path: str) -> list[str]:

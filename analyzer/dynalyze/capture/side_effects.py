@@ -22,7 +22,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from dynalyze.capture.hooks import Patch, after_import
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import is_installed, is_torchs, torch_folder
 
 HINT = "`--allow-effects` repeats that"
 _CAPTURE = str(Path(__file__).resolve().parent)
@@ -298,9 +298,8 @@ def _watch_native() -> None:
 def _kind_of(file: str) -> FrameKind:
     if file.startswith(("<frozen ", "<eval_with_key>", _CAPTURE)) or "torchinductor_" in file:
         return "passes_on"
-    torch = os.path.join(os.path.dirname(getattr(sys.modules.get("torch"), "__file__", None) or "/-/-"), "")
-    if file.startswith(torch):
-        part = file[len(torch) :].replace(os.sep, "/")
+    if is_torchs(file):
+        part = file[len(torch_folder()) :].replace(os.sep, "/")
         return "compiler" if part.startswith(_COMPILERS) and not part.startswith(_PASSES_ON) else "passes_on"
     if _TRITON.search(file):
         return "compiler"

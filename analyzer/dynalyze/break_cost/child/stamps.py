@@ -26,6 +26,7 @@ import torch
 from dynalyze.break_cost.child import GuardTime, Kind, Segment, StampedPasses
 from dynalyze.break_cost.child.guards import guard_price
 from dynalyze.capture.bench.workload import Step
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private import compiled_code, dynamo
 from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, CompiledVersion
 from dynalyze.capture.torch_private.runtime import GRAPH_PREFIX
@@ -146,8 +147,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
 
     `problem` says, where it is not empty, why the segments are not to be trusted.
     """
-    found = compiled_code.versions()
-    by_code = {id(version.code): version for version in found}  # A code with a slice among its constants has no hash.
+    by_code = {id(version.code): version for version in compiled_code.versions()}  # Code with a slice has no hash.
     stamps = Stamps()
     for code, scope in _globals_of(steps, by_code).items():
         version = by_code[code]
@@ -171,7 +171,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
         segment.unguarded_ms = [max(0.0, ms - stamp_ms) for ms in bare]
     stamped = [sum(each) for each in zip(*(segment.ms for segment in segments), strict=True)]
     hits = Counter(mark[1] for step in layout for mark in step.marks if mark[0] == "graph")
-    guards = _guards(steps, stamps, {version.compile_id: version for version in found})
+    guards = _guards(steps, stamps, {version.compile_id: version for version in by_code.values()})
     problem = ""
     if passes.odd > len(stamped):
         problem = f"{passes.odd} of {passes.odd + len(stamped)} passes took another way than the first"
@@ -259,7 +259,7 @@ class _Active:
 def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVersion]) -> list[_StepLayout]:
     """What runs in each step, from passes that are watched and not timed."""
     compiled, codes = {id(version.original) for version in by_code.values()}, dynamo.tried_codes()
-    tried = {id(code) for code in codes if id(code) not in compiled and not compiled_code.is_torchs(code)}
+    tried = {id(code) for code in codes if id(code) not in compiled and not is_torchs(code.co_filename)}
     logs: list[list[_Interval]] = [[] for _ in steps]
     for _ in range(_WATCHED):
         for step, known in zip(steps, logs, strict=True):

@@ -209,7 +209,7 @@ class MeasureSteps(Command[MeasuredSteps], do="step_memory"):
     """What each training step keeps for its backward, and its peak."""
 
     def carry_out(self, session: MeasuringSession) -> MeasuredSteps:
-        from dynalyze.capture.bench.step_memory import step_memory
+        from dynalyze.capture.bench.memory import step_memory
 
         session.configure()
         compiled = session.configuration.compile

@@ -22,6 +22,7 @@ _ABSURD = 10.0
 _FAR = 0.5
 _LOOSE = 0.04
 _FLOOR = 1e-3
+_LARGE = 4096  # Elements from which on a second look is worth its start.
 
 
 @dataclass
@@ -232,9 +233,6 @@ def _note_furthest(to: ErrorSums, eager: torch.Tensor, compiled: torch.Tensor, a
 
 def _most(values: torch.Tensor) -> float:
     return float(values.max()) if values.numel() else 0.0
-
-
-_LARGE = 4096  # Elements from which on a second look is worth its start.
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

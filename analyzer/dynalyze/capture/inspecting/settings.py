@@ -38,6 +38,10 @@ _INDUCTOR = (
 _MATMUL = "torch.backends.cuda.matmul"
 OF_LIBRARIES = ("TORCH", "_TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 """Variables that torch and the libraries below it set for themselves."""
+_Reading = tuple[str, Callable[[], Any]]
+_OF_COMPILERS = frozenset({"dynalyze", "triton", "sympy", "torchgen", "depyf"})
+"""Packages that change as they are used, by what is compiled."""
+_OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def settings_seen() -> dict[str, Any]:
@@ -66,9 +70,6 @@ def _read(*parts: Callable[[], Iterator[_Reading]]) -> dict[str, Any]:
                 with contextlib.suppress(Exception):  # torch raises where old and new names for TF32 were mixed.
                     found[name] = _plain(read())
     return found
-
-
-_Reading = tuple[str, Callable[[], Any]]
 
 
 def _modes() -> Iterator[_Reading]:
@@ -178,11 +179,6 @@ def _plain(value: Any) -> Any:
     if type(value).__name__ == "dtype":
         return str(value).removeprefix("torch.")
     raise TypeError(type(value).__name__)
-
-
-_OF_COMPILERS = frozenset({"dynalyze", "triton", "sympy", "torchgen", "depyf"})
-"""Packages that change as they are used, by what is compiled."""
-_OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def functions_of_modules() -> dict[str, str]:

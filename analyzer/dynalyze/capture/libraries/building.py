@@ -23,6 +23,10 @@ from dynalyze.capture.settings import ModelBuild, Placement
 _MISSING = re.compile(r"requires the (?:\[1m)?([\w.-]+) library|No module named '([\w.]+)'|Please install ([\w.-]+)")
 
 Stage = Literal["config", "model", "weights", "inputs"]
+# A prime: rows of a weight never fall on the same part of the block, so no two of them are equal.
+_BLOCK = 65521
+# Where the next tensor's values begin within the block.
+_STRIDE = 7919
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,6 @@ def describe_operators(extension: Any) -> None:
         for operator in ("nms", "qnms"):
             namespace.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _KEPT.append(namespace)
-
-
-# A prime: rows of a weight never fall on the same part of the block, so no two of them are equal.
-_BLOCK = 65521
-# Where the next tensor's values begin within the block.
-_STRIDE = 7919
 
 
 @contextlib.contextmanager

@@ -8,15 +8,14 @@ Where a version of torch lacks one of these parts nothing is found, and nothing 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
 
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private.dynamo import tried_codes
 
 RESUME_PREFIX = "__resume_at"
@@ -42,7 +41,7 @@ def saving_graph(frame: FrameType) -> Any:
     """The compiled graph whose forward saves tensors from this frame, as the class of its autograd function; None where
     it is anything else that saves.
     """
-    if frame.f_code.co_name != "apply" or not is_torchs(frame.f_code):
+    if frame.f_code.co_name != "apply" or not is_torchs(frame.f_code.co_filename):
         return None
     function = frame.f_locals.get("cls")
     return function if f"{getattr(function, '__name__', '')}Backward" == BACKWARD_NODE else None
@@ -51,12 +50,6 @@ def saving_graph(frame: FrameType) -> Any:
 def graph_of_node(node: Any) -> Any:
     """The same of a node of the autograd graph."""
     return getattr(node, "_forward_cls", None)
-
-
-def is_torchs(code: CodeType) -> bool:
-    """Whether the code is a part of torch itself."""
-    folder = str(Path(str(torch.__file__)).parent)
-    return code.co_filename.startswith(folder + os.sep)
 
 
 def versions() -> list[CompiledVersion]:

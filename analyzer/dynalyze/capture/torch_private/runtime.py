@@ -41,6 +41,9 @@ _DATA_PARALLEL = (
 )
 _SHARDED = "FSDPModule"
 _SHARDED_MODULES = ("torch.distributed.fsdp", "torch.distributed._composable.fsdp")
+_OF_FUNCTIONS = ("reorderable_logging_functions", "ignore_logging_functions")
+"""Settings that are sets of functions; their values are lists of names here."""
+_DYNAMO, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 
 
 def counters(name: str) -> dict[str, int]:
@@ -278,13 +281,6 @@ def mark_dynamic(tensor: Any, dimension: int) -> None:
     import torch._dynamo
 
     torch._dynamo.mark_dynamic(tensor, dimension)
-
-
-_OF_FUNCTIONS = ("reorderable_logging_functions", "ignore_logging_functions")
-"""Settings that are sets of functions; their values are lists of names here."""
-
-
-_DYNAMO, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 
 
 class UnknownSetting(Exception):

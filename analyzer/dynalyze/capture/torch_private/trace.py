@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any
 
 from dynalyze.capture.events import BreakSeen, Frame, SkippedSeen
 from dynalyze.capture.hooks import Patch
+from dynalyze.capture.installed import torch_folder
 from dynalyze.capture.torch_private.dynamo import (
     CALL_BOUNDARY,
     COMPILE_BOUNDARY,
@@ -172,7 +172,7 @@ def watch_skips(emit: Callable[[SkippedSeen], None]) -> Callable[[], None]:
     if not hasattr(module, "add_skip_reason"):
         return lambda: None
     patch = Patch(module, "add_skip_reason")
-    inside = _torch_folder()
+    inside = torch_folder()
 
     @functools.wraps(patch.original)
     def add_skip_reason(reason: str, frame: Any) -> Any:
@@ -219,14 +219,9 @@ def _values(names: dict[str, Any]) -> list[Any]:
 
 def _is_entry(frame: types.FrameType | None) -> bool:
     """Whether nothing but torch stands between the compiled call and this frame."""
-    inside = _torch_folder()
+    inside = torch_folder()
     while frame is not None and frame.f_code.co_filename.startswith(inside):
         if frame.f_code.co_filename.endswith(CALL_BOUNDARY):
             return True
         frame = frame.f_back
     return False
-
-
-@functools.cache
-def _torch_folder() -> str:
-    return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep  # noqa: PTH120 - as in code objects

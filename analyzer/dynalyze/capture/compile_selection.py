@@ -18,7 +18,7 @@ Namespaces = tuple[dict[str, Any], dict[str, Any]]
 HOOK = "__dynalyze_bound__"
 
 
-class Chosen:
+class CompileSelection:
     """The expressions, looked up whenever the program may have come to have what they name.
 
     `model.backbone` is looked up in the program's global names, then in those of the functions that run, the
@@ -56,7 +56,7 @@ class Chosen:
         """Look every expression up again: a name may stand for another module by now."""
         if not self._expressions or "torch" not in sys.modules:
             return
-        from dynalyze.capture.callables_seen import frames_of_program
+        from dynalyze.capture.compile_candidates import frames_of_program
 
         frames = list(frames_of_program())
         for text, (scope, expression) in self._expressions.items():

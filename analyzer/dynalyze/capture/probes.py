@@ -1,7 +1,14 @@
-"""What `dynalyze doctor` learns in the target's interpreter. Each question is a process of its own: one may crash.
+"""What `dynalyze doctor` and a sweep learn in the target's interpreter. Each probe is a process: one may crash.
 
 `start.py facts|packages|compile FILE` reads a request from FILE and writes its answer there, again after each
 step, so that a crash or a hang leaves what was known before, and `doing` says what it was at.
+
+`start.py inquire FILE` does so once, before a sweep: versions, names of models, options that torch knows. torch is
+imported to see whether it can be.
+
+    {"compile": [OPTIONS], "patterns": ["hf:Llama*", "timm:all"], "names": ["hf:LlamaModel"]}
+    {"versions": {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0" or null},
+     "listed": {PATTERN: [NAME]}, "mistakes": ["one line"]}
 """
 
 from __future__ import annotations
@@ -23,6 +30,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture import environment
+from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.libraries import library, library_facts, prefix_of
 from dynalyze.capture.torch_private import dynamo, runtime
 
 Answer = dict[str, Any]
@@ -236,3 +246,47 @@ def _compile_and_compare(backend: str, device: str) -> str:
 _QUESTIONS: dict[str, Callable[[Answer, Notes], None]] = {
     "facts": _facts, "packages": _packages, "compile": _compile,
 }  # fmt: skip
+
+
+def inquire(path: Path) -> int:
+    """Answer the request in a file. What the user got wrong comes under `mistakes`, one line each."""
+    request = json.loads(path.read_text(encoding="utf-8"))
+    reason = environment.torch_import_problem()
+    listed, mistakes = ({}, [reason]) if reason else _listed(request)
+    asked = {prefix_of(text) for text in (*request["patterns"], *request["names"])}
+    packages = dict.fromkeys(["torch", "transformers", *sorted(library_facts(prefix).package for prefix in asked)])
+    versions = {"python": platform.python_version(), **{name: version_of(name) for name in packages}}
+    answer = {"versions": versions, "listed": listed, "mistakes": list(dict.fromkeys(mistakes))}
+    path.write_text(json.dumps(answer), encoding="utf-8")
+    return 0
+
+
+def _listed(request: dict[str, Any]) -> tuple[dict[str, list[str]], list[str]]:
+    """The names for each pattern, and the user's mistakes."""
+    mistakes: list[str] = []
+
+    def attempt(action: Callable[..., Any], subject: Any) -> None:
+        try:
+            action(subject)
+        except Misuse as misuse:
+            mistakes.append(str(misuse))
+
+    for options in request["compile"]:
+        others = (options["mode"], options["device"], options["dtype"])
+        if options["backend"] not in ("eager", "inductor") or any(others):  # All else any torch can do.
+            from dynalyze.capture.compiling import check
+            from dynalyze.capture.settings import CompileOptions
+
+            attempt(check, CompileOptions(**options))
+    listed: dict[str, list[str]] = {}
+
+    def find(text: str) -> None:
+        prefix, _, name = text.partition(":")
+        if text in request["patterns"]:
+            listed[text] = [f"{prefix}:{each}" for each in library(prefix).listed(name)]
+        else:
+            library(prefix).resolve(name)
+
+    for text in (*request["patterns"], *request["names"]):
+        attempt(find, text)
+    return listed, mistakes

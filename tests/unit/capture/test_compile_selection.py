@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.capture.chosen import HOOK, compiled_with_hooks
+from dynalyze.capture.compile_selection import HOOK, compiled_with_hooks
 
 PROGRAM = '''"""What it is."""
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from dynalyze.capture.callables_seen import expression_of, names_of
+from dynalyze.capture.compile_candidates import expression_of, names_of
 
 
 def test_a_name_is_a_variable_then_a_path_then_an_attribute(monkeypatch: pytest.MonkeyPatch) -> None:

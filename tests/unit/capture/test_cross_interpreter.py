@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from dynalyze.capture.bench import across
-from dynalyze.capture.bench.judge import Runs
+from dynalyze.capture.bench.judge import Runs, judged_against, save_runs
 from dynalyze.capture.bench.output_capture import RunOutputs
 
 
@@ -28,10 +27,10 @@ def runs_of(
 def test_what_another_interpreter_gave_is_judged_tensor_by_tensor(tmp_path: Path, anchored: bool) -> None:
     """With fp64 of each as well: that of the second agrees with the second, whatever that computes."""
     file, model, values = tmp_path / "values.pt", nn.Linear(2, 2), torch.arange(1.0, 9.0)
-    across.save(file, runs_of(values, anchored=anchored), model)
+    save_runs(file, runs_of(values, anchored=anchored), model)
 
     def verdicts(runs: Runs) -> list[str]:
-        found = across.judged(file, runs, model)
+        found = judged_against(file, runs, model)
         assert found["comparable"]
         return [found[name]["verdict"] for name in ("eager", "compiled")]
 
@@ -42,8 +41,8 @@ def test_what_another_interpreter_gave_is_judged_tensor_by_tensor(tmp_path: Path
 
 def test_other_random_numbers_or_other_weights_say_nothing(tmp_path: Path) -> None:
     file, model, values = tmp_path / "values.pt", nn.Linear(2, 2), torch.arange(1.0, 9.0)
-    across.save(file, runs_of(values, position=1), model)
-    drawn = across.judged(file, runs_of(values.flip(0), position=2), model)
+    save_runs(file, runs_of(values, position=1), model)
+    drawn = judged_against(file, runs_of(values.flip(0), position=2), model)
     assert drawn["eager"]["verdict"] == "not comparable"
-    assert across.judged(file, runs_of(values, position=1), model)["eager"]["verdict"] == "equal"
-    assert across.judged(file, runs_of(values), nn.Linear(2, 2))["comparable"] is False
+    assert judged_against(file, runs_of(values, position=1), model)["eager"]["verdict"] == "equal"
+    assert judged_against(file, runs_of(values), nn.Linear(2, 2))["comparable"] is False

@@ -27,7 +27,7 @@ _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 _MOST_FRAMES = 50
 
 
-class CallableSeen:
+class CompileCandidate:
     """A module, or a function that the user chose: how often it was called from outside of every other, and what
     became of these calls.
     """
@@ -72,14 +72,14 @@ class CallableSeen:
         )  # fmt: skip
 
 
-class CallablesSeen:
+class CompileCandidates:
     """All of them, in the order of their first calls. They are held, so that an id stays that of one; after the first
     64 no more are.
     """
 
     def __init__(self) -> None:
-        self._rest: CallableSeen | None = None
-        self._targets: dict[int, CallableSeen] = {}
+        self._rest: CompileCandidate | None = None
+        self._targets: dict[int, CompileCandidate] = {}
         self._callers: dict[tuple[str, int], CandidateEntry] = {}
         self._transformed = 0
         self._constructed: dict[type[torch.nn.Module], CandidateEntry] = {}
@@ -91,13 +91,13 @@ class CallablesSeen:
     def ids(self) -> set[int]:
         return set(self._targets)
 
-    def find(self, target: Any) -> CallableSeen | None:
+    def find(self, target: Any) -> CompileCandidate | None:
         return self._targets.get(id(target)) or self._rest
 
-    def add(self, target: Any, name: str = "") -> CallableSeen:
+    def add(self, target: Any, name: str = "") -> CompileCandidate:
         """Take in what is called for the first time, with the name that the program has for it."""
         frames = list(frames_of_program())
-        seen = CallableSeen(target, name or expression_of(target, frames))
+        seen = CompileCandidate(target, name or expression_of(target, frames))
         if len(self._targets) >= MOST_MODULES:
             self._rest = seen
         else:
@@ -131,7 +131,7 @@ class CallablesSeen:
             if (caller := _caller(module, frames)) is not None:
                 self._callers.setdefault((caller.file, caller.line), caller)
 
-    def is_full(self, seen: CallableSeen) -> bool:
+    def is_full(self, seen: CompileCandidate) -> bool:
         """Whether this one came after the last that is held."""
         return seen is self._rest
 
@@ -157,7 +157,7 @@ class CallablesSeen:
     def _taken(self) -> list[torch.nn.Module]:
         return [each.target for each in self._targets.values() if each.taken and each.kind == "module"]
 
-    def compiled(self) -> list[CallableSeen]:
+    def compiled(self) -> list[CompileCandidate]:
         """The modules that were compiled."""
         return [each for each in self._targets.values() if each.compiled is not None and each.kind == "module"]
 
