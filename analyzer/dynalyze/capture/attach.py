@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 from dynalyze.capture import environment, overlay
 from dynalyze.capture.compile_calls import Undo, watch_compile_calls
@@ -35,7 +36,8 @@ def attach_to_descendant() -> None:
     if not folder or not Path(folder).is_dir():
         return
     run = Path(folder)
-    overlay.put_over(json.loads((run / REQUEST_FILE).read_text(encoding="utf-8")).get("changes", {}))
+    request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
+    overlay.put_over(request.get("changes", {}))
     listener = Listener(EventWriter(run))
 
     def torch_loaded(torch: ModuleType) -> None:
@@ -43,7 +45,7 @@ def attach_to_descendant() -> None:
         atexit.register(listener.check)
         inspection = Inspection(listener.emit, at_once=False)
         listener.on_each_compile = inspection.compiling
-        watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run))
+        watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run, request))
 
     attach(listener, run, torch_loaded)
 
@@ -53,7 +55,11 @@ def attach(listener: Listener, run: Path, torch_loaded: OnImport) -> None:
     # torch's own log, where we asked for it, would record everything twice where the listener is.
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
     _attach(listener, torch_loaded, own_trace)
-    watching.watch_cudagraph_skips(partial(_skipped_cudagraph, listener))
+
+    def skipped(compile_id: str, reason: str) -> None:
+        listener.emit(CudagraphSkipped(id=compile_id, epoch=listener.epoch, reason=cut(reason)))
+
+    watching.watch_cudagraph_skips(skipped)
     cache_keys.watch_keys()
     if (run / BYTECODE_FILE).exists():
 
@@ -86,11 +92,12 @@ def _attach(listener: Listener, torch_loaded: OnImport, own_trace: str = "") -> 
     return leave
 
 
-def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> Callable[[], None]:
+def _compile_in_place(
+    listener: Listener, inspection: Inspection, run: Path, request: dict[str, Any]
+) -> Callable[[], None]:
     """As in the main process: what a program that compiles nothing calls in a process of its own, as the ranks of a
     training do, is compiled there. Returns what to call when this process compiles by itself.
     """
-    request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
     if request["mode"] not in ("script", "module") or not request.get("in_place", True):
         return lambda: None
     from dynalyze.capture.compile_selection import CompileSelection
@@ -135,10 +142,6 @@ def lead_descendants(run: Path) -> None:
     os.environ[RUN_VARIABLE] = str(run)
     # One that ignores PYTHONPATH (python -I) still writes torch's own log, unless the user wants that elsewhere.
     os.environ.setdefault(TRACE_VARIABLE, str(run / TRACE_FOLDER))
-
-
-def _skipped_cudagraph(listener: Listener, compile_id: str, reason: str) -> None:
-    listener.emit(CudagraphSkipped(id=compile_id, epoch=listener.epoch, reason=cut(reason)))
 
 
 def _watch_untraced(listener: Listener) -> Undo:

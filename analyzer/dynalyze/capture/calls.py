@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, CloneTooLarge, Frozen, freeze
 from dynalyze.capture.hooks import after_fork
@@ -169,7 +170,7 @@ class Recorder:
                 return None
             return self._record(module, args, kwargs)
         except Exception as error:
-            self._note(f"<n> call<s> of {name_of(module)} could not be recorded: {_short(error)}.")
+            self._note(f"<n> call<s> of {name_of(module)} could not be recorded: {one_line(error).rstrip('.')}.")
             return None
 
     def failed(self, call: Call | None, error: BaseException) -> None:
@@ -198,7 +199,7 @@ class Recorder:
             elif call.kept.modes.grad:
                 _watch_backward(result, call.backward_ran)
         except Exception as error:
-            self._note(f"<n> outcome<s> could not be looked at: {_short(error)}.")
+            self._note(f"<n> outcome<s> could not be looked at: {one_line(error).rstrip('.')}.")
 
     def _record(self, module: Any, args: Any, kwargs: Any) -> Call | None:
         if id(module) not in self._modules and len(self._modules) >= _MOST_MODULES:
@@ -303,11 +304,6 @@ def _watch_backward(result: Any, ran: list[bool]) -> None:
     for output in islice(gradient_outputs(result), _MOST_WATCHED):
         if output.grad_fn is not None:
             output.grad_fn.register_prehook(notice)
-
-
-def _short(error: Exception) -> str:
-    line = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {line}"[:200].rstrip(".")
 
 
 @dataclass(frozen=True)

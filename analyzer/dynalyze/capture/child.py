@@ -227,7 +227,7 @@ class TargetSession:
         call = call_that_failed(error)
         if call is None:
             return
-        told = ""
+        raised_in_eager = ""
         eager = torch.compiler.set_stance("force_eager")
         kept = left_as_found(getattr(call.func, "__self__", call.func), given=(call.args, call.keywords))
         with contextlib.ExitStack() as stack:
@@ -241,8 +241,8 @@ class TargetSession:
             except side_effects.Refused:
                 return
             except Exception as raised:
-                told = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
-        self.emit(events.MadeInEager(told))
+                raised_in_eager = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
+        self.emit(events.MadeInEager(raised_in_eager))
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""

@@ -39,7 +39,7 @@ class CompileCandidate:
         owner = target if is_module else getattr(target, "__self__", None)
         self.kind: CandidateKind = "module" if is_module else "function" if owner is None else "method"
         self.class_name = "" if owner is None else type(owner).__qualname__
-        self.parameters = _parameters_of(owner) if isinstance(owner, torch.nn.Module) else 0
+        self.parameters = parameters_of(owner) if isinstance(owner, torch.nn.Module) else 0
         self.calls = 0
         self.seconds = 0.0
         self.taken = False
@@ -132,7 +132,7 @@ class CompileCandidates:
                 self._callers.setdefault((caller.file, caller.line), caller)
 
     def is_full(self, seen: CompileCandidate) -> bool:
-        """Whether this one came after the last that is held."""
+        """Whether this candidate came after the number that is kept."""
         return seen is self._rest
 
     def owns_parameters(self, module: Any) -> bool:
@@ -167,7 +167,7 @@ class CompileCandidates:
         return called or list(self._constructed.values())
 
 
-def _parameters_of(module: Any) -> int:
+def parameters_of(module: Any) -> int:
     """How many values its parameters hold; those without a shape yet count as one each."""
     uninitialized = torch.nn.parameter.UninitializedTensorMixin
     return sum(1 if isinstance(each, uninitialized) else each.numel() for each in module.parameters())
@@ -188,7 +188,7 @@ def _caller(module: Any, frames: list[FrameType]) -> CandidateEntry | None:
             return CandidateEntry("function", code.co_name, "", *place, reason="function")
         if owner is not module and code.co_name not in _CALLED_AS_FORWARD:
             name = expression_of(owner, frames)
-            method, parameters = f"{name}.{code.co_name}" if name else "", _parameters_of(owner) or None
+            method, parameters = f"{name}.{code.co_name}" if name else "", parameters_of(owner) or None
             return CandidateEntry(
                 "method", method, type(owner).__qualname__, *place, parameters=parameters, reason="method"
             )
@@ -273,7 +273,7 @@ def _plain(value: Any) -> Any:
 
 
 def _attributes(module: Any, names: dict[str, Any]) -> Iterator[str]:
-    """Of objects that are no modules: `trainer.model`."""
+    """Attributes of objects that are no modules: `trainer.model`."""
     for name, value in list(names.items()):
         held = getattr(value, "__dict__", None)
         if type(held) is dict and not issubclass(type(value), (type, types.ModuleType, torch.nn.Module)):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dynalyze.capture import side_effects
+from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.side_effects import HINT, EffectsWatch, Refused, SideEffect
 from dynalyze.capture.torch_private import runtime
 
@@ -62,7 +63,7 @@ class Containment:
         if self.watch.first is not None:
             return f"{self.watch.first}; {HINT}"
         if self._walled and error is not None and any(text in str(error).lower() for text in _DENIED):
-            return f"native code was kept from changing anything outside ({_line(error)}); {HINT}"
+            return f"native code was kept from changing anything outside ({one_line(error)}); {HINT}"
         return ""
 
 
@@ -70,10 +71,6 @@ def _extension_cache() -> str:
     """Where torch.utils.cpp_extension builds."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return os.environ.get("TORCH_EXTENSIONS_DIR") or str(Path(base) / "torch_extensions")
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
 def _restrict(writable: Iterable[str | Path]) -> bool:

@@ -173,7 +173,7 @@ class InPlace:
         return time.monotonic() - self._set_up_seconds - self._compile_seconds()
 
     def _stand_in(self, function: Any, name: str) -> Callable[..., Any]:
-        """What takes the place of a function that the user chose."""
+        """The wrapper that replaces a function that the user chose."""
         is_compiling, thread = torch.compiler.is_compiling, self._calls.thread
         with self._lock:
             self.seen.add(function, name)

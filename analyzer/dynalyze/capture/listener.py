@@ -127,7 +127,7 @@ class Listener:
         self._methods.fetched(method)
 
     def end_look(self) -> None:
-        """The program has ended, and with it what was looked at in its calls."""
+        """The program has ended: emit what was seen of its uncompiled methods."""
         if self._methods is not None:
             self._methods.end_look()
 
@@ -158,7 +158,7 @@ class Listener:
             self._handled = _Handled()
 
     def emit(self, event: Event) -> None:
-        """Write an event that is not in the trace, under the same protection."""
+        """Write an event that is not in the trace; never raises."""
         if self._paused:
             return
         try:
@@ -304,10 +304,10 @@ def _add_refused(event: CacheBypassed) -> list[CacheBypassed]:
     found = [
         CacheBypassed(
             id=event.id, epoch=event.epoch, attempt=event.attempt, cache=event.cache,
-            reason=without_addresses(told.reason),
-            place=Frame(*told.place) if told.place is not None else None, next_one=told.next_one, further=True,
+            reason=without_addresses(refusal.reason),
+            place=Frame(*refusal.place) if refusal.place is not None else None, next_one=refusal.next_one, further=True,
         )
-        for told in cache_keys.refused()
+        for refusal in cache_keys.refused()
     ]  # fmt: skip
     if found:
         event.place, event.next_one = found[0].place, found[0].next_one

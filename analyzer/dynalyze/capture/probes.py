@@ -63,9 +63,9 @@ class Notes:
 
 
 def main(what: str, path: Path) -> int:
-    """Answer one question."""
+    """Run one probe of the doctor."""
     notes = Notes(path)
-    _QUESTIONS[what](json.loads(path.read_text(encoding="utf-8")), notes)
+    _PROBES[what](json.loads(path.read_text(encoding="utf-8")), notes)
     notes.add(doing="")
     return 0
 
@@ -100,7 +100,7 @@ def _facts(request: Answer, notes: Notes) -> None:
 
 
 def _devices(torch: Any) -> Answer:
-    """The GPUs; what torch says of them on its standard error is kept: that a driver is too old is told only there."""
+    """The GPUs, and what torch warns of on its standard error: only there does it say that a driver is too old."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         found = [
@@ -108,8 +108,8 @@ def _devices(torch: Any) -> Answer:
             for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
         ]
         arches = torch.cuda.get_arch_list() if found else []
-    told = " ".join(" ".join(str(warning.message).split()) for warning in heard)
-    return {"devices": found, "arches": arches, "device_warning": told}
+    warned = " ".join(" ".join(str(warning.message).split()) for warning in heard)
+    return {"devices": found, "arches": arches, "device_warning": warned}
 
 
 def _installed(packages: Iterable[tuple[str, str]]) -> Iterable[Answer]:
@@ -125,7 +125,7 @@ def _installed(packages: Iterable[tuple[str, str]]) -> Iterable[Answer]:
 
 
 def _requirements(distribution: str) -> list[str]:
-    """Without those of optional features, unless the feature is torch itself."""
+    """Requirements without those of extras, unless the extra is torch."""
     try:
         texts = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
@@ -198,7 +198,7 @@ def _compiler(folder: Path) -> Answer:
 
 
 def _compiles(name: str, source: str, flags: list[str], folder: Path) -> str:
-    """Why the compiler does not make a library of it; "" where it does."""
+    """Compiler error for a source; "" where it compiles."""
     file = folder / "tiny.cpp"
     file.write_text(source, encoding="utf-8")
     shared = ["-shared", "-fPIC", *flags, str(file), "-o", str(file.with_suffix(".so"))]
@@ -243,7 +243,7 @@ def _compile_and_compare(backend: str, device: str) -> str:
     return "" if difference < 1e-4 else f"a wrong result: it differs by {difference:.3g}"
 
 
-_QUESTIONS: dict[str, Callable[[Answer, Notes], None]] = {
+_PROBES: dict[str, Callable[[Answer, Notes], None]] = {
     "facts": _facts, "packages": _packages, "compile": _compile,
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ class Seen(NamedTuple):
 
 
 def processes() -> dict[int, Seen]:
-    """Every process that can be seen, by its id."""
+    """Every visible process by its id."""
     found: dict[int, Seen] = {}
     try:
         names = os.listdir("/proc")  # noqa: PTH208  a list of names, quickly
@@ -46,7 +46,7 @@ def below(root: int, seen: dict[int, Seen]) -> list[int]:
 
 
 def descendants(of: int | str = "self") -> Iterator[int]:
-    """Those of one process, without a look at all that there are."""
+    """The descendants of one process, without a scan of all processes."""
     for tasks in sorted(Path(f"/proc/{of}/task").glob("*/children")):
         with contextlib.suppress(OSError):
             for pid in tasks.read_text().split():
@@ -64,7 +64,7 @@ def memory_of(pids: list[int], seen: dict[int, Seen], limit: int) -> int:
 
 
 def _private(pid: int, seen: dict[int, Seen]) -> int:
-    """What would be free if the process ended."""
+    """Memory that would be free if the process ended."""
     return size_of(f"{pid}/smaps_rollup", "Private_Clean", "Private_Dirty") or seen[pid].rss
 
 
@@ -90,13 +90,13 @@ _CGROUPS = (
 
 
 def memory_bytes() -> int | None:
-    """Memory that there is, a container's limit observed; None where it cannot be told."""
+    """Memory that there is, a container's limit observed; None where it is unknown."""
     known = [size_of("meminfo", "MemTotal"), *(_number(f"{folder}/{limit}") for folder, limit, _ in _CGROUPS)]
     return min(filter(None, known), default=None)
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, a container's limit observed; None where it cannot be told."""
+    """Memory that can be had without swapping, a container's limit observed; None where it is unknown."""
     free = [each] if (each := size_of("meminfo", "MemAvailable")) else []
     for folder, limit, used in _CGROUPS:
         most, held = _number(f"{folder}/{limit}"), _number(f"{folder}/{used}")
@@ -106,7 +106,7 @@ def available_bytes() -> int | None:
 
 
 def _file_caches(folder: str) -> int:
-    """What counts as used in a container and could be dropped."""
+    """File caches, which a container counts as used and the kernel can drop."""
     with contextlib.suppress(OSError, ValueError):
         lines = (line.split() for line in Path(folder, "memory.stat").read_text().splitlines())
         return sum(int(size) for name, size in lines if name in ("inactive_file", "active_file"))

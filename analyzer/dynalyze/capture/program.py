@@ -135,7 +135,7 @@ def misuse_of_source(error: BaseException, path: str | None) -> Misuse | None:
 
 
 def origin_of(module: str) -> str | None:
-    """The file of a module that could not be imported; None where it cannot be told."""
+    """The file of a module that could not be imported; None where it is unknown."""
     try:
         found = importlib.util.find_spec(module)
     except Exception:  # The packages above it run their own code.

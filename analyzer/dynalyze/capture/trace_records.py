@@ -98,7 +98,7 @@ class TraceRecords:
         }
 
     def read(self, metadata: Metadata, payload: Any) -> CompilerEvent | None:
-        """The event that a record stands for; None where it is of no concern."""
+        """The event that a record stands for; None for a record that nobody reads."""
         for name, content in metadata.items():
             if name in CONTEXT_KEYS:
                 continue
@@ -163,8 +163,8 @@ def refused_recompile(metrics: Mapping[str, Any]) -> str:
     """The failed guards of a recompile that torch refused, as config.error_on_recompile asks; "" for any other end."""
     if metrics.get("fail_type") != "RecompileError":
         return ""
-    told = str(metrics.get("fail_reason") or "").partition("guard failure(s):\n")[2]
-    return "\n".join(line.strip().removeprefix("- ") for line in told.splitlines())
+    reasons = str(metrics.get("fail_reason") or "").partition("guard failure(s):\n")[2]
+    return "\n".join(line.strip().removeprefix("- ") for line in reasons.splitlines())
 
 
 def without_addresses(text: str) -> str:

@@ -137,7 +137,7 @@ class _Look:
 
 
 def _codes_of(function: Any) -> set[types.CodeType]:
-    """Its own, and those that its decorators call."""
+    """The code of a function and of what its decorators wrap."""
     found = set()
     for _ in range(_MOST_DECORATORS):
         if (code := getattr(function, "__code__", None)) is not None:

@@ -275,10 +275,10 @@ def asking_places(
 
     def explains(places: Sequence[AskingLine] | None) -> bool:
         """Whether eager has compiled's answers then."""
-        told = run(None if places is None else frozenset(places))
-        if told is None or broken(told.promises, told.promises, compiled.promises):
+        answered = run(None if places is None else frozenset(places))
+        if answered is None or broken(answered.promises, answered.promises, compiled.promises):
             return False
-        return all(each.verdict == "equal" for each in judge(Runs(told, told, compiled, None, tolerance)))
+        return all(each.verdict == "equal" for each in judge(Runs(answered, answered, compiled, None, tolerance)))
 
     try:
         with numerics.full_float32():

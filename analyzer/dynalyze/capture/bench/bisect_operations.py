@@ -145,7 +145,7 @@ def outputs_of(graph: torch.fx.GraphModule) -> tuple[Any, ...]:
 
 
 class Unknown(Exception):
-    """A value that cannot be had; what is computed from it is not judged."""
+    """A value that is unknown; results computed from it are not judged."""
 
 
 @dataclass
@@ -236,7 +236,7 @@ class LocalJudge:
             return eager, None
 
     def _reader(self, node: torch.fx.Node, version: int, *, exact: bool) -> Callable[[Any], Any]:
-        """Gives the values of a node's inputs."""
+        """A function that gives the value of a node that this one reads."""
         copied = writes(node)
 
         def read(used: Any) -> Any:
@@ -277,7 +277,7 @@ class LocalJudge:
 
 
 def judge_result(eager: torch.Tensor, exact: Any, compiled: torch.Tensor, tolerance: float) -> Judged:
-    """The verdict on one tensor, by the rule that outputs are judged by."""
+    """The verdict on one tensor, by the same rule as for outputs."""
 
     def run(value: Any) -> RunOutputs:
         is_known = isinstance(value, torch.Tensor)

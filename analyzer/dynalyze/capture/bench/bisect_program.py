@@ -44,12 +44,12 @@ class Program:
 
     @property
     def operations(self) -> list[torch.fx.Node]:
-        """The same without those that only take one of several results."""
+        """The calls without `getitem`, which only takes one of several results."""
         return [node for node in self.calls if node.target is not operator.getitem]
 
     @property
     def elements(self) -> int:
-        """How many numbers go in."""
+        """Elements of all inputs together."""
         return sum(value.numel() for value in self.inputs if isinstance(value, torch.Tensor))
 
 
@@ -102,7 +102,7 @@ def faults_of(program: Program, configuration: Configuration, device: str) -> Fa
     answer = accuracy(workload, lambda: configured(model, configuration, device), configuration, device)
     if answer["verdict"] != "suspicious":
         return None
-    # What eager refuses is told by its text, in which sizes may be others.
+    # What eager refuses is known by its text, in which sizes may differ.
     return frozenset(
         (each["contract"], re.sub(r"\d+", "0", each["eager"]) if each["contract"] == "exception" else "")
         for each in answer["contracts"]

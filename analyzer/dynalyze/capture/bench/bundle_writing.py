@@ -127,7 +127,7 @@ def _room_on_device() -> int:
 
 
 def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> BundleWritten:
-    """The event where no call can be made again: the reason, in a sentence."""
+    """The event for a program without a call that can be repeated, with the reason."""
     cut = [*compiled.unsupported, *compiled.recorder.cut] if compiled else []
     cut += eager.cut if eager else []
     reason = "no call of a module or of a compiled function was seen in the program's main process"

@@ -21,7 +21,7 @@ from torch.utils import _pytree
 from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.call_context import ModuleStates, RandomState
+from dynalyze.capture.call_context import ModuleStates, RandomState, version_of
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.settings import LANGUAGE_PHASES, Phase
@@ -137,7 +137,7 @@ class _Buffers:
 
     def _now(self) -> list[tuple[int, int]]:
         tensors = [tensor for held in self._held for tensor in held.values() if isinstance(tensor, torch.Tensor)]
-        return [(id(tensor), -1 if tensor.is_inference() else tensor._version) for tensor in tensors]
+        return [(id(tensor), version_of(tensor)) for tensor in tensors]
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
@@ -146,8 +146,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 def _marks(value: Any) -> tuple[Any, list[int]]:
     """A value that changes with the nesting of another, or with a write to one of its tensors."""
-    versions = [-1 if tensor.is_inference() else tensor._version for tensor in tensors_in(value)]
-    return _pytree.tree_structure(value), versions
+    return _pytree.tree_structure(value), list(map(version_of, tensors_in(value)))
 
 
 def pass_sizes(calls: Iterable[Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class ErrorSums:
 
     @property
     def rmse_between(self) -> float:
-        """Between eager and compiled themselves."""
+        """Root mean square difference of eager and compiled."""
         return math.sqrt(self.difference / self.elements) if self.elements else 0.0
 
     @property
@@ -75,7 +75,7 @@ class ErrorSums:
 
     @property
     def longer(self) -> float:
-        """How many times as long compiled is as eager."""
+        """Norm of compiled divided by the norm of eager."""
         return math.sqrt(self.compiled_norm / self.eager_norm) if self.eager_norm else math.inf
 
     @property

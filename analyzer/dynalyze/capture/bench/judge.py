@@ -142,7 +142,7 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
 
 
 def _gives_it_twice(run: RunOutputs, other: RunOutputs | None, key: Key) -> bool:
-    """Whether another run gave the same; without one nothing speaks against it."""
+    """Whether a second run gave the same; True where there was none."""
     again = other.tensors.get(key) if other is not None else run.tensors[key]
     return again is not None and identical(run.tensors[key], again)
 
@@ -247,7 +247,7 @@ def judged_against(file: Path, runs: Runs, model: Callable[..., Any]) -> dict[st
 
 
 def weights_digest(model: Callable[..., Any]) -> str:
-    """The same for equal parameters, buffers and other tensors of a module."""
+    """Digest of the parameters, buffers and other tensors of a module."""
     digest = hashlib.sha256()
     for name, tensor in held_tensors(model):
         value = tensor.detach().to("cpu")

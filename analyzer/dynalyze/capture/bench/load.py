@@ -228,7 +228,7 @@ def _library(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Wo
 
 @contextmanager
 def _refusals_in_one_line(what: str) -> Iterator[None]:
-    """Tell in one line what a library refuses."""
+    """Raise Failed with one line for what a library refuses."""
     from dynalyze.capture import library_target
 
     try:

@@ -111,7 +111,6 @@ class _Packed:
     """What autograd holds in the place of a saved tensor; gone when autograd lets go of it."""
 
     tensor: torch.Tensor
-    told: SavedForBackward
 
 
 class _Makers(TorchDispatchMode):  # type: ignore[misc]
@@ -141,17 +140,17 @@ class _Watch:
     graphs: dict[int, int] = field(default_factory=dict)
 
     def pack(self, tensor: torch.Tensor) -> _Packed:
-        told = SavedForBackward(0, str(tensor.dtype).removeprefix("torch."), list(tensor.shape))
+        saved = SavedForBackward(0, str(tensor.dtype).removeprefix("torch."), list(tensor.shape))
         frame = sys._getframe(1)
         compiled = compiled_code.saving_graph(frame)
         if compiled is None:
-            told.place, told.module = _line(frame), self.module(frame)
+            saved.place, saved.module = _line(frame), self.module(frame)
             if self.makers is not None and (maker := self.makers.known.get(_storage(tensor))) is not None:
-                told.place, told.module, told.op = maker
+                saved.place, saved.module, saved.op = maker
         else:
-            told.graph = self.graphs.setdefault(id(compiled), len(self.graphs))
-        held = _Packed(tensor, told)
-        self.packed.append((told, weakref.ref(held)))
+            saved.graph = self.graphs.setdefault(id(compiled), len(self.graphs))
+        held = _Packed(tensor)
+        self.packed.append((saved, weakref.ref(held)))
         return held
 
     def module(self, frame: FrameType) -> str:
@@ -177,18 +176,18 @@ def _saved(step: TrainStep, model: Any, compiled: bool) -> list[SavedForBackward
         with saved_tensors_hooks(watch.pack, lambda held: held.tensor), watch.makers or contextlib.nullcontext():
             outputs = step.inner.run()
         loss = loss_of(outputs)
-    held = [(told, packed()) for told, packed in watch.packed]
-    alive = [(told, packed.tensor) for told, packed in held if packed is not None]
+    held = [(saved, packed()) for saved, packed in watch.packed]
+    alive = [(saved, packed.tensor) for saved, packed in held if packed is not None]
     alive += [
         (SavedForBackward(0, str(each.dtype).removeprefix("torch."), list(each.shape), graph=graph), each)
         for graph, each in _stashed(loss, watch.graphs)
     ]
     known = {_storage(each) for each in _there_before(step, model)}
-    for told, tensor in alive:
+    for saved, tensor in alive:
         if (storage := _storage(tensor)) not in known:
             known.add(storage)
-            told.bytes = tensor.untyped_storage().nbytes()
-    return [told for told, _ in alive]
+            saved.bytes = tensor.untyped_storage().nbytes()
+    return [saved for saved, _ in alive]
 
 
 def _storage(tensor: torch.Tensor) -> Any:

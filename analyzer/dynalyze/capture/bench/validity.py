@@ -68,11 +68,11 @@ class Compiles:
         return self.started, sum(self.made.values()), runtime.counters("frames").get("total", 0)
 
     def mark(self) -> None:
-        """From here on things are timed."""
+        """Timing begins here."""
         self._at_mark = self.activity
 
     def since_mark(self) -> int:
-        """How often something compiled, or was tried to, since things are timed."""
+        """Compiles, and attempts to compile, since `mark`."""
         before = self._at_mark or (0, 0, 0)
         return max(now - then for now, then in zip(self.activity, before, strict=True))
 

@@ -1,4 +1,4 @@
-"""What building a model takes in every library: the request, failures told by stage, silence, random weights.
+"""What building a model takes in every library: the request, failures by stage, silence, random weights.
 
 Random weights are cheap ones. The library's own initialisation still runs in full, so norms, biases, padding rows and
 whatever a model computes come out as always. Only the two tensor methods that draw random numbers, on which all of

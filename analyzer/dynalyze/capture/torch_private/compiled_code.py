@@ -2,7 +2,7 @@
 
 Run on torch 2.8, 2.11, 2.13 and 2.15. Code that Dynamo makes calls its graphs and the rests of broken functions by
 names among the function's globals: there, and without anything being compiled again, something can stand in for them.
-Where a version of torch lacks one of these parts nothing is found, and nothing is told.
+Where a version of torch lacks one of these parts nothing is found or reported.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def saving_graph(frame: FrameType) -> Any:
 
 
 def graph_of_node(node: Any) -> Any:
-    """The same of a node of the autograd graph."""
+    """The compiled graph whose backward an autograd node runs, as `saving_graph` gives it."""
     return getattr(node, "_forward_cls", None)
 
 
@@ -85,7 +85,7 @@ def frame_callback_setter() -> Callable[[Any], Any] | None:
 
 @contextlib.contextmanager
 def not_compiling() -> Iterator[None]:
-    """What is called in the block Dynamo does not look at."""
+    """Keep Dynamo from compiling what the block calls."""
     change = frame_callback_setter()
     before = change(None) if change is not None else None
     try:

@@ -148,7 +148,7 @@ def calls_a_graph(made: CodeType) -> bool:
 
 @contextlib.contextmanager
 def counted_replays() -> Iterator[list[int]]:
-    """Count the replays of CUDA graphs; the one number of the list."""
+    """Count the replays of CUDA graphs in the block, in the only item of the list."""
     import torch
 
     count = [0]
@@ -277,7 +277,7 @@ def mode_names() -> list[str]:
 
 
 def mark_dynamic(tensor: Any, dimension: int) -> None:
-    """Tell Dynamo that a dimension varies."""
+    """Mark a dimension as dynamic."""
     import torch._dynamo
 
     torch._dynamo.mark_dynamic(tensor, dimension)

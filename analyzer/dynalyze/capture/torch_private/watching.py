@@ -1,7 +1,7 @@
 """What torch does without a record of it: graphs left without a CUDA graph, hooks that a module gets, methods fetched
 through what torch.compile made of a module.
 
-Each is one function of torch's, which is replaced. Run on torch 2.13; where a version lacks it nothing is told.
+Each is one function of torch's, which is replaced. Run on torch 2.13; where a version lacks it nothing is reported.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _models() -> list[str]:
 
 
 def _is_model(name: str) -> bool:
-    """Looks into the one module that holds the name."""
+    """Whether a public name is a model class; reads only its module."""
     module = _modules().get(name, "")
     return ".modeling_" in module and name in _models_in(module)
 

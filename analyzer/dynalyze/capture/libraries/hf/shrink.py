@@ -72,7 +72,7 @@ def _cut_experts(part: Any) -> None:
 
 
 def _cut_positions(part: Any) -> None:
-    """Tables of positions that are learned; rotary ones are computed as needed."""
+    """Cut learned position tables; rotary ones are computed as needed."""
     if vars(part).get("rope_parameters") is not None:
         return
     cut = partial(map_numbers, partial(min, _LONGEST))

@@ -117,7 +117,7 @@ def _timm() -> Any:
 
 @contextlib.contextmanager
 def _no_network() -> Any:
-    """A checkpoint that is not in the caches is a failure at once."""
+    """Fail at once for a checkpoint that is not cached."""
     from huggingface_hub import constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True

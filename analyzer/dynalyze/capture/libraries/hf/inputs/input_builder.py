@@ -85,11 +85,11 @@ class InputBuilder:
 
     def vocabulary_size(self) -> int:
         """How many tokens the model can embed: its own table tells, the configuration may count other tokens."""
-        told = first(self.text_config, "vocab_size") or first(self.config, "vocab_size")
+        configured = first(self.text_config, "vocab_size") or first(self.config, "vocab_size")
         table = None
         with contextlib.suppress(AttributeError, NotImplementedError):  # What a model without one raises.
             table = getattr(self.model.get_input_embeddings(), "num_embeddings", None)
-        known = [size for size in (told, table) if isinstance(size, int) and size > 0]
+        known = [size for size in (configured, table) if isinstance(size, int) and size > 0]
         return min(known, default=_CHARACTERS)
 
     def integers(self, shape: Sequence[int], low: int, high: int) -> torch.Tensor:

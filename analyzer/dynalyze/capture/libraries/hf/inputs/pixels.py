@@ -198,9 +198,9 @@ def pair(value: Any) -> tuple[int, int] | None:
 def image_size(config: Any, full_size: bool = False) -> tuple[int, int]:
     """Height and width of the images: the configuration's own word, that of its vision part, or a usual size."""
     for part in parts_that_see(config):
-        told = pair(first(part, "image_size", "img_size", "input_size", "crop_size"))
-        if told is not None:
-            return told
+        sizes = pair(first(part, "image_size", "img_size", "input_size", "crop_size"))
+        if sizes is not None:
+            return sizes
     usual = _DETECTOR if hasattr(config, "num_queries") else _USUAL
     return (usual, usual) if full_size else (_SMALL, _SMALL)
 
@@ -223,8 +223,8 @@ def merge_size(config: Any) -> int:
 
 def _edge(config: Any, otherwise: int, *names: str) -> int:
     """The width that the innermost part tells under one of these names."""
-    told = (pair(first(part, *names)) for part in reversed(parts_that_see(config)))
-    return next((size[-1] for size in told if size is not None), otherwise)
+    sizes = (pair(first(part, *names)) for part in reversed(parts_that_see(config)))
+    return next((size[-1] for size in sizes if size is not None), otherwise)
 
 
 def frames(config: Any) -> int | None:

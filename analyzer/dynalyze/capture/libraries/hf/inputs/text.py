@@ -141,11 +141,11 @@ def add_placeholders(builder: InputBuilder) -> None:
         builder.inputs["bbox"] = _boxes(builder)
     if "input_ids" not in builder.takes:
         return
-    told = {placeholder.kind for placeholder in builder.placeholders}
+    placed = {placeholder.kind for placeholder in builder.placeholders}
     for kind, name in _PIXELS.items():
         # The token that stands for one feature; the model needs none where it names none.
         token = first_number(pixels.parts_that_see(builder.config), f"{kind}_token_id", f"{kind}_token_index")
-        if token is None or name not in builder.inputs or kind in told:
+        if token is None or name not in builder.inputs or kind in placed:
             continue
         if count := features_per_sample(builder, kind):
             begin, end = first(builder.config, *_BEGIN), first(builder.config, *_END)

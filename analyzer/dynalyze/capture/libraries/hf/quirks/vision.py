@@ -226,14 +226,6 @@ def sapiens2(config: Any) -> None:
     head.conv_out_channels, head.conv_kernel_sizes = [width], [head.conv_kernel_size]
 
 
-@quirks.shrinks("sapiens2")
-def small_sapiens2(config: Any) -> None:
-    head, width = config.head_config, 64
-    if head is not None and head.upsample_out_channels is not None:
-        head.upsample_out_channels = [width] * len(head.upsample_out_channels)
-        head.conv_out_channels = [width] * len(head.conv_out_channels or [])
-
-
 @quirks.shrinks("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
 def detr(config: Any) -> None:
     """Its ResNet comes from timm by default; without timm, transformers' own ResNet takes its place."""
