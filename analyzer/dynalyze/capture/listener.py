@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.compile_costs import CompileCosts
 from dynalyze.capture.events import (
     BreakSeen,
@@ -43,6 +42,7 @@ from dynalyze.capture.torch_private import cache_keys, dynamo, trace
 from dynalyze.capture.torch_private.watching import watch_registrations
 from dynalyze.capture.trace_records import (
     STEP,
+    CacheKeys,
     TraceRecords,
     cut,
     hit_limit,

@@ -21,8 +21,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from dynalyze.capture.cache_keys import RECORDS as CACHE_RECORDS
-from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.events import (
     BreakSeen,
     CacheLooked,
@@ -38,7 +36,7 @@ from dynalyze.capture.events import (
     SpecializedSeen,
     TorchLoaded,
 )
-from dynalyze.capture.trace_records import BYPASSES, CONTEXT_KEYS, TraceRecords, compile_id_of
+from dynalyze.capture.trace_records import BYPASSES, CACHE_RECORDS, CONTEXT_KEYS, CacheKeys, TraceRecords, compile_id_of
 from dynalyze.events.log import ProcessLog, decode_event
 from dynalyze.files.read_write import open_input
 from dynalyze.text.json_text import read_json

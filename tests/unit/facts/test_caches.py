@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.events import CacheBypassed, CacheLooked, CacheVariables, Event, Frame
 from dynalyze.capture.torch_private import cache_keys
+from dynalyze.capture.trace_records import CacheKeys
 from dynalyze.events.log import RunLog
 from dynalyze.facts.caches import caches
 from dynalyze.facts.compilations import add_bypasses, compilations
