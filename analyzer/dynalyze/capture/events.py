@@ -328,7 +328,7 @@ class HookSeen(Event, tag="hook"):
 
 
 @dataclass
-class CalledPart:
+class PartSeen:
     """A part of a module, by its path, "" for the module itself. `of_torch`: its forward is torch's own code."""
 
     path: str = ""
@@ -344,7 +344,7 @@ class MethodSeen(Event, tag="method"):
     code: Frame = Frame()
     method: str = ""
     class_name: str = ""
-    parts: list[CalledPart] = field(default_factory=list)
+    parts: list[PartSeen] = field(default_factory=list)
     seconds: Length = 0.0
     module: Whole = 0
 
