@@ -89,7 +89,7 @@ def report_from_logs(
         [printable(word) for word in command],
         # Where torch was installed for all of them; where they differ, its files are told by site-packages.
         Places(torch_folders.pop() if len(torch_folders) == 1 else ""),
-        LogSources(quoted, roots),
+        LogSources(quoted),
         registry(),
         readable=False,
     )

@@ -50,13 +50,11 @@ class Rule:
     Where several rules claim one, that with the lowest `precedence` has it, then the first by id. `at_limit` is what
     helps where its recompiles reached the recompile limit, which recompile-limit tells.
 
-    `passed` is what the page says when the rule finds nothing. `fix` and `example` are the catalogue's: a finding's
-    advice says more.
+    `fix` and `example` are the catalogue's: a finding's advice says more.
     """
 
     title: str
     description: str
-    passed: str
     severity: Severity = "warning"
     id: str = ""
     judge: Judge = lambda report: ()

@@ -18,7 +18,6 @@ _OF_SIZES = ("shape", "symbolic", "value")
     link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
     description="Functions were compiled again over a size or a value, and it was Accelerate, directly or for a "
     "Trainer, that called torch.compile. The arguments that other findings name are settings of Accelerate there.",
-    passed="No model that Accelerate compiles was compiled again over a size.",
     fix="Give the Accelerator a `TorchDynamoPlugin`, or set its environment variables.",
     example=Example(
         'Accelerator(dynamo_backend="inductor")',

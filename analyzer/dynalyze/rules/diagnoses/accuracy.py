@@ -117,7 +117,6 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
     "what comes after it rounds more. accuracy-program is no fault of the compiler: the program asks whether it is "
     "compiled and does otherwise then.",
-    passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
     more_ids=("accuracy-operation", "accuracy-program"),
 )
 def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
@@ -149,7 +148,6 @@ def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
     description="`--vary-inputs` gives the program its own inputs in another form: other strides, sizes, special "
     "values, with gradients, or one tensor as several. Eager takes them, and compiled answers otherwise, beyond "
     "rounding, or breaks a contract. The inputs that the program really had may be answered rightly.",
-    passed="Compiled answers other inputs of the same meaning as eager does, as far as they were tried.",
 )
 def accuracy_inputs(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
@@ -170,7 +168,6 @@ def accuracy_inputs(report: Report) -> Iterator[Ranked]:
     severity="error",
     description="Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: "
     "it spreads through all that is computed from them.",
-    passed="Compiling made no NaN and no infinity, as far as answers were tested.",
 )
 def compile_makes_nan(report: Report) -> Iterator[Ranked]:
     for test in filter(_has_nan, report.accuracy):
@@ -198,7 +195,6 @@ _ADVICE = (
     rank=700,
     description="Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager "
     "differs from itself, memory ran out, or a run failed. The reason is with the finding.",
-    passed="Every test of answers could be decided.",
 )
 def accuracy_not_comparable(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:

@@ -31,7 +31,6 @@ _CPU_LIMITS = {
     "of them fits the inputs it falls back to single operations, without a word.",
     fix="Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
     "fused kernels switched on.",
-    passed="No scaled_dot_product_attention was seen to run as single operations.",
 )
 @queries.once
 def sdpa_math(report: Report) -> Iterator[Ranked]:
@@ -107,7 +106,6 @@ def _from_tensors(call: AttentionCall) -> tuple[str, str]:
     description="scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was "
     "taken for each call. Without such a graph (backend eager) it is unknown.",
     fix="Look at the calls that have another kernel than the rest: their types, masks and shapes chose it.",
-    passed="All calls of scaled_dot_product_attention have one kernel, or none is known: see `attention` in the JSON.",
 )
 def attention_backend(report: Report) -> Iterator[Ranked]:
     by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
@@ -143,7 +141,6 @@ def attention_backend(report: Report) -> Iterator[Ranked]:
     example=Example(
         "mask = allowed", "mask = torch.zeros(allowed.shape, dtype=query.dtype).masked_fill(~allowed, float('-inf'))"
     ),
-    passed="No boolean mask was given to scaled_dot_product_attention on CUDA.",
 )
 @queries.once
 def sdpa_bool_mask(report: Report) -> Iterator[Ranked]:
@@ -174,7 +171,6 @@ _MULTIPLE = 8
         "mask = torch.zeros(batch, 1, queries, keys)",
         "wide = -(-keys // 8) * 8\nmask = torch.zeros(batch, 1, queries, wide)[..., :keys]",
     ),
-    passed="Every attention mask on CUDA was aligned, or there was none.",
 )
 @queries.once
 def attention_mask_alignment(report: Report) -> Iterator[Ranked]:
@@ -221,7 +217,6 @@ _NORM_IN_FLOAT32 = (2, 12)
     example=Example(
         "flash_attn_func(query, key, value)", "flash_attn_func(query.to(value.dtype), key.to(value.dtype), value)"
     ),
-    passed="Query, key and value had one type wherever a kernel of flash-attn was called.",
 )
 @queries.once
 def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
@@ -255,7 +250,6 @@ def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
     "made in each call, or with new functions in each call it is slow; on a CPU it computes no gradients.",
     fix="Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
     "`score_mod` at the top of a module.",
-    passed="flex_attention was compiled once, with a mask made before, or was not used.",
 )
 def flex_attention(report: Report) -> Iterator[Ranked]:
     refused = [

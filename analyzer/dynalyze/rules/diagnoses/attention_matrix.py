@@ -27,7 +27,6 @@ _TOLD: dict[CellOutcome, str] = {
     "caches where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
     "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; what "
     "fails without torch.compile, or cannot be tried on this device, is told in the matrix alone.",
-    passed="No combination of attention and dtype that was tried breaks or gives suspicious numbers.",
 )
 def attention_matrix(report: Report) -> Iterator[Ranked]:
     matrix = report.attention_matrix

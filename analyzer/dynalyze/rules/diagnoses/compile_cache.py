@@ -72,7 +72,6 @@ _EXAMPLE = Example(
     description="torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it "
     "cannot keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
     "weights. Those are compiled anew in every process.",
-    passed="No compile went past a cache.",
 )
 def cache_bypass(report: Report) -> Iterator[Ranked]:
     groups: dict[BypassReason, list[tuple[Compilation, CacheBypass]]] = {}
@@ -148,7 +147,6 @@ def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses:
     description="torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the "
     "caches that the first one left; it should find every graph there. It did not: some were missing, or went past the "
     "cache.",
-    passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
 )
 def second_start_cold(report: Report) -> Iterator[Ranked]:
     second = report.warmup.second_start if report.warmup is not None else None

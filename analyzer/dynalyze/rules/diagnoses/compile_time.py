@@ -19,7 +19,6 @@ _MOST_OF_IT = 0.4
     link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html",
     description="Dynamo runs a Python loop while it traces, so that the graph holds every round of it. Compile time "
     "and memory grow with the rounds, and with a loop over a size each new size is compiled anew.",
-    passed="No graph consists for the most part of the rounds of one loop.",
 )
 @once
 def unrolled_loop(report: Report) -> Iterator[Ranked]:

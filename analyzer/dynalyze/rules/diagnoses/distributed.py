@@ -41,7 +41,6 @@ _DDP_EXAMPLE = Example(
     fix="With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
     "block before it is sharded.",
     example=_DDP_EXAMPLE,
-    passed="No distributed wrapper stands in the way of the compiler.",
     owns_breaks=lambda report: chain.from_iterable(_breaks_of_wrappers(report).values()),
     precedence=-2,
 )
@@ -183,7 +182,6 @@ class _RankSide:
     description="The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
     "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
     "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design.",
-    passed="No two ranks compiled a function differently.",
 )
 def rank_divergence(report: Report) -> Iterator[Ranked]:
     ranks = {process.process: process.rank for process in report.processes if process.rank is not None}

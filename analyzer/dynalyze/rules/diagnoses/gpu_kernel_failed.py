@@ -35,7 +35,6 @@ _FAILURES = (
     "for the GPU raises, and nothing on that GPU works any more in this process. Known by the message that the program "
     "ended with.",
     fix=_BLOCKING,
-    passed="No kernel failed on a GPU.",
 )
 def gpu_kernel_failed(report: Report) -> Iterator[Ranked]:
     for said, title, advice in _FAILURES:

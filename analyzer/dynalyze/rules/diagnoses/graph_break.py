@@ -34,7 +34,6 @@ _GENERIC_HINTS = (
     title="Graph break",
     description="Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in "
     "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
-    passed="No graph breaks: every compiled function is one graph.",
 )
 def graph_break(report: Report) -> Iterator[Ranked]:
     told = break_owners(report)
@@ -193,7 +192,6 @@ _WHY_TITLES: dict[SkipReason, str] = {
     description="torch was asked to compile the function, or met it below a compiled call, and left it in eager "
     "without tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph "
     "break.",
-    passed="No function that works on tensors was skipped in silence.",
 )
 def skipped_function(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
@@ -230,7 +228,6 @@ _AROUND = {
     rank=310,
     description="A break in a function that is called in a loop, a `with` or a `try` leaves the caller in eager as a "
     "whole: torch cannot go on in the middle of these. The called function is compiled by itself.",
-    passed="No function runs in eager for a break in one that it calls.",
 )
 def caller_in_eager(report: Report) -> Iterator[Ranked]:
     for found in report.graph_breaks:
@@ -293,7 +290,6 @@ def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
     "eager, because of another break, torch tries to compile the comprehension alone, which fails. It is a "
     "consequence, not a cause.",
     fix=_FIX,
-    passed="No comprehension was compiled by itself.",
     owns_breaks=_owned_breaks,
     precedence=2,
 )

@@ -44,7 +44,6 @@ def _owns_dynamic(series: Series, report: Report) -> bool:
     example=Example(
         "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
     ),
-    passed="No key-value cache set off a recompile.",
     owns_recompiles=_owns_dynamic,
     precedence=2,
     at_limit='Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
@@ -120,7 +119,6 @@ def _owns_prefill(series: Series, report: Report) -> bool:
     "a size of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
     "finding recompile.",
     fix="Call the model once with a prompt and once with a single token in the warm-up.",
-    passed="No prompt and single tokens were compiled apart.",
     owns_recompiles=_owns_prefill,
     precedence=-1,
 )

@@ -39,7 +39,6 @@ _SECOND = "Trying to backward through the graph a second time"
     description="A compiled backward is one function for a whole graph. It does not run twice where it gives its "
     "memory away, is not differentiated, and frees all that its graph saved at once. Known by the message that the "
     "program ended with.",
-    passed="No backward asked of compiled code what it cannot do.",
 )
 def compiled_backward(report: Report) -> Iterator[Ranked]:
     message, compiled = (
@@ -72,7 +71,6 @@ def compiled_backward(report: Report) -> Iterator[Ranked]:
     link="https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     description="`torch.compile(model)` returns a module that holds the model under `_orig_mod`: all names in its "
     "state dict begin with that. Known by the message that the program ended with.",
-    passed="No state dict of a compiled model was loaded into one that is not compiled, or the other way round.",
 )
 def compiled_state_dict(report: Report) -> Iterator[Ranked]:
     if "_orig_mod." in report.outcome.message and "state_dict" in report.outcome.message:

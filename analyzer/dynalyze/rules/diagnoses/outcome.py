@@ -17,7 +17,6 @@ from dynalyze.rules.rule import Ranked, Rule
     title="Part of the run was not recorded",
     severity="error",
     description="torch compiled more than was heard, or an event could not be written.",
-    passed="All that torch counted was recorded.",
 )
 def incomplete_record(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "incomplete":
@@ -32,7 +31,6 @@ def incomplete_record(report: Report) -> Iterator[Ranked]:
     title="Nothing was compiled",
     severity="error",
     description="Not a single frame reached the compiler. The program ran as if torch.compile were not there.",
-    passed="At least one frame reached the compiler.",
 )
 def nothing_compiled(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
@@ -50,7 +48,6 @@ def nothing_compiled(report: Report) -> Iterator[Ranked]:
     severity="error",
     rank=1,
     description="Dynamo tried to compile and gave up on every frame, so the program runs in eager.",
-    passed="At least one function was compiled.",
 )
 def all_eager(report: Report) -> Iterator[Ranked]:
     tried = report.compilations
@@ -73,7 +70,6 @@ _SIZE = re.compile(r"L\['(\w+)'\]([^\s,]*?)\.size\(\)\[(\d+)\]")
     severity="error",
     rank=2,
     description="Dynamo, AOTAutograd or the backend raised an error while compiling a frame.",
-    passed="No compile ended in an error.",
 )
 def compile_failed(report: Report) -> Iterator[Ranked]:
     refusing = {found.id for found in report.graph_breaks if found.effect == "error"}

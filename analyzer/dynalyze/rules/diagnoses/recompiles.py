@@ -30,7 +30,6 @@ _MOST_NAMES = 4
     "Recompiles that come of one value are one finding. After the limit (8 by default) later calls run in eager; that "
     "is the finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
     "adapter-switch.",
-    passed="Nothing was compiled twice.",
     # A call past the limit that torch refuses.
     owns_breaks=lambda report: [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)],
     precedence=-1,

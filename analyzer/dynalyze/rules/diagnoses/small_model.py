@@ -26,7 +26,6 @@ _ATTENTION = ("_scaled_dot_product_", "_flash_attention_", "_efficient_attention
     description="A measurement whose interval shows no gain, where the run says why: calls far under a millisecond, or "
     "graphs whose kernels are mostly matrix products of a library. Never said without a measurement.",
     fix="Compile a larger piece of work, raise the batch, or leave it in eager.",
-    passed="No measurement was without a gain for want of work to fuse.",
 )
 def small_model(report: Report) -> Iterator[Ranked]:
     for measured in report.measurements:
@@ -100,7 +99,6 @@ _MOST_NAMED = 4
     rank=500,
     description="Inductor has no code of its own for these operations and calls PyTorch's eager kernels from the "
     "compiled code. The results are right; the call is not fused with what stands around it.",
-    passed="Inductor generated code for every operation, or called a library made for it.",
 )
 def fallback_kernels(report: Report) -> Iterator[Ranked]:
     places = Places()
@@ -146,7 +144,6 @@ _ROTATE = Example(
     rank=480,
     description="Inductor generates no code for complex tensors: it calls PyTorch's eager kernels for every operation "
     "on them, also for views and multiplications, and fuses nothing into these calls.",
-    passed="No compiled graph computes with complex numbers.",
 )
 @once
 def complex_numbers(report: Report) -> Iterator[Ranked]:

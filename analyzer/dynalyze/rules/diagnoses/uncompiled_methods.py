@@ -22,7 +22,6 @@ _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
     description="`torch.compile(model)` compiles the call of the model alone. Every other method of what it returns is "
     "the original module's: `generate`, `encode` or `training_step` call the original's forward and parts, and none of "
     "it is compiled.",
-    passed="No method of a compiled model called modules in eager.",
     fix="Compile the model in place, `model.compile()`: then what its own methods call is compiled too. A method that "
     "calls parts and not the model is compiled by itself: `model.encode = torch.compile(model.encode)`.",
     example=Example("model = torch.compile(model)\nmodel.generate(ids)", "model.compile()\nmodel.generate(ids)"),
