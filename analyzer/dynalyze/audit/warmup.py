@@ -33,7 +33,7 @@ from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
 from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.build import Ended, EndReason
-from dynalyze.facts.compilations import NOTHING_TRACED, add_bypasses, compilations
+from dynalyze.facts.compilations import NOTHING_TRACED, compilations
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -258,7 +258,6 @@ def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> Wa
     folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
     places, sources = Places(folder), Sources(run)
     compiled = compilations(run, places, sources)
-    add_bypasses(run, compiled)
     breaks = graph_breaks(run, places, sources, registry(folder))
     again = [each for each in recompiles(run, compiled, breaks) if each.process == 0]
     own = [each for each in compiled if each.process == 0]

@@ -10,7 +10,7 @@ import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 
-from dynalyze.capture.events import SourceSeen
+from dynalyze.capture.events import Frame, SourceSeen
 from dynalyze.capture.notebook import CELL
 from dynalyze.events.log import RunLog
 from dynalyze.report import Location, Snippet
@@ -81,6 +81,10 @@ class Sources:
                 start, end = condition_span(text) or (start if begins else None, None)
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
+
+    def at(self, frame: Frame) -> Location:
+        """Where a frame stands, with its columns."""
+        return self.location(frame.file, frame.line, frame.name, frame.column, frame.end_column)
 
     def definition(self, file: str, line: int) -> int:
         """The line of the `def` of a function whose code begins at `line`, where its first decorator stands."""

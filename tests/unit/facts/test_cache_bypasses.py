@@ -10,7 +10,7 @@ import pytest
 
 from dynalyze.capture.events import CacheBypassed, Event, Frame
 from dynalyze.capture.trace_records import TraceRecords
-from dynalyze.facts.compilations import add_bypasses, compilations
+from dynalyze.facts.compilations import compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
@@ -37,10 +37,7 @@ def bypass(said: str = PASS, cache: str = "fx_graph", id: str = "0/0") -> Event:
 
 
 def compiled(*events: Event) -> list[Compilation]:
-    run = run_of(*events)
-    found = compilations(run, Places(TORCH), Sources(readable=False))
-    add_bypasses(run, found)
-    return found
+    return compilations(run_of(*events), Places(TORCH), Sources(readable=False))
 
 
 def report_of(*events: Event) -> Report:
@@ -128,10 +125,8 @@ def test_what_a_cache_would_refuse_next_has_a_finding_of_its_own_and_its_line(tm
     apply = "Unsupported call_function target autograd_function_apply."
     later = CacheBypassed(id="0/0", cache="autograd", reason=apply, place=Frame(file, 4, "f"), further=True)
     again = CacheBypassed(id="0/0", cache="autograd", reason=AUTOCAST.replace("enter", "exit"), further=True)
-    run = run_of(start(), first, again, later, end())
     report = empty_report()
-    report.compilations = compilations(run, Places(TORCH), Sources())
-    add_bypasses(run, report.compilations, Sources())
+    report.compilations = compilations(run_of(start(), first, again, later, end()), Places(TORCH), Sources())
     assert report.compilations[0].cache == {"aotautograd_cache_bypass": 1}
     assert [each.count for each in report.compilations[0].cache_bypasses] == [1, 0, 0]
     told = [

@@ -13,7 +13,7 @@ from dynalyze.capture.events import CacheBypassed, CacheLooked, CacheVariables, 
 from dynalyze.capture.torch_private import cache_keys
 from dynalyze.events.log import RunLog
 from dynalyze.facts.caches import caches
-from dynalyze.facts.compilations import add_bypasses, compilations
+from dynalyze.facts.compilations import compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Compilation
@@ -60,9 +60,7 @@ def read(*events: Event) -> Caches:
 
 
 def compiled(run: RunLog) -> list[Compilation]:
-    found = compilations(run, Places(TORCH), Sources(readable=False))
-    add_bypasses(run, found, Sources(readable=False))
-    return found
+    return compilations(run, Places(TORCH), Sources(readable=False))
 
 
 def test_a_key_is_taken_apart_and_its_settings_are_kept_once() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.capture.events import Frame
-from dynalyze.facts.behind import looks
+from dynalyze.facts.breaks import looks
 from dynalyze.facts.sources import LogSources, Sources, condition_span
 from dynalyze.report import Location
 from records import write_source
