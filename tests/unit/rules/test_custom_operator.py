@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.report import Location
 from dynalyze.report.audit import OperatorCheck, OperatorProblem
-from dynalyze.rules.diagnoses.custom_operator import custom_operator
+from dynalyze.rules.diagnoses.accuracy import custom_operator
 from dynalyze.rules.rule import judge
 from sample_reports import empty_report
 

@@ -23,8 +23,8 @@ from dynalyze.report import (
 )
 from dynalyze.report.measurements import Counts, Measurement, Memory, Speedup
 from dynalyze.report.models import ModuleFacts
-from dynalyze.rules.diagnoses.accelerate_settings import accelerate_settings
 from dynalyze.rules.diagnoses.distributed import rank_divergence
+from dynalyze.rules.diagnoses.recompiles import accelerate_settings
 from dynalyze.rules.rule import judge
 from sample_measurements import MEGABYTE, measured, speedup
 from sample_reports import empty_report, graph_break, line_of, priced_report
