@@ -49,6 +49,7 @@ from dynalyze.report.fixes import (
     WholeProgram,
 )
 from dynalyze.report.measurements import Measurement
+from dynalyze.rules.rule import judge
 from sample_measurements import (
     accuracies,
     hostile_accuracies,
@@ -459,3 +460,10 @@ def compared_hostile() -> Comparison:
     before, after = empty_report(), hostile_report()
     before.measurements = [Measurement(HOSTILE, HOSTILE)]
     return compare(before, after)
+
+
+def found_by(report: Report, *rules: str) -> list[Finding]:
+    """The findings of these rules, none of which may fail."""
+    found = [finding for finding in judge(report) if finding.rule in rules]
+    assert not [note for note in report.capture.notes if "failed, please report" in note]
+    return found

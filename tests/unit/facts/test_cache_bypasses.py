@@ -16,9 +16,8 @@ from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
 from dynalyze.render.words.report import cache_words
 from dynalyze.report import Compilation, Finding, Report
-from dynalyze.rules.rule import judge
 from records import TORCH, end, frame, run_of, start, write_source
-from sample_reports import empty_report
+from sample_reports import empty_report, found_by
 
 PASS = "Unsupported post grad custom pass"
 FUNCTION = (
@@ -47,7 +46,7 @@ def report_of(*events: Event) -> Report:
 
 
 def findings(report: Report) -> list[Finding]:
-    return [finding for finding in judge(report) if finding.rule == "cache-bypass"]
+    return found_by(report, "cache-bypass")
 
 
 def read(name: str, payload: Any) -> CacheBypassed:

@@ -15,9 +15,8 @@ from dynalyze.render.html import render
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.modules import ModulesView
 from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
-from dynalyze.rules.rule import judge
 from records import MODEL, TORCH, Event, end, frame, run_of, start
-from sample_reports import empty_report
+from sample_reports import empty_report, found_by
 
 DDP_FRAME = Frame(f"{TORCH}/nn/parallel/distributed.py", 1715, "_run_ddp_forward")
 INSIDE = {"class_name": "Net", "wrappers": ["DistributedDataParallel"], "inside_wrapper": True}
@@ -120,7 +119,7 @@ def told(*events: Event) -> list[tuple[int, int]]:
     found = late_hooks(run, compilations(run, Places(TORCH), sources), sources)
     report = empty_report()
     report.late_hooks = found
-    findings = [each for each in judge(report) if each.rule == "late-hook"]
+    findings = found_by(report, "late-hook")
     assert [each.location for each in findings] == [each.location for each in found]
     assert all(each.location.file == MODEL for each in found)
     return [(each.location.line, each.count) for each in found]

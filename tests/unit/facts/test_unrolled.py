@@ -12,9 +12,8 @@ from dynalyze.facts.unrolled import top_line
 from dynalyze.render.words.report import compile_time
 from dynalyze.report import Graph, Location
 from dynalyze.report.graphs import TopLine
-from dynalyze.rules.rule import judge
 from records import write_source
-from sample_reports import clean_report, empty_report
+from sample_reports import clean_report, empty_report, found_by
 
 PROGRAM = """class Net:
     def step(self, x, h):
@@ -81,7 +80,7 @@ def test_a_loop_is_told_where_most_of_many_operations_are_its_rounds(rounds: int
     report = clean_report()
     top = TopLine(Location("/net.py", 13), rounds, Location("/net.py", 18), rounds, "self.step")
     report.graphs = [Graph("g1", "0/0", ops=482, top_line=top)]
-    found = [each for each in judge(report) if each.rule == "unrolled-loop"]
+    found = found_by(report, "unrolled-loop")
     assert [(each.location, each.evidence) for each in found] == [(top.loop, ["g1", "0/0"])] * told
     assert all("self.step = torch.compile(self.step)" in each.advice and each.impact for each in found)
     words = compile_time(report)

@@ -15,7 +15,7 @@ from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
-from sample_reports import MODEL, clean_report, compilation, empty_report, recompile
+from sample_reports import MODEL, clean_report, compilation, empty_report, found_by, recompile
 
 CAUSES = [cause for cause in get_args(Cause) if cause not in ("limit", "other")]
 
@@ -349,7 +349,7 @@ def test_a_dimension_that_the_code_made_constant_is_named() -> None:
     ].reason = (
         "Constraints violated (L['rows'].size()[0], L['batch']['ids'].size()[1])! For more information, run with ..."
     )
-    (found,) = [each for each in judge(report) if each.rule == "compile-failed"]
+    (found,) = found_by(report, "compile-failed")
     assert found.title == (
         "Ranker.forward makes a constant of a dimension that is marked dynamic: `rows.size(0)`, `batch['ids'].size(1)`"
     )

@@ -1,12 +1,12 @@
-"""Alike findings as one card: on the terminal and on the page, never in the report."""
+"""One card for alike findings, and the caller it names, on the terminal and on the page, never in the report."""
 
 from __future__ import annotations
 
 import msgspec
 
 from dynalyze.render import html, terminal
-from dynalyze.render.findings import as_cards
-from dynalyze.report import Effect, Location, Report
+from dynalyze.render.findings import as_cards, own_caller
+from dynalyze.report import Effect, GraphBreak, Location, Report
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, empty_report, graph_break
 
@@ -44,3 +44,24 @@ def test_another_effect_or_another_advice_is_a_card_of_its_own() -> None:
     report = printing("split", "split")
     report.findings[1] = msgspec.structs.replace(report.findings[1], advice="Something else.")
     assert len(as_cards(report).findings) == 2
+
+
+PACKAGES = "/venv/lib/python3.11/site-packages/"
+MINE = Location("/home/ada/net.py", 7, function="forward")
+LLAMA = Location(PACKAGES + "transformers/models/llama/modeling_llama.py", 12, function="forward")
+HELPER = Location(PACKAGES + "transformers/utils/generic.py", 3, function="check")
+
+
+def led_to(*stack: Location) -> Location | None:
+    return own_caller(broken(*stack))
+
+
+def broken(*stack: Location) -> GraphBreak:
+    found = graph_break("b1", "split", stack[-1])
+    found.stack = list(stack)
+    return found
+
+
+def test_a_helper_was_called_by_the_innermost_line_of_a_model() -> None:
+    assert led_to(MINE, HELPER, LLAMA, HELPER) == LLAMA
+    assert led_to(MINE, HELPER) == MINE
