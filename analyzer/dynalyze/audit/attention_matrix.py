@@ -25,7 +25,7 @@ from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers, DescribeAttention, Load, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
-from dynalyze.facts.attention_matrix import RAN, is_own
+from dynalyze.facts.audit import RAN, is_own
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.sandbox import Isolation
 from dynalyze.launch.spec import TargetSpec

@@ -16,8 +16,8 @@ import msgspec
 from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
 from dynalyze.bench.pair_counts import MIN_PAIRS
+from dynalyze.facts.audit import search_of, wrong_answers, wrong_tensor
 from dynalyze.facts.why_not_compiled import costly
-from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words
 from dynalyze.render.words import bench as words_bench
 from dynalyze.render.words.policy import title

@@ -121,9 +121,9 @@ def _by_torch(silence: events.NothingCompiled | None, skipped: Sequence[SkippedF
     entry = next((frame for frame in skipped if frame.entry), None)
     if entry is None:
         return ""
-    place = f"{Path(entry.location.file).name}:{entry.location.line}"
-    told = f"torch was given {entry.location.function}() ({place}) and left it in eager. {entry.explanation}"
-    return f"{told} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
+    place = entry.location
+    said = f"torch was given {place.function}() ({place.short}) and left it in eager. {entry.explanation}"
+    return f"{said} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
 
 
 def _wrapped(wrapped: list[events.Wrapped], methods: Sequence[UncompiledMethod]) -> str:

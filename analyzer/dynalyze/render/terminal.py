@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import audit_text, bench_text, fix_text, plan_text
+from dynalyze.render import audit_text, bench_text, fix_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.render.words import report as words
@@ -68,7 +68,7 @@ def _summary(summary: Summary, report: Report, files: Sequence[tuple[str, str]],
         summary.line()
     if closing := [each for each in (words.order_words(report) if verbose else "", *more) if each]:
         summary.line(" ".join(closing), style="dim")
-    plan_text.add(summary, report.plan)
+    bench_text.add_plan(summary, report.plan)
     if report.plan is None:
         brief = not verbose and len(report.measurements) <= _EAGER_AND_ONE and not words.only_measured(report)
         bench_text.add(summary, report.measurements, report.accuracy, brief=brief)
@@ -83,7 +83,7 @@ def _add_others(summary: Summary, findings: Sequence[Finding], first: int) -> No
     """A line for each finding from `first` on: where, what it costs, and what to do or what it is."""
     for number, finding in enumerate(findings[first:], first + 1):
         mark, style = _MARKS[finding.severity]
-        where = f"{one_line(words.file_and_line(finding.location))} " if finding.location is not None else ""
+        where = f"{one_line(finding.location.short)} " if finding.location is not None else ""
         cost = words.short_cost(finding.impact)
         line = Text.assemble(
             (f"{mark} ", style), (f"{number}. ", "dim"), (where, "cyan"), f"({cost}) " if cost else "",

@@ -9,7 +9,7 @@ import msgspec
 from dynalyze.comparison.upgrades import SCHEMA_VERSION, Upgrade
 from dynalyze.render.comparison_text import render_comparison
 from dynalyze.render.console import Summary
-from dynalyze.render.words.bench import no_difference, ratio_words
+from dynalyze.render.words.bench import ratio_words
 from dynalyze.render.words.comparison import ARROW
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.json_text import json_text
@@ -53,5 +53,4 @@ def _verdict(found: Upgrade) -> str:
 def _speed(found: Upgrade) -> str:
     if found.speed is None:
         return "not judged: only one pair of processes"
-    shown = found.speed.verdict != "no difference shown"
-    return ratio_words(found.speed) if shown else no_difference(found.speed)
+    return ratio_words(found.speed)

@@ -28,6 +28,11 @@ class Location(msgspec.Struct, frozen=True):
     def at(self) -> LineKey:
         return self.file, self.line
 
+    @property
+    def short(self) -> str:
+        """`model.py:12`, for a sentence."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
 
 class Snippet(msgspec.Struct, frozen=True):
     """Lines of source around a location: `lines[0]` is line `first_line` of the file."""

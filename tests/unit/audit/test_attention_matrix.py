@@ -15,7 +15,7 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped
 from dynalyze.capture import transformers_attention
 from dynalyze.capture.inputs import Misuse
-from dynalyze.facts.attention_matrix import fastest, instead_of, right
+from dynalyze.facts.audit import fastest, instead_of, right
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.facts.wrong_numbers import reduced_to, search_of, wrong_answers, wrong_part
+from dynalyze.facts.audit import reduced_to, search_of, wrong_answers, wrong_part
 from dynalyze.render.view.links import Anchors, Listed, first
 from dynalyze.render.words import bench as words
 from dynalyze.report import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
+from dynalyze.facts.audit import CellOutcome, is_own, outcome
 from dynalyze.render.view.links import first
 from dynalyze.render.words import attention as words_attention
 from dynalyze.render.words import policy as words_policy

@@ -17,12 +17,11 @@ from dynalyze.render.view.compiles import (
 from dynalyze.render.view.graphs import GraphsView
 from dynalyze.render.view.links import MAX_RECOMPILES, Anchors, Index, first
 from dynalyze.render.view.map import MapView
-from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
+from dynalyze.render.view.measurements import MeasurementsView, StepMemoryView, measured_metrics
 from dynalyze.render.view.modules import CandidatesView, ModulesView
 from dynalyze.render.view.plan import PlanView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, metrics_view
 from dynalyze.render.view.sources import SourcesView
-from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
 from dynalyze.render.view.verified import FixesView
 from dynalyze.render.words.report import only_measured

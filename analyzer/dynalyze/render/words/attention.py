@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple, get_args
 
-from dynalyze.facts.attention_matrix import RAN, CellOutcome, fastest, outcome, right
+from dynalyze.facts.audit import RAN, CellOutcome, cell_name, fastest, outcome, right
 from dynalyze.render.words import bench as words_bench
 from dynalyze.render.words.report import CAUSE_WORDS, short_path
 from dynalyze.report import Cause
@@ -48,12 +48,6 @@ def word(cell: AttentionCell) -> str:
     return _WORDS[outcome(cell)][0]
 
 
-def name(cell: AttentionCell) -> str:
-    """A combination in a sentence: "sdpa with bfloat16 and a static cache"."""
-    cache = f" and a {cell.cache} cache" if cell.cache else ""
-    return f"{cell.attention} with {cell.dtype}{cache}"
-
-
 def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
     """What is known of it: "2 graph breaks", "same answers", "1.83x faster (1.79 to 1.88)", "2.1 ms".
 
@@ -66,8 +60,7 @@ def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
         word = words_bench.verdict_short(cell.accuracy)
         told.append(f"answers: {word}" if short else words_bench.answers_title(cell.accuracy).lower())
     if cell.speedup is not None:
-        shown = cell.speedup.verdict != "no difference shown"
-        speed = words_bench.ratio_words(cell.speedup) if shown else words_bench.no_difference(cell.speedup)
+        speed = words_bench.ratio_words(cell.speedup)
         told.append(speed.partition(" (")[0] if short else speed)
     return told if cell.latency_ms is None else [*told, milliseconds(cell.latency_ms)]
 
@@ -78,10 +71,10 @@ def conclusion(matrix: AttentionMatrix) -> str:
     best = fastest(good)
     if len(best) == 1:
         time = milliseconds(best[0].latency_ms or 0.0)
-        return f"{name(best[0])} is the fastest combination that runs without breaks and is right: {time}."
+        return f"{cell_name(best[0])} is the fastest combination that runs without breaks and is right: {time}."
     if best:
         return (
-            f"{listed([name(cell) for cell in best])} are the fastest combinations that run without breaks and are "
+            f"{listed(list(map(cell_name, best)))} are the fastest combinations that run without breaks and are "
             "right; no difference between them is shown."
         )
     if not matrix.cells:

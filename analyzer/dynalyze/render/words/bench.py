@@ -219,8 +219,10 @@ def failure(item: Measurement) -> str:
 
 
 def ratio_words(speed: Speedup) -> str:
-    """A difference that was shown: "1.83x faster (1.79 to 1.88)". Slower is told by how much slower."""
+    """The difference: "1.83x faster (1.79 to 1.88)", slower by how much slower; or why none was shown."""
     ratio = speed.ratio
+    if speed.verdict == "no difference shown":
+        return no_difference(speed)
     if speed.verdict == "slower":
         ratio = Interval(*(_inverse(each) for each in (ratio.value, ratio.high, ratio.low)))
     return f"{times(ratio.value)} {speed.verdict} ({interval_words(ratio)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.report import Report
 from dynalyze.report.caches import CacheComparison, CacheDifference, CacheUse, Move, Start, UsedCache, Way
-from dynalyze.text.amounts import count_of, duration
+from dynalyze.text.amounts import count_of, duration, lookups
 
 CACHES: dict[UsedCache, str] = {
     "autograd": "AOTAutograd", "fx_graph": "FX graph", "kernels": "C++ kernels", "triton": "Triton kernels",
@@ -135,8 +135,7 @@ def concerned(each: CacheDifference) -> str:
 
 def use_words(use: CacheUse) -> str:
     """`2 hits, 1 miss; 3.7 s compiling; 12 s saved`."""
-    counts = ((use.hits, "hit", ""), (use.misses, "miss", "misses"), (use.bypasses, "bypass", "bypasses"))
-    said = [", ".join(count_of(number, one, many) for number, one, many in counts if number)]
+    said = [lookups(use.hits, use.misses, use.bypasses)]
     if use.made is not None and use.hits is None:
         said.append(f"{use.made:,} made" if use.made else "none made")
     if use.seconds:
@@ -150,15 +149,13 @@ def move_words(move: Move) -> str:
     """What a start elsewhere found of the cache."""
     if move.start is None or move.survives is None:
         return f"not known: {move.reason}" if move.reason else "not tried"
-    hits, misses, bypasses = looked_up(move.start)
     made = [
         f"{count_of(use.made, CACHES[use.cache][:-1], CACHES[use.cache])} built"
         for use in move.start.uses
         if use.cache in ("kernels", "triton") and use.made
     ]
-    counts = ((hits, "hit", ""), (misses, "miss", "misses"), (bypasses, "bypass", "bypasses"))
-    said = [count_of(number, one, many) for number, one, many in counts if number] + made
-    return f"{', '.join(said) or 'nothing asked'}; {move.start.compile_seconds:.1f} s compiling"
+    said = ", ".join(filter(None, [lookups(*looked_up(move.start)), *made]))
+    return f"{said or 'nothing asked'}; {move.start.compile_seconds:.1f} s compiling"
 
 
 def vllm_verdict(found: list[CacheDifference]) -> str:

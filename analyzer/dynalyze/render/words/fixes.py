@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from dynalyze.facts.stacks import Places, is_file
-from dynalyze.render.words.bench import no_difference, ratio_words
+from dynalyze.render.words.bench import ratio_words
 from dynalyze.render.words.report import command_line
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed, WholeProgram
@@ -241,9 +241,7 @@ def gain(evidence: Evidence | None) -> str:
     """What the whole gains in speed; empty where that was not measured."""
     if evidence is None or evidence.speedup is None:
         return ""
-    speed = evidence.speedup
-    said = no_difference(speed) if speed.verdict == "no difference shown" else ratio_words(speed)
-    return f"Speed of compiled calls, after vs before: {said}."
+    return f"Speed of compiled calls, after vs before: {ratio_words(evidence.speedup)}."
 
 
 def changes(fix: Fix) -> str:

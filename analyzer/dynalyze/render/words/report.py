@@ -27,7 +27,7 @@ from dynalyze.report import (
 from dynalyze.report.costs import calls_seen, cost_seconds
 from dynalyze.text.amounts import count_of as count_of
 from dynalyze.text.amounts import duration as duration
-from dynalyze.text.amounts import listed, milliseconds, percent
+from dynalyze.text.amounts import listed, lookups, milliseconds, percent
 
 _MOST_NAMED = 4
 _MUCH = 0.05
@@ -172,11 +172,6 @@ def line_words(location: Location) -> str:
     return f"{short_path(location.file)}:{location.line}"
 
 
-def file_and_line(location: Location) -> str:
-    """`model.py:12`, where there is no room for more."""
-    return f"{location.file.rpartition('/')[2]}:{location.line}"
-
-
 def compilation_name(process: int, epoch: int, compile_id: str) -> str:
     """The compile id, with the process and the epoch where they are not the first."""
     extra = [f"process {process}"] if process else []
@@ -224,8 +219,7 @@ def cache_words(item: Compilation) -> str:
         outcome = name.rpartition("_")[2]
         if outcome in ("hit", "miss", "bypass") and isinstance(number, int):
             counts[outcome] += number
-    plurals = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
-    told = ", ".join(f"{counts[key]} {key if counts[key] == 1 else plurals[key]}" for key in plurals if counts[key])
+    told = lookups(counts["hit"], counts["miss"], counts["bypass"])
     said = dict.fromkeys(" ".join(each.said.split()) for each in item.cache_bypasses if each.said)
     return f"{told}: {'; '.join(said)}" if said else told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dynalyze.report.audit import SecondStart, ShapeRun, Warmup
-from dynalyze.text.amounts import count_of, duration, milliseconds, percent
+from dynalyze.text.amounts import count_of, duration, lookups, milliseconds, percent
 
 _MOST_SHAPES = 4
 _MOST_LATE = 3
@@ -53,17 +53,11 @@ def sentences(warmup: Warmup) -> list[str]:
 
 def second_start(second: SecondStart) -> str:
     """What a start with filled caches costs."""
-    counts = [
-        count_of(number, singular, plural)
-        for number, singular, plural in (
-            (second.hits, "hit", "hits"), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"),
-        )
-        if number
-    ]  # fmt: skip
+    counts = lookups(second.hits, second.misses, second.bypasses)
     how = "is warm" if second.warm else "is not warm"
     return (
         f"A second start {how}: its first calls took {duration(second.warm_seconds)}, with empty caches "
-        f"{duration(second.cold_seconds)} ({', '.join(counts) or 'no cache was asked'})."
+        f"{duration(second.cold_seconds)} ({counts or 'no cache was asked'})."
     )
 
 

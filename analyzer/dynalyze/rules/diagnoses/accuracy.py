@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.facts.wrong_numbers import (
+from dynalyze.facts.audit import (
     asking_place,
     reduced_to,
     right_without,

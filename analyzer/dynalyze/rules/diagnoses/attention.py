@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.facts.attention_matrix import CellOutcome, instead_of, is_own, outcome, right
+from dynalyze.facts.audit import CellOutcome, cell_name, instead_of, is_own, outcome, right
 from dynalyze.report import Example, Location, Report, Severity, Target
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput
@@ -341,7 +341,7 @@ def attention_matrix(report: Report) -> Iterator[Ranked]:
         if found not in _OUTCOMES:
             continue
         if is_own(cell, matrix):
-            title = f"{_name(cell)}, as the model has it, {_OUTCOMES[found]}"
+            title = f"{cell_name(cell)}, as the model has it, {_OUTCOMES[found]}"
             yield _matrix_finding(
                 120, "warning", title, [cell], _matrix_step(cell, instead_of(cell, good), report.target, matrix)
             )
@@ -350,7 +350,7 @@ def attention_matrix(report: Report) -> Iterator[Ranked]:
     for (attention, found), cells in others.items():
         which = listed([f"{cell.dtype}{_cache(cell)}" for cell in cells], _MOST_NAMED)
         other = instead_of(cells[0], good)
-        kept = f"Keep to {_name(other)}: it runs without breaks and is right." if other is not None else ""
+        kept = f"Keep to {cell_name(other)}: it runs without breaks and is right." if other is not None else ""
         step = kept or _look(cells[0], report.target)
         yield _matrix_finding(600, "info", f"{attention} with {which} {_OUTCOMES[found]}", cells, step)
 
@@ -381,17 +381,13 @@ def _matrix_step(cell: AttentionCell, other: AttentionCell | None, target: Targe
     if other.cache != cell.cache:
         changes.append(f"a {other.cache} cache")
     model = matrix.model or "the model"
-    return f"Load {model} with {' and '.join(changes)}: {_name(other)} runs without breaks and is right."
+    return f"Load {model} with {' and '.join(changes)}: {cell_name(other)} runs without breaks and is right."
 
 
 def _look(cell: AttentionCell, target: Target) -> str:
     attention = f" --attn-implementation {cell.attention}" if target.kind == "transformers" else ""
     command = f"dynalyze explain {target.spec}{attention} --dtype {cell.dtype}"
     return f"No combination that could be tried works; look at this one alone: `{command}`."
-
-
-def _name(cell: AttentionCell) -> str:
-    return f"{cell.attention} with {cell.dtype}{_cache(cell)}"
 
 
 def _cache(cell: AttentionCell) -> str:

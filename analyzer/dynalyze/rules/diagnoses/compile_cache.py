@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dynalyze.report import BypassReason, CacheBypass, Compilation, Example, Impact, Report
 from dynalyze.report.audit import SecondStart
 from dynalyze.rules.rule import Ranked, Rule
-from dynalyze.text.amounts import count_of, listed
+from dynalyze.text.amounts import listed, lookups
 
 _MOST_NAMED = 3
 _TUTORIAL = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
@@ -152,8 +152,7 @@ def second_start_cold(report: Report) -> Iterator[Ranked]:
     second = report.warmup.second_start if report.warmup is not None else None
     if second is None or second.warm:
         return
-    told = ((second.hits, "hit", ""), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"))
-    counts = ", ".join(count_of(number, *words) for number, *words in told if number)
+    counts = lookups(second.hits, second.misses, second.bypasses)
     quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
     yield second_start_cold.finding(
         f"A second start is not served by the caches: {counts or 'they were not asked'}",

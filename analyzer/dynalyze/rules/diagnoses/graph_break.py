@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 
 import msgspec
 
@@ -74,7 +73,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
     around = " Compile the parts that it does not reach, listed separately." if report.regions else ""
     whose = f"This line is in {package}."
     if inner.file != found.location.file:
-        whose = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
+        whose = f"It breaks inside {package}, in {inner.function}() ({inner.short})."
         if recipe is not None and recipe.place:  # It is for those who call that function.
             return msgspec.structs.replace(advice, action=f"{advice.action} {whose}{around}")
         if recipe is not None:
@@ -95,9 +94,7 @@ def _of_generator(found: GraphBreak, report: Report) -> Advice:
         for each in report.graph_breaks
         if each is not found and attempts & {(each.process, each.epoch, name) for name in each.compile_ids}
     ]
-    first = listed(
-        [f"{PurePath(each.location.file).name}:{each.location.line} ({each.id})" for each in others[:_MOST_NAMED]]
-    )
+    first = listed([f"{each.location.short} ({each.id})" for each in others[:_MOST_NAMED]])
     return Advice(
         action="Leave this line as it is, and end the break inside of its generator first"
         f"{f': {first}' if first else ''}.",
@@ -235,10 +232,7 @@ def caller_in_eager(report: Report) -> Iterator[Ranked]:
         for left in found.left_in_eager:
             if left.location.at == found.location.at:
                 continue  # The break itself says so.
-            name, place = (
-                left.location.function.rpartition(".")[2],
-                f"{PurePath(found.location.file).name}:{found.location.line}",
-            )
+            name, place = left.location.function.rpartition(".")[2], found.location.short
             tried = next(
                 (c for c in report.compilations if (c.process, c.compile_id) == (found.process, left.compile_id)), None
             )

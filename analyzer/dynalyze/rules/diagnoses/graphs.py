@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Example, Graph, Impact, Kernel, Report
@@ -215,7 +214,7 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
         yield unrolled_loop.finding(
             "A Python loop was unrolled into one graph",
             f"{top.rounds_ops:,} of {graph.ops:,} operations are rounds of this loop, {top.ops:,} from "
-            f"{PurePath(top.location.file).name}:{top.location.line}. "
+            f"{top.location.short}. "
             f"{_alone(graph)} A scan (one operator for all rounds) is the other way.",
             why="Read from the graph. Dynamo runs the loop while it traces: the graph holds every round, and the "
             "compiler works on each as if it were other code. The step alone is one small graph that all rounds use.",

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from dynalyze.report import Example, Report, UncompiledMethod
 from dynalyze.rules.rule import Ranked, Rule
@@ -45,7 +44,7 @@ def uncompiled_method(report: Report) -> Iterator[Ranked]:
 
 def _in_place(method: UncompiledMethod) -> tuple[str, Example | None]:
     """For a method that calls the module itself."""
-    where = f" ({Path(method.compiled.file).name}:{method.compiled.line})" if method.compiled is not None else ""
+    where = f" ({method.compiled.short})" if method.compiled is not None else ""
     name, model, options = _compile_call(method.statement) or ("model", ast.Name("model"), "")
     old = ast.unparse(model)
     new, further = old, [] if old == name else [f"{name} = {old}"]

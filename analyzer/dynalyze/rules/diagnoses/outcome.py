@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, Report
@@ -164,7 +163,7 @@ def _other_backend(failed: str) -> str:
 def _forced_advice(forced: list[tuple[str, str]], lines: list[ForcedSize]) -> str:
     """How to let the dimension vary, or to allow the constant."""
     maybe = ", ".join(f"`torch._dynamo.maybe_mark_dynamic({tensor}, {dimension})`" for tensor, dimension in forced)
-    places = list(dict.fromkeys(f"{Path(size.location.file).name}:{size.location.line}" for size in lines))
+    places = list(dict.fromkeys(size.location.short for size in lines))
     if not places:
         return (
             "Look for what fixes the size: a comparison with a number, or a tensor of fixed size that it meets. torch "

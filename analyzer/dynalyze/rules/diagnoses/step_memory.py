@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from dynalyze.report import Report
 from dynalyze.report.measurements import KeptLine, Measurement, StepMemory
@@ -100,4 +99,4 @@ def _holds(measured: Measurement, found: StepMemory) -> Ranked:
 
 
 def _name(line: KeptLine) -> str:
-    return f"{PurePath(line.place.file).name}:{line.place.line}" if line.place is not None else "an unknown line"
+    return line.place.short if line.place is not None else "an unknown line"
