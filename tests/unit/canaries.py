@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.report import Report
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from records import filled_report
 
 CANARY = "canary_9f3"

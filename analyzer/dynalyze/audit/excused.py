@@ -20,7 +20,7 @@ from dynalyze.files.read_write import read_document, read_input
 from dynalyze.privacy import mask_secrets, redact
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import Waiver
-from dynalyze.report.held import FilePath, Name, Word
+from dynalyze.report.sensitivity import FilePath, Name, Word
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import json_text
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, Message, Quote, Word
 from dynalyze.report.intervals import Interval
+from dynalyze.report.sensitivity import BreakType, Message, Quote, Word
 
 if TYPE_CHECKING:
     from dynalyze.report.measurements import Measurement

@@ -14,7 +14,7 @@ import msgspec
 import dynalyze
 from dynalyze import privacy
 from dynalyze.report import printable
-from dynalyze.report.held import CommandLine, ErrorText, Word
+from dynalyze.report.sensitivity import CommandLine, ErrorText, Word
 from dynalyze.text.errors import first_line
 
 _ISSUES = "https://github.com/dynalyze/dynalyze/issues"

@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report import Cause, Effect, Location, Status
-from dynalyze.report.held import Argument, Message, Name, Quote, Word
 from dynalyze.report.measurements import Interval
+from dynalyze.report.sensitivity import Argument, Message, Name, Quote, Word
 
 SCHEMA_VERSION = 1
 

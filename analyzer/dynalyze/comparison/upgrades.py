@@ -9,8 +9,8 @@ import msgspec
 
 from dynalyze.comparison.types import Comparison, Difference, Regression
 from dynalyze.report import Report
-from dynalyze.report.held import FilePath, Message, Name, Quote, Word
 from dynalyze.report.measurements import AccuracyVerdict, Speedup
+from dynalyze.report.sensitivity import FilePath, Message, Name, Quote, Word
 
 SCHEMA_VERSION = 2
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import ErrorText, FilePath, Message, Name, Word
+from dynalyze.report.sensitivity import ErrorText, FilePath, Message, Name, Word
 
 Status = Literal["ok", "warning", "problem", "unknown"]
 

@@ -1,6 +1,6 @@
 """What a report may show: secrets masked always; source, paths and long values as the user chose.
 
-What a text is, is marked in the record that has it (held.py), and decides alone what becomes of it:
+What a text is, is marked in the record that has it (sensitivity.py), and decides alone what becomes of it:
 
 | what it holds      | secrets | long strings of the program | --no-source             | --redact |
 |--------------------|---------|-----------------------------|-------------------------|----------|
@@ -32,9 +32,9 @@ from dynalyze.privacy.masking import Masking, masked_arguments, secrets_around, 
 from dynalyze.privacy.redaction import redaction
 from dynalyze.report import Graph, GraphBreak, Outcome, Report, SkippedFrame
 from dynalyze.report.audit import AttentionCell, PolicyVerdict, Warmup
-from dynalyze.report.held import Holds, Restate, changed, texts
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.report.models import Adapters, ModuleFacts
+from dynalyze.report.sensitivity import Holds, Restate, changed, texts
 from dynalyze.rules.rule import judge
 
 Document = TypeVar("Document", bound=msgspec.Struct)

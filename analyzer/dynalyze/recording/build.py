@@ -22,7 +22,7 @@ from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
 from dynalyze.recording.recorder import RecordingPlace
 from dynalyze.report import Outcome, Report, Target, printable
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.text.amounts import count_of
 
 

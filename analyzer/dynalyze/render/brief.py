@@ -13,8 +13,8 @@ import msgspec
 
 from dynalyze.facts.registry import registry
 from dynalyze.files.paths import below
-from dynalyze.render.fencing import Fence, is_ours
 from dynalyze.render.findings import as_cards
+from dynalyze.render.untrusted_text import Fence, is_ours
 from dynalyze.render.words import fixes as words_fixes
 from dynalyze.render.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 from dynalyze.report import Finding, Location, Report

@@ -36,7 +36,10 @@ from dynalyze.report.graphs import Recomputed as Recomputed
 from dynalyze.report.graphs import SavedTensor as SavedTensor
 from dynalyze.report.graphs import Stage as Stage
 from dynalyze.report.graphs import StageName as StageName
-from dynalyze.report.held import (
+from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.models import AttentionCall, ModuleFacts
+from dynalyze.report.plans import CompilePlan
+from dynalyze.report.sensitivity import (
     Argument,
     BreakType,
     CommandLine,
@@ -51,9 +54,6 @@ from dynalyze.report.held import (
     Source,
     Word,
 )
-from dynalyze.report.measurements import Accuracy, Measurement
-from dynalyze.report.models import AttentionCall, ModuleFacts
-from dynalyze.report.plans import CompilePlan
 
 SCHEMA_VERSION = 1
 

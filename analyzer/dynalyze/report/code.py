@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import FilePath, Name, Source, Word
+from dynalyze.report.sensitivity import FilePath, Name, Source, Word
 
 LineKey = tuple[str, int]
 """A file and a line of it."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import CudagraphSkip, Dtype, Holds, Name, Quote, Source, Word
+from dynalyze.report.sensitivity import CudagraphSkip, Dtype, Holds, Name, Quote, Source, Word
 
 CompilationKey = tuple[int, int, str]
 """Process, epoch and compile id: together they name one compilation of a run."""

@@ -15,7 +15,7 @@ import msgspec
 from dynalyze.comparison.pairing import ComparableFact, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
 from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
-from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
+from dynalyze.report.sensitivity import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
 from dynalyze.sweep.clusters import following, summarise
 from dynalyze.sweep.records import REACHED, TRACED, Row, RowBreak, Status, Sweep
 

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from dynalyze.report import held
+from dynalyze.report import sensitivity
 
 SCHEMA_VERSION = 1
 
@@ -31,16 +31,16 @@ class RowBreak(msgspec.Struct, frozen=True):
     led there, "path:line", where that is another one.
     """
 
-    gb_type: held.BreakType
-    reason: held.Quote
-    file: held.FilePath
+    gb_type: sensitivity.BreakType
+    reason: sensitivity.Quote
+    file: sensitivity.FilePath
     line: int
-    path: held.FilePath = ""
-    function: held.Name = ""
-    code: held.Source | None = None
-    gb_id: held.Word | None = None
-    effect: held.Word = ""
-    caller: held.FilePath = ""
+    path: sensitivity.FilePath = ""
+    function: sensitivity.Name = ""
+    code: sensitivity.Source | None = None
+    gb_id: sensitivity.Word | None = None
+    effect: sensitivity.Word = ""
+    caller: sensitivity.FilePath = ""
 
     @property
     def place(self) -> str:
@@ -54,8 +54,8 @@ class RowBreak(msgspec.Struct, frozen=True):
 class Speed(msgspec.Struct, frozen=True):
     """The measured speedup of an item; `verdict` is the benchmark's own word. None where it claims none."""
 
-    configuration: held.Name
-    verdict: held.Word
+    configuration: sensitivity.Name
+    verdict: sensitivity.Word
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
@@ -70,30 +70,30 @@ class Row(msgspec.Struct):
     folder of a file.
     """
 
-    target: held.Argument
+    target: sensitivity.Argument
     status: Status
     graph_breaks: int
     recompiles: int
     seconds: float
-    report: held.FilePath | None
-    error: held.ErrorText | None
-    key: held.Word = ""
-    configuration: held.Name = "default"
-    settings: held.Settings = {}
-    page: held.FilePath | None = None
-    family: held.Name = ""
-    class_name: held.Name = ""
+    report: sensitivity.FilePath | None
+    error: sensitivity.ErrorText | None
+    key: sensitivity.Word = ""
+    configuration: sensitivity.Name = "default"
+    settings: sensitivity.Settings = {}
+    page: sensitivity.FilePath | None = None
+    family: sensitivity.Name = ""
+    class_name: sensitivity.Name = ""
     parameters: int = 0
     graphs: int = 0
     ops: int = 0
     breaks: list[RowBreak] = []
     # Where an eager_error, create_error or compile_error was raised, "path:line".
-    error_at: held.FilePath = ""
+    error_at: sensitivity.FilePath = ""
     speeds: list[Speed] = []
     peak_memory: int | None = None
     attempts: int = 1
-    node: held.Machine = ""
-    notes: list[held.Quote] = []
+    node: sensitivity.Machine = ""
+    notes: list[sensitivity.Quote] = []
 
 
 class Sweep(msgspec.Struct):
@@ -103,13 +103,13 @@ class Sweep(msgspec.Struct):
     for: more than there are rows where it was interrupted.
     """
 
-    dynalyze: held.Word
-    created: held.Word
-    command: held.CommandLine
+    dynalyze: sensitivity.Word
+    created: sensitivity.Word
+    command: sensitivity.CommandLine
     items: list[Row]
-    environment: held.Settings = {}
+    environment: sensitivity.Settings = {}
     seconds: float = 0.0
     planned: int = 0
     workers: int = 1
-    notes: list[held.Message] = []
+    notes: list[sensitivity.Message] = []
     schema_version: int = SCHEMA_VERSION

@@ -23,7 +23,7 @@ from dynalyze.launch.spec import TargetSpec
 from dynalyze.privacy import shortened
 from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
-from dynalyze.report.held import Holds
+from dynalyze.report.sensitivity import Holds
 from sample_reports import empty_report
 
 SAME = ["start", "loss 0.5", ""]

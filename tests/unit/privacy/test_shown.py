@@ -23,7 +23,7 @@ from dynalyze.doctor.records import Diagnosis
 from dynalyze.privacy.masking import MASK, masked_arguments
 from dynalyze.report import Process, Report, Snippet
 from dynalyze.report.document import from_json, to_json
-from dynalyze.report.held import Holds, texts
+from dynalyze.report.sensitivity import Holds, texts
 from dynalyze.sweep.compare import SweepComparison
 from dynalyze.sweep.records import Sweep
 from records import filled_report, texts_of

@@ -28,7 +28,7 @@ from dynalyze.render import (
     html,
 )
 from dynalyze.report import Report
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.sweep import compare as sweeps
 from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import pages

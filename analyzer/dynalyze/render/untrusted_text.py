@@ -9,7 +9,7 @@ import msgspec
 
 from dynalyze.facts.registry import registry
 from dynalyze.report import Report
-from dynalyze.report.held import Holds, texts
+from dynalyze.report.sensitivity import Holds, texts
 from dynalyze.rules.recipe import recipes
 from dynalyze.text.visible import clipped, one_line
 
