@@ -249,8 +249,8 @@ def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
     """What the break did to the compiled frame: split, partly eager, eager, or an error."""
     if event.untraced:
         return "error" if event.refused else "eager"
-    told = effect_in(event.text) or "split"
-    return "eager" if told == "split" and guarded is False else told
+    effect = effect_in(event.text) or "split"
+    return "eager" if effect == "split" and guarded is False else effect
 
 
 def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
@@ -259,12 +259,12 @@ def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
     torch says so by the exception's name under fullgraph. Elsewhere it shows when the function is offered to the
     compiler again: one that was left in eager never is.
     """
-    told = {e.key for e in log.events if isinstance(e, ErrorSeen)}
+    raised = {e.key for e in log.events if isinstance(e, ErrorSeen)}
     limits = [e for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)]
     last = {(e.epoch, _function(e.id)): e.id for e in limits}
     for event in log.events:
         yield event
-        if isinstance(event, CompileEnded) and event.key not in told and hit_limit(event.metrics):
+        if isinstance(event, CompileEnded) and event.key not in raised and hit_limit(event.metrics):
             again = last[event.epoch, _function(event.id)] != event.id
             named = event.metrics.get("fail_type") == RAISED_LIMIT
             if named or again:
@@ -279,10 +279,10 @@ def _stack(
     resumed = code is not None and is_resume(code.name)
     above, inside = event.above, event.inside
     if not above and not inside:
-        told = [Frame(file, line, name) for file, line, name in frames_in(event.text)]
-        if code is not None and not any(_same_code(frame, code) for frame in told):
-            told.append(_at_definition(code, sources))  # Torch names the caller alone.
-        frames = places.stack([], told)
+        traced = [Frame(file, line, name) for file, line, name in frames_in(event.text)]
+        if code is not None and not any(_same_code(frame, code) for frame in traced):
+            traced.append(_at_definition(code, sources))  # Torch names the caller alone.
+        frames = places.stack([], traced)
         if code is None:
             return frames, len(frames) - 1
         return frames, max((i for i, frame in enumerate(frames) if _same_code(frame, code)), default=0)
@@ -360,8 +360,8 @@ def _left_in_eager(group: list[_Sighting], sources: Sources) -> list[LeftInEager
         words = each.message.consequence.lower()
         around: Literal["loop", "with", "try", ""] = next((kind for part, kind in _AROUND if part in words), "")
         behind = [sources.at(Frame(frame.file, line, frame.name)) for line in looks(sources, frame)]
-        told = LeftInEager(sources.at(frame), around, each.compile_id, behind)
-        found.setdefault((frame.file, frame.name), told)
+        left = LeftInEager(sources.at(frame), around, each.compile_id, behind)
+        found.setdefault((frame.file, frame.name), left)
     return list(found.values())
 
 

@@ -171,10 +171,10 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
 
 def _in_program(target: events.Ending, failure: CompileFailure) -> events.Ending:
     """The end of a program that a compile ended: by the line that was being compiled, not by that of the compiler."""
-    told = f"{target.exception}: {failure.eager or failure.message}"
+    message = f"{target.exception}: {failure.eager or failure.message}"
     if failure.location is None:
-        return replace(target, message=told)
-    return replace(target, message=told, file=failure.location.file, line=failure.location.line)
+        return replace(target, message=message)
+    return replace(target, message=message, file=failure.location.file, line=failure.location.line)
 
 
 def _failure(target: events.Ending, asked: Target) -> str:

@@ -26,9 +26,9 @@ def caches(run: RunLog, compiled: Iterable[Compilation]) -> Caches | None:
         key.components, key.settings = [KeyComponent(*parts) for parts in event.components], settings
         key.detail, key.seconds, key.saved_seconds = event.detail, event.taken, event.saved
         found.keys.append(key)
-    for _, told in run.all():
-        if isinstance(told, CacheVariables):
-            found.variables.update(told.values)
+    for _, variables in run.all():
+        if isinstance(variables, CacheVariables):
+            found.variables.update(variables.values)
     kept = list(compiled)
     found.uses = [use for cache in _NAMES.values() if (use := _use(cache, found.keys, kept)) is not None]
     profile = [event.state for _, event in looked if event.cache == "pgo"]

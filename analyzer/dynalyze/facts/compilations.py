@@ -57,11 +57,11 @@ def _own(end: CompileEnded | None, inclusive: dict[str, float]) -> dict[str, flo
     from its sums. `other` is what no step accounts for.
     """
     whole = inclusive.get("total")
-    told = {name: end.own[name] for name in OWN_PHASES if name in end.own} if end is not None else {}
-    other = (whole or 0.0) - sum(told.values())
-    if whole is None or not told or other < -_MOST_OVER * whole:
+    steps = {name: end.own[name] for name in OWN_PHASES if name in end.own} if end is not None else {}
+    other = (whole or 0.0) - sum(steps.values())
+    if whole is None or not steps or other < -_MOST_OVER * whole:
         return exclusive(inclusive)
-    return {**told, "other": round(max(0.0, other), 5)}  # Below are roundings of the others.
+    return {**steps, "other": round(max(0.0, other), 5)}  # Below are roundings of the others.
 
 
 def _memory(end: CompileEnded | None) -> CompileMemory | None:
@@ -261,17 +261,17 @@ def failure_of(error: ErrorSeen, again: MadeInEager | None, places: Places, sour
     at = places.innermost(frames)
     innermost = own[-1] if own else frames[at] if at is not None else None
     backend = _BACKEND.search(error.message)
-    told = parse_message(error.message)
-    got = _GOT.search(told.explanation)
+    message = parse_message(error.message)
+    got = _GOT.search(message.explanation)
     if got is not None:
         quoted = got["said"].replace("\\n", " ").replace("\\'", "'")
         said = f"{got['kind']}: {quoted}"
     else:
-        said = backend["said"] if backend is not None else told.explanation or told.gb_type
+        said = backend["said"] if backend is not None else message.explanation or message.gb_type
     return CompileFailure(
         exception=error.exception,
         message=" ".join(said.split())[:_LONGEST],
-        hints=[hint for hint in told.hints if not hint.startswith(_NO_HINT)],
+        hints=[hint for hint in message.hints if not hint.startswith(_NO_HINT)],
         location=sources.at(innermost) if innermost is not None else None,
         stack=[sources.at(frame) for frame in own],
         backend=backend["name"] if backend is not None else "",

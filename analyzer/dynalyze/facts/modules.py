@@ -87,8 +87,8 @@ def late_hooks(run: RunLog, compiled: Iterable[Compilation], sources: Sources) -
         for event in seen:
             if event.number not in met and whole.intersection(_keys(log.process, event)):
                 place = event.code
-                told = LateHook(sources.at(place), event.method, event.class_name, process=log.process)
-                found.setdefault((place.file, place.line, event.method), told).count += 1
+                hook = LateHook(sources.at(place), event.method, event.class_name, process=log.process)
+                found.setdefault((place.file, place.line, event.method), hook).count += 1
     return list(found.values())
 
 
@@ -108,12 +108,12 @@ def uncompiled_methods(run: RunLog, sources: Sources) -> list[UncompiledMethod]:
             continue
         location = sources.at(event.code)
         parts = [CalledPart(each.path, each.calls, each.of_torch) for each in event.parts]
-        told = UncompiledMethod(location, event.method, event.class_name, parts, event.seconds, process=process)
-        told.call = sources.expression(location)
+        method = UncompiledMethod(location, event.method, event.class_name, parts, event.seconds, process=process)
+        method.call = sources.expression(location)
         if (call := compiled.get((process, event.module))) is not None and call.name == event.class_name:
-            told.compiled = sources.location(call.file, call.line, call.function)
-            told.statement = _statement(sources.tree(call.file), call.line)
-        found.append(told)
+            method.compiled = sources.location(call.file, call.line, call.function)
+            method.statement = _statement(sources.tree(call.file), call.line)
+        found.append(method)
     return found
 
 

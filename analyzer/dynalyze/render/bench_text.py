@@ -45,7 +45,7 @@ def add(
             f"{name}: {', '.join(f'{who} {three_digits(value)}' for who, value in values)}"
             for name, values in words.token_rates(items).items()
         ]
-        known = [f"{item.configuration}: {told}" for item in items if (told := words.step_memory(item))]
+        known = [f"{item.configuration}: {memory}" for item in items if (memory := words.step_memory(item))]
         known += words.notes(items)
         if brief:
             said = [words.sentence(item, words.accuracy_of(item, accuracy)) for item in items]

@@ -110,10 +110,10 @@ def _functions(summary: Summary, comparison: Comparison) -> None:
     found = comparison.compilations
     rows = [(item, "") for item in found.changed]
     rows += [*((item, "new: ") for item in found.new), *((item, "gone: ") for item in found.gone)]
-    told = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
+    changes = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
     timed = [item for item in (*found.changed, *found.unchanged) if words.function_seconds(item)]
     timed.sort(key=lambda item: -max(side.seconds or 0.0 for side in (item.before, item.after) if side))
-    _rows(summary, "Compilations that changed", told, _MOST_FUNCTIONS)
+    _rows(summary, "Compilations that changed", changes, _MOST_FUNCTIONS)
     seconds = [(item.function, words.function_seconds(item)) for item in timed]
     _rows(summary, "Compile time by function", seconds, _MOST_FUNCTIONS)
 

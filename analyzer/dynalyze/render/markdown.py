@@ -120,8 +120,8 @@ def _table(report: Report) -> Iterator[str]:
         checks = words_policy.worst_first(report.policy.checks)
         yield from ("| check | result | found | required |", "|---|---|---|---|")
         for check in checks[:_MOST_CHECKS]:
-            told = prose(words_policy.found(check))
-            yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {told} | {prose(check.limit)} |"
+            result = prose(words_policy.found(check))
+            yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {result} | {prose(check.limit)} |"
     else:
         yield from ("| | |", "|---|---|")
         yield from (f"| {prose(name)} | {prose(found)} |" for name, found in _counts(report))

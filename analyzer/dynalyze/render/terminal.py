@@ -127,20 +127,20 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding], 
     noted: set[str] = set()
     for number, finding in enumerate(findings, 1):
         about = finding.evidence if finding.rule == "graph-break" else ()
-        told = [breaks[name] for name in about if name in breaks]
-        _finding(summary, number, finding, told, words.tried_words(report, finding), brief)
+        own_breaks = [breaks[name] for name in about if name in breaks]
+        _finding(summary, number, finding, own_breaks, words.tried_words(report, finding), brief)
         _add_setting(summary, finding, None if brief else noted)
         summary.line()
 
 
 def _finding(
-    summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str, brief: bool
+    summary: Summary, number: int, finding: Finding, breaks: Sequence[GraphBreak], tried: str, brief: bool
 ) -> None:  # fmt: skip
-    found, known = told[0] if told else None, Text()
+    found, known = breaks[0] if breaks else None, Text()
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
     if found is not None:
-        names = [found.gb_id or "", *[each.id for each in told[:_MOST_IDS]]]
+        names = [found.gb_id or "", *[each.id for each in breaks[:_MOST_IDS]]]
         title.append(f"  {one_line(', '.join(filter(None, names)))}", style="dim")
     summary.beside(Text.assemble((f"{mark} ", style), (f"{number}.", "dim")), title)
     if finding.location is not None:
@@ -149,9 +149,9 @@ def _finding(
         if (caller := own_caller(found)) is not None:
             summary.indented("called from", "dim")
             summary.place(caller)
-        seen = sum(each.occurrences for each in told)
-        times = f", seen {words.count_of(seen, 'time')}" if seen > len(told) else ""
-        for other in told[1:]:
+        seen = sum(each.occurrences for each in breaks)
+        times = f", seen {words.count_of(seen, 'time')}" if seen > len(breaks) else ""
+        for other in breaks[1:]:
             summary.place(other.location)
         known.append(f"{capital(words.effect_words(found.effect))}{times}. ", "dim")
     if finding.impact is not None:

@@ -34,10 +34,10 @@ class Fence:
     def __init__(self, report: Report) -> None:
         # The long ones, which no sentence quotes, stay out.
         looked = msgspec.structs.replace(report, findings=[], sources=[], graphs=[], kernels=[], traced_files=[])
-        told = dict.fromkeys(text[:_LONGEST_TEXT] for holds, text in texts(looked)[0] if holds in _OF_THE_PROGRAM)
-        self._told = "\n".join(_shown(text) for text in told)
+        of_program = dict.fromkeys(text[:_LONGEST_TEXT] for holds, text in texts(looked)[0] if holds in _OF_THE_PROGRAM)
+        self._known = "\n".join(_shown(text) for text in of_program)
         for words in _words_of_torch():
-            self._told = self._told.replace(words, "\n")
+            self._known = self._known.replace(words, "\n")
 
     def sentence(self, text: str, quotes: list[str], limit: int = 400) -> str:
         """A sentence of ours, in which ‹1› stands for the first of `quotes`; what is new is added to these."""
@@ -82,7 +82,7 @@ class Fence:
         """Whether the program has these words, or of one alone a part that is no plain one."""
         parts = () if " " in words else (each for each in _PART.findall(words) if not _is_plain(each))
         return bool(words) and (
-            words in self._told or (not _is_plain(words) and any(each in self._told for each in parts))
+            words in self._known or (not _is_plain(words) and any(each in self._known for each in parts))
         )
 
 

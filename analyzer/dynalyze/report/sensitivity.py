@@ -191,8 +191,8 @@ def _visit_open(holds: Holds, value: Any, how: _How) -> Any:
     visit = functools.partial(_visit_open, holds)
     if isinstance(value, dict):
         # A setting and its value are what an option and its argument are.
-        told = {key: how.line([f"--{key}", each])[1] if isinstance(each, str) else each for key, each in value.items()}
-        return _visit_dict(visit, visit, told, how)
+        seen = {key: how.line([f"--{key}", each])[1] if isinstance(each, str) else each for key, each in value.items()}
+        return _visit_dict(visit, visit, seen, how)
     if isinstance(value, list | tuple):
         texts_alone = all(isinstance(each, str) for each in value)
         return _visit_list(visit, how.line(list(value)) if texts_alone else value, how)

@@ -172,8 +172,8 @@ def judge(report: Report) -> list[Finding]:
 def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     """What graph breaks take of a call and of compiling together, where that was measured."""
     wanted = set(evidence)
-    told = (each.break_impact(report, wanted) for each in registry.modules("rules"))
-    cost = next((each for each in told if each is not None), Impact())
+    costs = (each.break_impact(report, wanted) for each in registry.modules("rules"))
+    cost = next((each for each in costs if each is not None), Impact())
     spent = sum(each.compile_seconds or 0.0 for each in report.graph_breaks if each.id in wanted)
     if cost.ms_per_call is None and not spent:
         return None

@@ -99,20 +99,20 @@ def _badness(tensor: TensorAccuracy) -> tuple[int, float]:
 
 
 def _notes(item: Accuracy) -> list[str]:
-    told = [f"{words.capital(clipped(item.reason, _MAX_TEXT)).rstrip('.')}."] if item.reason else []
+    notes = [f"{words.capital(clipped(item.reason, _MAX_TEXT)).rstrip('.')}."] if item.reason else []
     if item.tensors and not item.anchored and item.verdict != "not comparable":
-        told.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
+        notes.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
     if item.deterministic is False and not item.reason:
-        told.append("Eager did not give the same twice.")
+        notes.append("Eager did not give the same twice.")
     if item.draws:
-        told.append(
+        notes.append(
             "The model draws random numbers. Inductor draws others than eager for the same seed, by design; it was "
             "compared with `torch._inductor.config.fallback_random = True`, which draws eager's."
         )
     if item.argmax_flips is not None:
         rows = "no row" if item.argmax_flips == 0 else f"{percent(item.argmax_flips)} of the rows"
-        told.append(f"The largest logit is another one in {rows}.")
-    return told
+        notes.append(f"The largest logit is another one in {rows}.")
+    return notes
 
 
 def dtype_words(item: TensorAccuracy) -> str:

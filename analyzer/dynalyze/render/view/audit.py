@@ -53,8 +53,8 @@ class PolicyView:
     """
 
     def __init__(self, target: str, verdict: PolicyVerdict) -> None:
-        name, told = clipped(target, _MAX_TARGET), clipped(words_policy.details(verdict), _MAX_FOUND)
-        reason, _, rest = ("", "", told) if verdict.passed else told.partition("; ")
+        name, details = clipped(target, _MAX_TARGET), clipped(words_policy.details(verdict), _MAX_FOUND)
+        reason, _, rest = ("", "", details) if verdict.passed else details.partition("; ")
         notes = (words_policy.source(verdict), words_policy.fixed(verdict))
         self.fact = verdict
         self.headline = f"{name} {'passes' if verdict.passed else 'fails'} its audit{f': {reason}' if reason else ''}."

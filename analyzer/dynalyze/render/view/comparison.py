@@ -156,10 +156,10 @@ def _metrics(comparison: Comparison) -> list[Metric]:
 
 def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
     found = comparison.recompiles
-    told = [("new", "failed", change) for change in found.new]
-    told += [(change.direction, _MARKS[change.direction], change) for change in found.changed]
-    told += [("fixed", "compiled", change) for change in found.fixed]
-    told += [("unchanged", "same", change) for change in found.unchanged]
+    rows = [("new", "failed", change) for change in found.new]
+    rows += [(change.direction, _MARKS[change.direction], change) for change in found.changed]
+    rows += [("fixed", "compiled", change) for change in found.fixed]
+    rows += [("unchanged", "same", change) for change in found.unchanged]
 
     def row(each: tuple[str, str, RecompileChange]) -> ChangeRow:
         fate, mark, change = each
@@ -170,15 +170,15 @@ def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
         texts = [clipped(text, MAX_TEXT) for text in (CAUSE_WORDS[change.cause], change.source or "", values, times)]
         return ChangeRow(anchor, fate, mark, change.function, place(side.location), texts)
 
-    return first(told, MAX_ROWS).map(row)
+    return first(rows, MAX_ROWS).map(row)
 
 
 def _functions(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
     found, fates = comparison.compilations, {"worse": "worse", "better": "better", "same": "changed"}
-    told = [(fates[change.direction], _MARKS[change.direction], change) for change in found.changed]
-    told += [("new", "same", change) for change in found.new]
-    told += [("gone", "same", change) for change in found.gone]
-    told += [("unchanged", "same", change) for change in found.unchanged]
+    rows = [(fates[change.direction], _MARKS[change.direction], change) for change in found.changed]
+    rows += [("new", "same", change) for change in found.new]
+    rows += [("gone", "same", change) for change in found.gone]
+    rows += [("unchanged", "same", change) for change in found.unchanged]
 
     def row(each: tuple[str, str, FunctionChange]) -> ChangeRow:
         fate, mark, change = each
@@ -190,4 +190,4 @@ def _functions(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
         texts = [clipped(words.drawn(changed), MAX_TEXT), clipped(seconds, MAX_TEXT)]
         return ChangeRow(anchor, fate, mark, change.function, place(side.location), texts)
 
-    return first(told, MAX_ROWS).map(row)
+    return first(rows, MAX_ROWS).map(row)

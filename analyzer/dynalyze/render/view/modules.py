@@ -116,7 +116,7 @@ class ModulesView:
 
 def _about(module: ModuleFacts) -> list[str]:
     wrappers, adapters = ", then ".join(module.wrappers), module.adapters
-    told = [
+    phrases = [
         f"{module.family} of transformers" if module.family else "",
         f"attention: {module.attention}" if module.attention else "",
         f"quantised with {module.quantization}" if module.quantization else "",
@@ -124,20 +124,20 @@ def _about(module: ModuleFacts) -> list[str]:
         f"{'inside' if module.inside_wrapper else 'compiled together with'} {wrappers}" if wrappers else "",
         f"{module.compiled_parts:,} of its parts are compiled by themselves" if module.compiled_parts else "",
     ]
-    told += [f"{group.count:,} {group.library} {group.kind}" for group in module.layers]
+    phrases += [f"{group.count:,} {group.library} {group.kind}" for group in module.layers]
     if adapters is not None:
         merged = ", merged" if adapters.merged else ""
-        told.append(f"{adapters.library} adapters: {', '.join(adapters.names) or 'none'}{merged}")
-    return [text for text in told if text] + [clipped(note, _MAX_NOTE) for note in module.notes]
+        phrases.append(f"{adapters.library} adapters: {', '.join(adapters.names) or 'none'}{merged}")
+    return [text for text in phrases if text] + [clipped(note, _MAX_NOTE) for note in module.notes]
 
 
 def _settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    told = [(name, _word(settings[name])) for name in _DEVICE if name in settings]
+    shown = [(name, _word(settings[name])) for name in _DEVICE if name in settings]
     for name, usual in _AS_USUAL.items():
         if name in settings and settings[name] != usual:
             dtype = settings.get(_WITH_DTYPE.get(name, ""))
-            told.append((name, f"{_word(settings[name])} ({dtype})" if dtype else _word(settings[name])))
-    return told
+            shown.append((name, f"{_word(settings[name])} ({dtype})" if dtype else _word(settings[name])))
+    return shown
 
 
 def _word(value: Any) -> str:

@@ -49,11 +49,11 @@ def frontier_plot(identity: str, points: Sequence[PlanPoint], choice: str) -> Pl
     taken: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda each: -each.ms):
         shapes += _marks(point, choice, x, y, taken)
-    told = [f"{point.configuration}: {_point_words(point)}" for point in points]
+    descriptions = [f"{point.configuration}: {_point_words(point)}" for point in points]
     legend = [("point shown", "empty caches"), ("point", "warm caches"), ("curve cold", "frontier")]
     note = "Better is down and to the left: a call is shorter, and the first calls are over sooner."
     title = "What a call takes against what starting takes"
-    return Plot(identity, title, "; ".join(told), _WIDTH, _HEIGHT, shapes, legend, note)
+    return Plot(identity, title, "; ".join(descriptions), _WIDTH, _HEIGHT, shapes, legend, note)
 
 
 def _stairs(points: Sequence[PlanPoint], x: Scale, y: Scale, right: float) -> list[Shape]:

@@ -187,9 +187,9 @@ class FindingsView:
 def _homes(report: Report) -> dict[str, int]:
     """The rank of the finding that each graph break stands with: the first about its very line, else the first."""
     places = {found.id: found.location.at for found in report.graph_breaks}
-    told = [
+    ranked = [
         (finding.location is not None and finding.location.at == places.get(name), -rank, name)
         for rank, finding in enumerate(report.findings[:MAX_FINDINGS], 1)
         for name in finding.evidence
     ]
-    return {name: -rank for _, rank, name in sorted(told)}
+    return {name: -rank for _, rank, name in sorted(ranked)}

@@ -55,14 +55,14 @@ def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
     `short`, for a narrow column, tells that without its interval, and the answers as "answers: same".
     """
     known = ((cell.graph_breaks, "graph break"), (cell.recompiles, "recompile"))
-    told = [count_of(number, what) for number, what in known if number and cell.status in RAN]
+    found = [count_of(number, what) for number, what in known if number and cell.status in RAN]
     if cell.accuracy:
         word = words_bench.verdict_short(cell.accuracy)
-        told.append(f"answers: {word}" if short else words_bench.answers_title(cell.accuracy).lower())
+        found.append(f"answers: {word}" if short else words_bench.answers_title(cell.accuracy).lower())
     if cell.speedup is not None:
         speed = words_bench.ratio_words(cell.speedup)
-        told.append(speed.partition(" (")[0] if short else speed)
-    return told if cell.latency_ms is None else [*told, milliseconds(cell.latency_ms)]
+        found.append(speed.partition(" (")[0] if short else speed)
+    return found if cell.latency_ms is None else [*found, milliseconds(cell.latency_ms)]
 
 
 def conclusion(matrix: AttentionMatrix) -> str:

@@ -179,18 +179,18 @@ def all_well(measurements: Sequence[Measurement], accuracy: Iterable[Accuracy]) 
 
 def sentence(item: Measurement, accuracy: Accuracy | None = None) -> str:
     """All that is known of one configuration: "compiled is 1.83x faster (1.79 to 1.88), 12 s to compile, ..."."""
-    told = [claim(item)]
+    clauses = [claim(item)]
     if item.status != "valid":
-        return told[0]
+        return clauses[0]
     if (cost := compile_cost(item)) is not None:
-        told.append(f"{cost.words} to compile")
+        clauses.append(f"{cost.words} to compile")
     even = item.break_even
     if item.speedup is not None and item.speedup.verdict == "faster" and even is not None:
         passes = None if even.passes is None else passes_words(even.passes, item.calls)
-        told.append(f"worth it after {passes}" if passes else f"break-even {even.reason or 'not known'}")
+        clauses.append(f"worth it after {passes}" if passes else f"break-even {even.reason or 'not known'}")
     if item.configuration != EAGER and item.memory is not None and more_memory(item.memory):
-        told.append(f"{more_memory(item.memory)} of memory")
-    return ", ".join(told if accuracy is None else [*told, answers(accuracy)])
+        clauses.append(f"{more_memory(item.memory)} of memory")
+    return ", ".join(clauses if accuracy is None else [*clauses, answers(accuracy)])
 
 
 def statement(item: Measurement, accuracy: Accuracy | None = None) -> str:
@@ -419,17 +419,17 @@ def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy])
     groups = {workload: best for workload, items in by_workload(measurements).items() if (best := fastest(items))}
     if len(groups) == 1:
         (best,) = groups.values()
-        told = [statement(best, accuracy_of(best, accuracy))]
+        found = [statement(best, accuracy_of(best, accuracy))]
     else:
-        told = [f"{capital(workload_words(each))}: {claim(best)}." for each, best in groups.items()][:_MOST_WORKLOADS]
+        found = [f"{capital(workload_words(each))}: {claim(best)}." for each, best in groups.items()][:_MOST_WORKLOADS]
     compiled = [item for item in measurements if item.configuration != EAGER]
     if len(compiled) > 1:
         bad = Counter(item.status for item in compiled if item.status != "valid")
         tail = f", {' and '.join(f'{number:,} {status}' for status, number in bad.items())}" if bad else ""
         left = len(groups) - _MOST_WORKLOADS
-        told += [f"{count_of(left, 'more workload')} below."] if left > 0 else []
-        told.append(f"{count_of(len(compiled), 'configuration')} measured against eager{tail}.")
-    return told or ["Nothing was measured."]
+        found += [f"{count_of(left, 'more workload')} below."] if left > 0 else []
+        found.append(f"{count_of(len(compiled), 'configuration')} measured against eager{tail}.")
+    return found or ["Nothing was measured."]
 
 
 def speed_clause(measurements: list[Measurement]) -> str:
@@ -460,8 +460,8 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
     noise = "" if speed.floor is None else f"; two equal processes differed by up to {floor_words(speed.floor)}"
     pairs = f"{count_of(speed.pairs, 'pair')} of processes"
     shown = speed.verdict != "no difference shown"
-    told = ratio_words(speed) if shown else f"no difference shown ({interval_words(speed.ratio)})"
-    return [f"The speed: {told} with its 95% interval, from {pairs}{noise}."]
+    result = ratio_words(speed) if shown else f"no difference shown ({interval_words(speed.ratio)})"
+    return [f"The speed: {result} with its 95% interval, from {pairs}{noise}."]
 
 
 def capital(text: str) -> str:

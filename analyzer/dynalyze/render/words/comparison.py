@@ -97,9 +97,9 @@ def _breaks(breaks: Breaks) -> str:
 
 def counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
     """ "2 breaks fixed, 1 new"; "" where all are 0."""
-    told = [(number, word) for number, word in counts if number]
+    known = [(number, word) for number, word in counts if number]
     return ", ".join(
-        f"{number:,} {word}" if at else f"{count_of(number, noun)} {word}" for at, (number, word) in enumerate(told)
+        f"{number:,} {word}" if at else f"{count_of(number, noun)} {word}" for at, (number, word) in enumerate(known)
     )
 
 

@@ -61,9 +61,9 @@ def outcome(verdict: PolicyVerdict) -> str:
 
 def headline(verdict: PolicyVerdict) -> str:
     """The summary without its first word, as a sentence."""
-    told = details(verdict)
-    is_word = told.partition(" ")[0].isalpha()  # bf16 stays bf16.
-    return f"{told[:1].upper() if is_word else told[:1]}{told[1:]}." if told else f"{outcome(verdict)}."
+    summary = details(verdict)
+    is_word = summary.partition(" ")[0].isalpha()  # bf16 stays bf16.
+    return f"{summary[:1].upper() if is_word else summary[:1]}{summary[1:]}." if summary else f"{outcome(verdict)}."
 
 
 def details(verdict: PolicyVerdict) -> str:
@@ -73,13 +73,13 @@ def details(verdict: PolicyVerdict) -> str:
 
 def source(verdict: PolicyVerdict) -> str:
     """Which policy it was judged by, and what it passed because it was known."""
-    told = f"Judged by {verdict.source}" if verdict.source else "Judged by the built-in policy"
+    sentence = f"Judged by {verdict.source}" if verdict.source else "Judged by the built-in policy"
     if verdict.baseline:
-        told += f", against the baseline {Path(verdict.baseline).name}: {count_of(verdict.known, 'known finding')}"
-        told += f", {len(verdict.new):,} new"
+        sentence += f", against the baseline {Path(verdict.baseline).name}: {count_of(verdict.known, 'known finding')}"
+        sentence += f", {len(verdict.new):,} new"
     elif not verdict.passed:
-        told += ". Let known findings pass by --baseline FILE --update-baseline, or an `ignore` in pyproject.toml"
-    return f"{told}."
+        sentence += ". Let known findings pass by --baseline FILE --update-baseline, or an `ignore` in pyproject.toml"
+    return f"{sentence}."
 
 
 def waiver(item: Waiver) -> str:

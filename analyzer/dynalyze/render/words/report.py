@@ -219,9 +219,9 @@ def cache_words(item: Compilation) -> str:
         outcome = name.rpartition("_")[2]
         if outcome in ("hit", "miss", "bypass") and isinstance(number, int):
             counts[outcome] += number
-    told = lookups(counts["hit"], counts["miss"], counts["bypass"])
+    counted = lookups(counts["hit"], counts["miss"], counts["bypass"])
     said = dict.fromkeys(" ".join(each.said.split()) for each in item.cache_bypasses if each.said)
-    return f"{told}: {'; '.join(said)}" if said else told
+    return f"{counted}: {'; '.join(said)}" if said else counted
 
 
 def verdict(report: Report, *, effects: bool = True) -> str:
@@ -350,8 +350,8 @@ def _summary(counted: Totals, report: Report) -> str:
         left += [f"{counted.failed:,} failed to compile"] if counted.failed else []
         found += f", but of {count_of(counted.frames, 'frame')} {' and '.join(left)}"
     speed = words_bench.speed_clause(report.measurements)
-    told = f"{speed}, with {found}" if speed else words_bench.capital(found)
-    return "; ".join([told, *words_bench.answers_clause(report.accuracy, report.answers_unchecked)]) + "."
+    result = f"{speed}, with {found}" if speed else words_bench.capital(found)
+    return "; ".join([result, *words_bench.answers_clause(report.accuracy, report.answers_unchecked)]) + "."
 
 
 def _effects(counted: Totals) -> list[str]:

@@ -35,9 +35,9 @@ _GENERIC_HINTS = (
     "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
 )
 def graph_break(report: Report) -> Iterator[Ranked]:
-    told = break_owners(report)
+    owners = break_owners(report)
     for found in report.graph_breaks:
-        if found.id in told:
+        if found.id in owners:
             continue  # A rule of its own tells of it.
         recipe = recipe_of(found)
         yield graph_break.finding(
@@ -78,8 +78,8 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
             return msgspec.structs.replace(advice, action=f"{advice.action} {whose}{around}")
         if recipe is not None:
             return Advice(action=f"{whose}{around}", why=advice.why, link=advice.link)
-    told = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
-    return msgspec.structs.replace(advice, action=f"{whose}{around} {told}")
+    action = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
+    return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
 
 # torch's own words. It reads the generator anew, by itself, and stops at a variable of the function around it.
@@ -194,10 +194,10 @@ def skipped_function(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         return  # That finding names the reason.
     groups: dict[SkipReason, list[SkippedFrame]] = {}
-    told = [f"{found.explanation} {found.context}" for found in report.graph_breaks]
+    texts = [f"{found.explanation} {found.context}" for found in report.graph_breaks]
     for frame in costly(report.skipped_frames):
         file, name = frame.location.file, frame.location.function.rpartition(".")[2]
-        if not any(file in words and name in words for words in told):  # A break over a call of this very function.
+        if not any(file in words and name in words for words in texts):  # A break over a call of this very function.
             groups.setdefault(frame.reason, []).append(frame)
     for reason, frames in groups.items():
         entries = [frame for frame in frames if frame.entry]

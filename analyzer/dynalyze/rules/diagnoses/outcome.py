@@ -121,17 +121,17 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
     """What was raised, and what to do about it that the user has not done yet."""
     if failure.eager:
         return f"Mend this line of the program. Eager raises here too: {failure.eager}"
-    told = (failure.message or compilation.reason.rstrip(":") or "The compiler raised an error").rstrip(".!")
+    message = (failure.message or compilation.reason.rstrip(":") or "The compiler raised an error").rstrip(".!")
     hints = "".join(f" {hint}" for hint in failure.hints)
-    if "register_fake" in told:  # An operator without a fake: torch says itself what is missing.
-        return f"{told}."
+    if "register_fake" in message:  # An operator without a fake: torch says itself what is missing.
+        return f"{message}."
     if failure.location is None:
-        return f"{told}.{hints}{_other_backend(failure.backend)}"
+        return f"{message}.{hints}{_other_backend(failure.backend)}"
     unknown = (
         " To see whether eager raises it too, which makes it an error of the program: "
         '`torch.compiler.set_stance("force_eager")` before the call.'
     )
-    return f"{_leave_out(failure)}{unknown if failure.eager is None else ''} PyTorch says: {told}.{hints}"
+    return f"{_leave_out(failure)}{unknown if failure.eager is None else ''} PyTorch says: {message}.{hints}"
 
 
 def _leave_out(failure: CompileFailure) -> str:

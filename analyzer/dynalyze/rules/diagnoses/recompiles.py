@@ -52,8 +52,8 @@ def _rank(base: int, members: list[Recompile]) -> int:
 
 def _changed(series: Series) -> Ranked:
     advice = advise(series)
-    if told := history(series, _MOST_VALUES):
-        advice = msgspec.structs.replace(advice, action=f"{advice.action} {told}")
+    if values := history(series, _MOST_VALUES):
+        advice = msgspec.structs.replace(advice, action=f"{advice.action} {values}")
     return recompile.finding(
         f"{what_changed(series)}: {_again(series)}",
         advice,
@@ -119,11 +119,11 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
             'guards of all versions. torch.compiler.set_stance("fail_on_recompile") in production makes the change '
             "visible."
         )
-        told = f"{what_changed(main)}. " if main.lead.source else ""
+        changed = f"{what_changed(main)}. " if main.lead.source else ""
         sources = (one.lead.source for one in group.series if one is not main)
         others = dict.fromkeys(f"`{clipped(as_written(source))}`" for source in sources if source)
         also = f" Also changed: {', '.join(others)}." if others else ""
-        action = f"Fix the cause first. {told}{advice.action}{also}"
+        action = f"Fix the cause first. {changed}{advice.action}{also}"
     return msgspec.structs.replace(
         advice,
         action=action,

@@ -229,8 +229,8 @@ def _arguments(series: Series, *, by_position: bool) -> Advice:
         action = _by_position(called, (lead.expected, lead.actual))
     else:
         key = (lead.actual or "").partition(" ")[0].strip("'") if " in " in (lead.actual or "") else ""
-        told = f": `{key}` in all of them or in none" if key.isidentifier() else ""
-        action = f"Pass the same keywords in every call of {called}{told}."
+        which = f": `{key}` in all of them or in none" if key.isidentifier() else ""
+        action = f"Pass the same keywords in every call of {called}{which}."
     if "/transformers/" in lead.location.file.replace("\\", "/"):
         action += " `generate` passes keywords of its own: a call beside it stays another program, so warm up both."
     return Advice(
