@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _HINT = "; dynalyze explain and dynalyze report write one with --json, dynalyze sweep writes a sweep"
 _OF_REPORTS = {
-    "text": ("render.comparison_text", "render_comparison"), "json": ("render.comparison_json", "render_comparison"),
-    "html": ("render.html", "render_comparison"),
+    "text": ("render.comparison_text", "render_comparison"), "html": ("render.html", "render_comparison"),
+    "json": ("render.comparison_text", "render_comparison_json"),
 }  # fmt: skip
 _OF_SWEEPS = {
     "text": ("sweep.terminal", "render_diff"), "json": ("sweep.pages", "diff_json"),

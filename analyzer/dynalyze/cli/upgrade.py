@@ -113,12 +113,12 @@ def _plan(options: dict[str, Any], target: Any) -> Any:
 
 
 def _publish(found: Upgrade, options: dict[str, Any]) -> None:
-    from dynalyze.render.upgrade_text import render_json, render_upgrade
+    from dynalyze.render.comparison_text import render_upgrade, render_upgrade_json
 
     if (page := options["html_file"]) is not None:
         from dynalyze.render.html import render_comparison
 
         write_whole(Path(page), render_comparison(found.comparison))
-    if not write_json(options["json_file"], render_json(found) if options["json_file"] else ""):
+    if not write_json(options["json_file"], render_upgrade_json(found) if options["json_file"] else ""):
         files = [(name, file) for name, file in (("Page", page), ("JSON", options["json_file"])) if file is not None]
         print_summary(render_upgrade(found, files=files))

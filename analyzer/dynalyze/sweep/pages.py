@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from dynalyze.render.comparison_json import document
+from dynalyze.render.comparison_text import document
 from dynalyze.render.highlight import code_at
 from dynalyze.render.html import page
 from dynalyze.render.view.comparison import difference_rows

@@ -21,7 +21,7 @@ from dynalyze.doctor import checks as doctor_checks
 from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
 from dynalyze.launch.streams import Streams
-from dynalyze.render import bug_report, comparison_json, comparison_text, markdown, terminal
+from dynalyze.render import bug_report, comparison_text, markdown, terminal
 from dynalyze.report import Report
 from dynalyze.report.document import from_json, to_json
 from dynalyze.rules import catalogue
@@ -190,7 +190,7 @@ def test_json_can_be_looked_at_and_says_the_same() -> None:
     sweep = filled(Sweep, text)
     for document in (json_text(sweep), pages.diff_json(compared_sweeps.compare(sweep, small_sweep()))):
         assert harmful(document) == set()
-    assert harmful(comparison_json.render_comparison(compare(empty_report(), report))) == set()
+    assert harmful(comparison_text.render_comparison_json(compare(empty_report(), report))) == set()
 
 
 def test_a_table_for_spreadsheets() -> None:

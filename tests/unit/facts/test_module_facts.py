@@ -12,8 +12,8 @@ from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
 from dynalyze.render.html import render
+from dynalyze.render.view.compiles import ModulesView
 from dynalyze.render.view.links import Anchors, Index
-from dynalyze.render.view.modules import ModulesView
 from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
 from records import MODEL, TORCH, Event, end, frame, run_of, start
 from sample_reports import empty_report, found_by

@@ -23,7 +23,6 @@ from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.reports import compare
 from dynalyze.privacy import showable
 from dynalyze.render import (
-    comparison_json,
     comparison_text,
     html,
 )
@@ -168,7 +167,7 @@ def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
     found = compare(before, after, lambda report: showable(report, **shown))
     return {
         "text": comparison_text.render_comparison(found, color=False, width=80),
-        "page": html.render_comparison(found), "json": comparison_json.render_comparison(found),
+        "page": html.render_comparison(found), "json": comparison_text.render_comparison_json(found),
     }  # fmt: skip
 
 

@@ -23,10 +23,8 @@ _UNDER_BACKEND = {
 }  # fmt: skip
 _AS_COMPILED = "Compiled, the unchanged code already gives something else than in eager; the change keeps that."
 _CALLS_ALONE = "There is no whole program to run: only calls were compared."
-_GONE, _MORE = (
-    re.compile(r"not ([\w ]+) any more: (.*)", re.DOTALL),
-    re.compile(r"([\w ]+) in addition: (.*)", re.DOTALL),
-)
+_GONE = re.compile(r"not ([\w ]+) any more: (.*)", re.DOTALL)
+_MORE = re.compile(r"([\w ]+) in addition: (.*)", re.DOTALL)
 _VERBS = {
     "printed": "prints", "printed as an error": "prints to standard error", "logged": "logs", "warned": "warns",
     "kept": "keeps",

@@ -266,10 +266,8 @@ def compile_time(report: Report) -> str:
     for graph in report.graphs:
         if graph.top_line is not None:
             lines[graph.top_line.location.at] += graph.top_line.ops
-    ops, took = (
-        sum(graph.ops for graph in report.graphs),
-        f"Compiling took {duration(seconds)}{_recompiling(report, counted)}",
-    )
+    ops = sum(graph.ops for graph in report.graphs)
+    took = f"Compiling took {duration(seconds)}{_recompiling(report, counted)}"
     if not ops:
         return f"{took}."
     ((file, line), most), *_ = lines.most_common(1) or [(("", 0), 0)]

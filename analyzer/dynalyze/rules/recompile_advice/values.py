@@ -183,10 +183,8 @@ def identity(series: Series, source: Expression) -> Advice:
     return Advice(
         f"Create `{name}` once and pass the same object in every call. If the program needs a few different "
         "ones, compile a function for each.",
-        (
-            "The code of a function that is called is built into the compiled code, so the guard asks for that very "
-            "object. A function, class or object made anew for each call never fits."
-        ),
+        "The code of a function that is called is built into the compiled code, so the guard asks for that very "
+        "object. A function, class or object made anew for each call never fits.",
     )
 
 
