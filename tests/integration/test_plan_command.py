@@ -16,7 +16,7 @@ from program import TRACEBACK, Outcome, dynalyze, in_process
 
 from dynalyze.bench.histogram import automatic_compiles, marked_compiles
 from dynalyze.cli.plan import why_nothing_was_measured
-from dynalyze.render.words.plans import sentences
+from dynalyze.render.text.plans import sentences
 from dynalyze.report.document import to_json
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
 from dynalyze.report.plans import CompilePlan

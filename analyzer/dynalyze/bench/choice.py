@@ -14,7 +14,7 @@ from itertools import permutations
 
 from dynalyze.bench.stats import percentile, usable
 from dynalyze.capture.bench.protocol import AS_WRITTEN
-from dynalyze.render.words.bench import EAGER, first_calls
+from dynalyze.render.text.bench import EAGER, first_calls
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import CompilePlan, NotMeasured, PlanPoint, PlanRange
 

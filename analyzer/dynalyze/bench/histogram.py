@@ -17,7 +17,7 @@ from itertools import chain
 from dynalyze.bench.buckets import choose
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.shape_options import Shape
-from dynalyze.render.words.bench import EAGER
+from dynalyze.render.text.bench import EAGER
 from dynalyze.report import Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import PlanBucket, ShapePlan, SizeRange

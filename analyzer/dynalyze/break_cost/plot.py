@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dynalyze.break_cost.records import CallPart, PartKind, Prices
+from dynalyze.render.text.report import line_words
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Rect, Scale, Shape
-from dynalyze.render.words.report import line_words
 from dynalyze.text.amounts import milliseconds, percent
 
 _WIDTH, _TOP, _BAR = 760, 4, 34

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dynalyze.break_cost.plot import price_plot
 from dynalyze.break_cost.records import BreakPrice, GuardPrice, Prices, SettingPrice, prices_of
 from dynalyze.break_cost.words import setting_name
+from dynalyze.render.text.report import line_words
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.page import Section
-from dynalyze.render.words.report import line_words
 from dynalyze.report import Report
 from dynalyze.text.amounts import count_of, milliseconds, percent
 from dynalyze.text.visible import clipped

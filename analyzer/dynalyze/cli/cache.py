@@ -168,7 +168,7 @@ def _report(path: Path) -> Report:
 
 def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
     from dynalyze.comparison.vllm_factors import factor_differences
-    from dynalyze.render.words.caches import vllm_verdict
+    from dynalyze.render.text.caches import vllm_verdict
     from dynalyze.report.caches import CacheComparison
 
     differences = factor_differences(before, after)

@@ -75,7 +75,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
     from dynalyze.capture.notebook import SUFFIX
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.render.words.fixes import patch_head, write_command
+    from dynalyze.render.text.fixes import patch_head, write_command
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')

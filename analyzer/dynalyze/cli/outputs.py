@@ -16,7 +16,7 @@ from dynalyze.cli.options import FORMATS, as_word
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
-from dynalyze.render.words.report import line_words
+from dynalyze.render.text.report import line_words
 from dynalyze.report import Report
 from dynalyze.report.document import to_json
 from dynalyze.rules.report_queries import costliest_break

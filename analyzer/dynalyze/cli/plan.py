@@ -188,7 +188,7 @@ def _add_plan(
     """What the measurements of a report come to."""
     from dynalyze.bench.choice import compile_plan
     from dynalyze.bench.histogram import shape_plan
-    from dynalyze.render.words.bench import by_workload
+    from dynalyze.render.text.bench import by_workload
 
     report.plan = compile_plan(next(iter(by_workload(report.measurements).values()), []), wish)
     if shapes is not None:

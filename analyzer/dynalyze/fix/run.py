@@ -31,7 +31,7 @@ from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
-from dynalyze.render.words.report import line_words
+from dynalyze.render.text.report import line_words
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.fixes import BranchSide, CompileCounts, Evidence, Fix, Fixed, Instead, Unfixed
 from dynalyze.report.measurements import Pair, Speedup

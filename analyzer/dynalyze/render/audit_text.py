@@ -10,9 +10,9 @@ from rich.text import Text
 
 from dynalyze.facts.audit import CellOutcome, cell_name, is_own, outcome
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import attention as words_attention
-from dynalyze.render.words import policy as words_policy
-from dynalyze.render.words import warmup as words_warmup
+from dynalyze.render.text import attention as words_attention
+from dynalyze.render.text import policy as words_policy
+from dynalyze.render.text import warmup as words_warmup
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, Warmup
 from dynalyze.text.amounts import milliseconds
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import bench as words
-from dynalyze.render.words import plans as words_plans
+from dynalyze.render.text import bench as words
+from dynalyze.render.text import plans as words_plans
 from dynalyze.report.measurements import Accuracy, Measurement, SpeedVerdict
 from dynalyze.report.plans import CompilePlan
 from dynalyze.text.amounts import milliseconds, three_digits

@@ -14,9 +14,9 @@ import msgspec
 from dynalyze.facts.registry import registry
 from dynalyze.files.paths import below
 from dynalyze.render.findings import as_cards
+from dynalyze.render.text import fixes as words_fixes
+from dynalyze.render.text.report import effect_words, impact_words, tried_words, trust_notes, verdict
 from dynalyze.render.untrusted_text import Fence, is_ours
-from dynalyze.render.words import fixes as words_fixes
-from dynalyze.render.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 from dynalyze.report import Finding, Location, Report
 from dynalyze.report.fixes import CompileCounts, Fix, Unfixed
 from dynalyze.text.json_text import json_text

@@ -11,9 +11,9 @@ from dynalyze.comparison import upgrades
 from dynalyze.comparison.types import SCHEMA_VERSION, Comparison, Difference, Direction, RecompileChange
 from dynalyze.comparison.upgrades import Upgrade
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import comparison as words
-from dynalyze.render.words.bench import capital, ratio_words, workload_name
-from dynalyze.render.words.report import CAUSE_WORDS
+from dynalyze.render.text import comparison as words
+from dynalyze.render.text.bench import capital, ratio_words, workload_name
+from dynalyze.render.text.report import CAUSE_WORDS
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.json_text import json_text
 

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
-from dynalyze.render.words.report import only_measured
+from dynalyze.render.text.report import only_measured
 from dynalyze.report import Finding, GraphBreak, Impact, Location, Report, seconds_later
 from dynalyze.report.costs import costliest_first
 

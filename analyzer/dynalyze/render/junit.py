@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from dynalyze.render.findings import ENDED_WELL, counting, listened_to_the_end, waived
-from dynalyze.render.words.policy import against_limit
-from dynalyze.render.words.report import SEVERITY_WORDS, STATUS_WORDS, verdict
+from dynalyze.render.text.policy import against_limit
+from dynalyze.render.text.report import SEVERITY_WORDS, STATUS_WORDS, verdict
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import rules

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from dynalyze.files.paths import portable_path
 from dynalyze.render.findings import counting, waived
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words import policy as words_policy
-from dynalyze.render.words.fixes import HOW_TO_GO_ON, fix_command
-from dynalyze.render.words.report import (
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text import policy as words_policy
+from dynalyze.render.text.fixes import HOW_TO_GO_ON, fix_command
+from dynalyze.render.text.report import (
     SEVERITY_WORDS,
     command_line,
     count_of,

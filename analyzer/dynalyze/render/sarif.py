@@ -16,8 +16,8 @@ import msgspec
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.files.paths import below
 from dynalyze.render.findings import ENDED_WELL, is_known, waived
-from dynalyze.render.words.policy import against_limit
-from dynalyze.render.words.report import CAUSE_WORDS, command_line, verdict
+from dynalyze.render.text.policy import against_limit
+from dynalyze.render.text.report import CAUSE_WORDS, command_line, verdict
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Severity, Target
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules

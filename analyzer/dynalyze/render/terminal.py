@@ -9,9 +9,9 @@ from rich.text import Text
 from dynalyze.render import audit_text, bench_text, fix_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
-from dynalyze.render.words import report as words
-from dynalyze.render.words.bench import capital
-from dynalyze.render.words.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
+from dynalyze.render.text import report as words
+from dynalyze.render.text.bench import capital
+from dynalyze.render.text.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.visible import clipped

@@ -14,7 +14,7 @@ from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.interrupts import first_signal
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.launch.run import NOTHING_REMOTE, cache_variables
-from dynalyze.render.words import caches as words
+from dynalyze.render.text import caches as words
 from dynalyze.report import Report
 from dynalyze.report.caches import CacheComparison, Caches, CacheUse, Move, Start, UsedCache, Way
 from dynalyze.text.errors import UsageError

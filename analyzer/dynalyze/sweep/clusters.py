@@ -13,7 +13,7 @@ from functools import lru_cache
 from statistics import median
 from typing import NamedTuple, TypeVar, get_args
 
-from dynalyze.render.words.report import EFFECTS
+from dynalyze.render.text.report import EFFECTS
 from dynalyze.report.measurements import SpeedVerdict
 from dynalyze.rules.recipe import recipes
 from dynalyze.sweep.records import REACHED, STATUSES, TRACED, Place, Row, RowBreak, Status, Sweep

@@ -10,12 +10,12 @@ from urllib.parse import quote
 from dynalyze.render.comparison_text import document
 from dynalyze.render.highlight import code_at
 from dynalyze.render.html import page
+from dynalyze.render.text.bench import capital
+from dynalyze.render.text.comparison import drawn
+from dynalyze.render.text.report import command_line
 from dynalyze.render.view.comparison import difference_rows
 from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric, Tone, value_words
-from dynalyze.render.words.bench import capital
-from dynalyze.render.words.comparison import drawn
-from dynalyze.render.words.report import command_line
 from dynalyze.report import Location
 from dynalyze.sweep import words
 from dynalyze.sweep.clusters import BrokenLine, Cause, Share, SweepSummary, summarise

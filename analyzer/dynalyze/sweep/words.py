@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.comparison.types import Direction
-from dynalyze.render.words.comparison import ARROW, counted
+from dynalyze.render.text.comparison import ARROW, counted
 from dynalyze.sweep.clusters import SpeedTotal, SweepSummary
 from dynalyze.sweep.compare import ItemChange, SweepComparison
 from dynalyze.sweep.records import Row, Speed, Status, Sweep

@@ -20,7 +20,7 @@ from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable
 from dynalyze.render import html
-from dynalyze.render.words import attention as words_attention
+from dynalyze.render.text import attention as words_attention
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.document import to_json

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynalyze.bench.choice import Point, Wish, compile_plan, frontier, lines_for, points_of, ranges
-from dynalyze.render.words import plans as words
+from dynalyze.render.text import plans as words
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
 from dynalyze.report.plans import PlanRange
 

@@ -8,7 +8,7 @@ from dynalyze.comparison.caches import differences
 from dynalyze.comparison.vllm_factors import factor_differences
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.cache_text import render_caches
-from dynalyze.render.words import caches as words
+from dynalyze.render.text import caches as words
 from dynalyze.report import BackwardCompile, Compilation, Graph, GraphCode, GraphInput, Location, Report
 from dynalyze.report.caches import (
     CacheComparison,

@@ -30,7 +30,7 @@ from dynalyze.comparison.pairing import match_files
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import BreakChange
 from dynalyze.privacy import redact, without_source
-from dynalyze.render.words import comparison as words
+from dynalyze.render.text import comparison as words
 from dynalyze.report import CompilationStatus, Effect, Finding, GraphBreak, Location, Report, TracedFile, TracedFunction
 
 # ---- graph breaks: what is the same -----------------------------------------------------------------------

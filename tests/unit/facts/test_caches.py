@@ -19,7 +19,7 @@ from dynalyze.facts.compilations import compilations
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.privacy import without_source
-from dynalyze.render.words.report import cache_words
+from dynalyze.render.text.report import cache_words
 from dynalyze.report import Compilation, Finding, Report
 from dynalyze.report.caches import Caches
 from records import MODEL, TORCH, end, frame, run_of, start, write_source

@@ -21,7 +21,7 @@ from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.unrolled import top_line
-from dynalyze.render.words.report import compile_time
+from dynalyze.render.text.report import compile_time
 from dynalyze.report import Compilation, Graph, GraphInput, Location
 from dynalyze.report.graphs import TopLine
 from records import TORCH, end, graphs_run, run_of, start, write_source

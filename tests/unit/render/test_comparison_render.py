@@ -11,8 +11,8 @@ import pytest
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import Comparison
 from dynalyze.render import comparison_text, html
+from dynalyze.render.text.comparison import drawn, verdict
 from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS
-from dynalyze.render.words.comparison import drawn, verdict
 from html_tree import Tree
 from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
 

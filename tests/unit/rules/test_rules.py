@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dynalyze.cli.options import check_fail_on
-from dynalyze.render.words.report import order_words
+from dynalyze.render.text.report import order_words
 from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
 from dynalyze.report.costs import costliest_first
 from dynalyze.rules import rule as module

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dynalyze.facts.audit import reduced_to, search_of, wrong_answers, wrong_part
+from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Listed, first
-from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from dynalyze.facts.audit import CellOutcome, is_own, outcome
+from dynalyze.render.text import attention as words_attention
+from dynalyze.render.text import policy as words_policy
+from dynalyze.render.text import warmup as words_warmup
+from dynalyze.render.text.bench import capital
 from dynalyze.render.view.links import first
-from dynalyze.render.words import attention as words_attention
-from dynalyze.render.words import policy as words_policy
-from dynalyze.render.words import warmup as words_warmup
-from dynalyze.render.words.bench import capital
 from dynalyze.report.audit import (
     AttentionCell,
     AttentionMatrix,

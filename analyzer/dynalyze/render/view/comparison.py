@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from dynalyze.comparison.types import BreakChange, Comparison, Difference, FunctionChange, RecompileChange, Regression
 from dynalyze.render.highlight import code_at
+from dynalyze.render.text import comparison as words
+from dynalyze.render.text.bench import capital, workload_name
+from dynalyze.render.text.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 from dynalyze.render.view.links import Anchors, Listed, Place, first, place
 from dynalyze.render.view.run import Metric, Tone
-from dynalyze.render.words import comparison as words
-from dynalyze.render.words.bench import capital, workload_name
-from dynalyze.render.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 from dynalyze.report import Location
 from dynalyze.text.visible import clipped
 

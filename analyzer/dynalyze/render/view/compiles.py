@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from dynalyze.render.text.report import count_of, duration, phase_words, short_path
 from dynalyze.render.view.links import (
     MAX_COMPILATIONS,
     MAX_SIZES,
@@ -17,7 +18,6 @@ from dynalyze.render.view.links import (
     Listed,
     first,
 )
-from dynalyze.render.words.report import count_of, duration, phase_words, short_path
 from dynalyze.report import (
     Candidate,
     CandidateReason,

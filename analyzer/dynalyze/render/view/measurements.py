@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Literal, NamedTuple
 
+from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
 from dynalyze.render.view.plots.bars import memory_plot, startup_plot
 from dynalyze.render.view.plots.calls import calls_plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
-from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, KeptLine, KeptTensor, Measurement, StepMemory
 from dynalyze.text.amounts import duration, exact_size, listed, milliseconds, size, three_digits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.registry import modules
+from dynalyze.render.text.report import only_measured
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.audit import AttentionMatrixView, PolicyView, WarmupView
 from dynalyze.render.view.compiles import (
@@ -25,7 +26,6 @@ from dynalyze.render.view.run import FindingsView, RunView, VerdictView, metrics
 from dynalyze.render.view.sources import SourcesView
 from dynalyze.render.view.timeline import TimelineView
 from dynalyze.render.view.verified import FixesView
-from dynalyze.render.words.report import only_measured
 from dynalyze.report import Report
 
 ANCHORS = (

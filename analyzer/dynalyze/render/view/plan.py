@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dynalyze.render.text import plans as words
 from dynalyze.render.view.links import Anchors
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.render.words import plans as words
 from dynalyze.report.plans import CompilePlan, PlanPoint
 from dynalyze.text.amounts import duration, milliseconds
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from dynalyze.render.highlight import code_at, code_block
-from dynalyze.render.view.links import MAX_BREAKS, MAX_FINDINGS, Index, Listed, first
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words import fixes as words_fixes
-from dynalyze.render.words.report import (
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text import fixes as words_fixes
+from dynalyze.render.text.report import (
     STATUS_WORDS,
     command_words,
     compile_time,
@@ -25,6 +24,7 @@ from dynalyze.render.words.report import (
     trust_notes,
     verdict_sentences,
 )
+from dynalyze.render.view.links import MAX_BREAKS, MAX_FINDINGS, Index, Listed, first
 from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.report.document import to_json
 from dynalyze.text.visible import clipped

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dynalyze.render.highlight import Caret, highlighted_lines
+from dynalyze.render.text.report import short_path
 from dynalyze.render.view.graphs import GraphView
 from dynalyze.render.view.links import Anchors, Index, Link, Listed, first
 from dynalyze.render.view.run import Card
-from dynalyze.render.words.report import short_path
 from dynalyze.report import LineKey, Report
 from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceLine
 from dynalyze.text.amounts import count_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from dynalyze.render.text import fixes as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
-from dynalyze.render.words import fixes as words
 from dynalyze.report import Report
 from dynalyze.report.fixes import Fix, FixStatus
 from dynalyze.text.visible import clipped, visible

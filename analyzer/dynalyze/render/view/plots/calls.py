@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from dynalyze.render.text.bench import passes_words, short_count
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.render.words.bench import passes_words, short_count
 from dynalyze.report.measurements import BreakEven, Measurement
 from dynalyze.text.amounts import duration
 

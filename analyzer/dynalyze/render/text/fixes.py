@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 
 from dynalyze.facts.stacks import Places, is_file
-from dynalyze.render.words.bench import ratio_words
-from dynalyze.render.words.report import command_line
+from dynalyze.render.text.bench import ratio_words
+from dynalyze.render.text.report import command_line
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed, WholeProgram
 from dynalyze.text.amounts import count_of, listed

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from dynalyze import registry
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words import plans
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text import plans
 from dynalyze.report import (
     CandidateReason,
     Cause,

@@ -9,7 +9,7 @@ import pytest
 
 from dynalyze.break_cost.records import SettingPrice
 from dynalyze.break_cost.words import setting_words
-from dynalyze.render.words.report import (
+from dynalyze.render.text.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
     EFFECTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynalyze.render.words.fixes import (
+from dynalyze.render.text.fixes import (
     before_and_after,
     of_whole,
     patch_head,

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words import report as words
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text import report as words
 from dynalyze.report.measurements import (
     Accuracy,
     BreakEven,

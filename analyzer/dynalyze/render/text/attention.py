@@ -6,8 +6,8 @@ from collections import Counter
 from typing import NamedTuple, get_args
 
 from dynalyze.facts.audit import RAN, CellOutcome, cell_name, fastest, outcome, right
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words.report import CAUSE_WORDS, short_path
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text.report import CAUSE_WORDS, short_path
 from dynalyze.report import Cause
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.amounts import count_of, listed, milliseconds

@@ -17,8 +17,8 @@ from dynalyze.capture.events import (
 from dynalyze.facts.build import Ended, build_report
 from dynalyze.privacy import showable
 from dynalyze.render import html, terminal
+from dynalyze.render.text.report import trust_notes, verdict
 from dynalyze.render.view.page import Page
-from dynalyze.render.words.report import trust_notes, verdict
 from dynalyze.report import Report, Target, TargetModel
 from dynalyze.report.document import from_json, to_json
 from records import end, run_of, start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dynalyze.render.words.bench import EAGER, capital, short_count
+from dynalyze.render.text.bench import EAGER, capital, short_count
 from dynalyze.report.plans import CompilePlan, PlanPoint, PlanRange, ShapePlan
 from dynalyze.text.amounts import count_of, duration, listed, milliseconds, percent
 

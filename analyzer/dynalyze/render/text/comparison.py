@@ -19,8 +19,8 @@ from dynalyze.comparison.types import (
     Regression,
     RegressionKind,
 )
-from dynalyze.render.words import bench as bench
-from dynalyze.render.words.report import STATUS_WORDS, effect_words
+from dynalyze.render.text import bench as bench
+from dynalyze.render.text.report import STATUS_WORDS, effect_words
 from dynalyze.text.amounts import count_of, duration
 
 ARROW = "->"
