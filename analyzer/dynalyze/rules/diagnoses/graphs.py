@@ -164,7 +164,7 @@ def complex_numbers(report: Report) -> Iterator[Ranked]:
             "Compute on real and imaginary parts (`torch.view_as_real`) between the FFTs, which are calls in any case."
         )
         yield complex_numbers.finding(
-            "Complex numbers have no code in Inductor",
+            complex_numbers.title,
             f"{count_of(calls, 'place')} in the compiled code {'calls' if calls == 1 else 'call'} eager kernels for "
             f"complex tensors. {around if by_fft else rotate}",
             why="Read from the graph and from Inductor's code. Inductor generates no code for complex tensors: each "
@@ -212,7 +212,7 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
             continue
         took = seconds.get(graph.key)
         yield unrolled_loop.finding(
-            "A Python loop was unrolled into one graph",
+            unrolled_loop.title,
             f"{top.rounds_ops:,} of {graph.ops:,} operations are rounds of this loop, {top.ops:,} from "
             f"{top.location.short}. "
             f"{_alone(graph)} A scan (one operator for all rounds) is the other way.",

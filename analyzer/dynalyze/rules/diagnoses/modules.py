@@ -102,7 +102,7 @@ def late_hook(report: Report) -> Iterator[Ranked]:
     for hook in report.late_hooks:
         many = f" ({count_of(hook.count, 'hook')} here)" if hook.count > 1 else ""
         yield late_hook.finding(
-            "A hook registered after compiling never runs",
+            late_hook.title,
             f"Register it before the first call of the compiled model{many}, or set this before that call: a later "
             "hook then compiles the code again, and runs.",
             why=f"Seen in this run: `{hook.method}` on a module ({hook.class_name}) whose code was compiled already. "

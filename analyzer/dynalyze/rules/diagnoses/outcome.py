@@ -20,7 +20,7 @@ from dynalyze.rules.rule import Ranked, Rule
 def incomplete_record(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "incomplete":
         yield incomplete_record.finding(
-            "Part of the run was not recorded",
+            incomplete_record.title,
             f"{report.outcome.message} What is told here is right, but something is missing: that nothing "
             "else broke or compiled again cannot be told from it.",
         )
@@ -35,7 +35,7 @@ def nothing_compiled(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         skipped = [frame for frame in report.skipped_frames if frame.entry]
         yield nothing_compiled.finding(
-            "Nothing was compiled",
+            nothing_compiled.title,
             report.outcome.message or "Call torch.compile, and call what it returns.",
             location=skipped[0].location if skipped else None,
             evidence=ids(skipped),
@@ -53,7 +53,7 @@ def all_eager(report: Report) -> Iterator[Ranked]:
     given_up = tried and all(compilation.status == "eager" for compilation in tried)
     if given_up and report.graph_breaks and report.outcome.status == "complete":
         yield all_eager.finding(
-            "Every function fell back to eager",
+            all_eager.title,
             "Fix the graph breaks below: until then torch.compile gains nothing here.",
             location=tried[0].location,
             evidence=ids(report.graph_breaks),
