@@ -79,9 +79,9 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
-    from dynalyze.fix.patches import changed, patch_bytes
     from dynalyze.fix.run import FixOptions
     from dynalyze.fix.run import fix as run_fix
+    from dynalyze.fix.source_files import changed, patch_bytes
     from dynalyze.fix.write import write
 
     unfixed_fails = options["fail_on"] == _UNFIXED

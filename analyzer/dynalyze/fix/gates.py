@@ -17,7 +17,7 @@ from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
-from dynalyze.fix.attempts import FixState
+from dynalyze.fix.proof import FixState
 from dynalyze.fix.settings import as_python
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation

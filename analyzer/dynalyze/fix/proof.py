@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.fix.lines import line_before
 from dynalyze.fix.sites import Value
+from dynalyze.fix.source_files import line_before
 from dynalyze.report import GraphBreak
-from dynalyze.report.fixes import CompileCounts, CompiledOperators
+from dynalyze.report.fixes import CompileCounts, CompiledOperators, Evidence, FixKind, FixStatus
 
 DRAWS = 20
 WHOLE_SECONDS = 120.0
@@ -67,6 +67,41 @@ class UnchangedCode:
     repeatable: bool = True
     problem: str = ""
     share: CompiledOperators | None = None
+
+
+@dataclass(frozen=True)
+class FixState:
+    """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
+    side effects that compiled code lacks by intention of these changes, `effects` those that differ. `instead` is what
+    is compiled in the place of the model.
+    """
+
+    texts: dict[str, str]
+    settings: dict[str, object]
+    compiled: Compiled
+    instead: RegionalCompile = field(default_factory=RegionalCompile)
+    loses: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
+    changed: bool = False
+
+
+@dataclass
+class Attempt:
+    """What came of a proposal for one break. `proposed` is the state with it, as far as it came; it is the next one
+    where it was verified. `key` tells one proposal for a break from another.
+    """
+
+    broken: GraphBreak
+    before: FixState
+    kind: FixKind = "source"
+    status: FixStatus = "rejected"
+    title: str = ""
+    rewrite: str = ""
+    reason: str = ""
+    proposed: FixState | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    ends: list[GraphBreak] = field(default_factory=list)
+    key: tuple[int, str, str] = (0, "", "")
 
 
 def operators_of(share: CompiledShare | None) -> CompiledOperators | None:
@@ -125,7 +160,7 @@ class ChangeProcess:
         except WorkerFailed as failure:
             self._end((None, None, None))
             return Checked(failure.message)
-        found = Checked(**{each.name: getattr(result, each.name) for each in fields(result)})
+        found = Checked(**vars(result))
         if found.problem or found.folder is None:
             return found
         if (missed := _UNREACHED.fullmatch(found.draws.unproved)) and missed[1] in self._broken:

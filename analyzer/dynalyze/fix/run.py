@@ -18,15 +18,11 @@ from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.fixing.records import CheckRequest, SourceChange
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fix.attempts import Attempt, FixState
 from dynalyze.fix.gates import Gates, GateVerdict
-from dynalyze.fix.lines import same_break
-from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
-from dynalyze.fix.proof import DRAWS, ChangeProcess, Checked, UnchangedCode
-from dynalyze.fix.recompiles import Candidate, candidates, gone, no_better
+from dynalyze.fix.proof import DRAWS, Attempt, ChangeProcess, Checked, FixState, UnchangedCode
 from dynalyze.fix.search import FixSearch, evidence_of, reason_against, whole_less
-from dynalyze.fix.settings import as_python, merged, title_of
-from dynalyze.fix.source_files import source_of
+from dynalyze.fix.settings import SettingCandidate, as_python, candidates, gone, merged, no_better, title_of
+from dynalyze.fix.source_files import changed, is_library, patch_of, patch_of_file, same_break, source_of
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
@@ -235,7 +231,7 @@ class FixSession:
                 return
 
     def _tried_against(
-        self, candidate: Candidate, state: FixState, gates: Gates, process: ChangeProcess, search: FixSearch
+        self, candidate: SettingCandidate, state: FixState, gates: Gates, process: ChangeProcess, search: FixSearch
     ) -> tuple[Fix, CompileCounts | None]:
         """What came of settings against recompiles, and what the whole program compiles with them, where it was run."""
         asked = CheckRequest(settings=state.settings, regions=state.instead.regions, draws=DRAWS)

@@ -16,15 +16,22 @@ import msgspec
 from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.fixing.records import CheckRequest
 from dynalyze.capture.regions import RegionalCompile
-from dynalyze.fix.attempts import Attempt, FixState
 from dynalyze.fix.gates import less_compiled
-from dynalyze.fix.lines import combined, line_before, line_instead_of, same_break
-from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, ChangeProcess, Checked, UnchangedCode, operators_of
+from dynalyze.fix.proof import (
+    DRAWS,
+    WHOLE_SECONDS,
+    Attempt,
+    ChangeProcess,
+    Checked,
+    FixState,
+    UnchangedCode,
+    operators_of,
+)
 from dynalyze.fix.rewriting import proposals
-from dynalyze.fix.rewriting.kept import kept_in_python
+from dynalyze.fix.rewriting.reads import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
-from dynalyze.fix.source_files import Originals
+from dynalyze.fix.source_files import Originals, combined, line_before, line_instead_of, same_break
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Equality, Evidence, FixKind
 
@@ -341,8 +348,9 @@ class FixSearch:
             return {}
         if (file, line) not in self._values:
             try:
-                nodes = walk(site.function.body, lambda node: isinstance(node, cst.Name | cst.Attribute))
-                names = [site.code(node) for node in nodes]
+                names = [
+                    site.code(each) for each in walk(site.function.body) if isinstance(each, cst.Name | cst.Attribute)
+                ]
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from dynalyze.fix.sites import Proposal
-from dynalyze.report import GraphBreak
+from dynalyze.report import GraphBreak, Recompile, Report
+from dynalyze.report.fixes import CompileCounts
 from dynalyze.rules.recipe import recipe_of
+from dynalyze.rules.recompile_advice import advise
+from dynalyze.rules.recompile_series import gather
+from dynalyze.rules.rule import recompile_owner
+from dynalyze.text.amounts import count_of
 
 _CONFIG, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
@@ -35,7 +42,7 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
         if each and each not in tried:
             tried.append(each)
             loses = ("logged",) if _IGNORED in each else ()
-            yield Proposal("setting", title_of(each), settings=each, loses=loses)
+            yield Proposal(title_of(each), settings=each, loses=loses, rewrite="setting")
 
 
 def title_of(settings: dict[str, object]) -> str:
@@ -103,3 +110,54 @@ def read(config: str) -> dict[str, object]:
         else:
             return {}
     return found
+
+
+@dataclass
+class SettingCandidate:
+    """Settings, and the recompiles whose advice names them."""
+
+    settings: dict[str, object] = field(default_factory=dict)
+    recompiles: list[Recompile] = field(default_factory=list)
+
+
+def candidates(report: Report) -> Iterator[SettingCandidate]:
+    """All settings that advice names at once, then each by itself, where there are several."""
+    by_name: dict[str, SettingCandidate] = {}
+    free, limited = gather(report)
+    for series in [*free, *(group.main for group in limited)]:
+        if recompile_owner(series, report) is None:
+            for name, value in read(advise(series).config).items():
+                one = by_name.setdefault(name, SettingCandidate())
+                one.settings = merged(one.settings, {name: value})
+                one.recompiles += series.recompiles
+    if len(by_name) > 1:
+        every = SettingCandidate()
+        for one in by_name.values():
+            every.settings |= one.settings
+            every.recompiles += [each for each in one.recompiles if each not in every.recompiles]
+        yield every
+    yield from by_name.values()
+
+
+def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
+    """Those of `before` that a run with other settings lacks: one of one cause at one function stands for another."""
+    left = Counter(map(_what, after))
+    found = []
+    for each in before:
+        left[_what(each)] -= 1
+        if left[_what(each)] < 0:
+            found.append(each)
+    return found
+
+
+def no_better(before: CompileCounts, after: CompileCounts) -> str:
+    """Why settings against recompiles are no gain; "" where they are."""
+    if after.breaks > before.breaks:
+        return f"{count_of(after.breaks, 'graph break')} then, {before.breaks} before"
+    if after.recompiles >= before.recompiles:
+        return f"{count_of(after.recompiles, 'recompile')} then, {before.recompiles} before"
+    return ""
+
+
+def _what(recompile: Recompile) -> tuple[object, ...]:
+    return recompile.location.file, recompile.location.function, recompile.cause, recompile.source

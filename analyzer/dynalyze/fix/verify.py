@@ -15,9 +15,8 @@ from dynalyze.bench.plan import Plan
 from dynalyze.capture.source_lines import bare_lines
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.git import top_of
-from dynalyze.fix.lines import line_before
 from dynalyze.fix.run import FixOptions, FixResult, FixSession, GivenChange, counts_of
-from dynalyze.fix.source_files import FileText
+from dynalyze.fix.source_files import FileText, line_before
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.errors import UsageError

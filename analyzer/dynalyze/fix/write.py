@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import stat
 import tempfile
@@ -11,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynalyze.fix.git import is_in_git, restoring
-from dynalyze.fix.patches import changed, is_library, record_of
-from dynalyze.fix.source_files import CannotWrite, FileText, Originals, source_of
+from dynalyze.fix.source_files import CannotWrite, FileText, Originals, changed, is_library, source_of
 from dynalyze.text.errors import UsageError
 from dynalyze.text.shell import path_word, short_path
 from dynalyze.text.visible import one_line
@@ -209,12 +209,23 @@ def _reason_against(file: str, target: Path, status: os.stat_result) -> str:
     if is_library(file) or is_library(str(target)):
         return "is of an installed package; --patch FILE gives the change"
     named = Path(os.path.abspath(file))  # noqa: PTH100  with its links
-    if (record := record_of(target) or record_of(named)) is not None:
+    if (record := _record_of(target) or _record_of(named)) is not None:
         return f"is of an installed package ({_shown(record)} lists it); --patch FILE gives the change"
     # To root every file looks writable.
     if not status.st_mode & stat.S_IWUSR or not os.access(target, os.W_OK):
         return "is read-only"
     return ""
+
+
+def _record_of(target: Path) -> Path | None:
+    """The RECORD of an installed distribution that lists a file, as below a folder of `pip install --target`."""
+    for folder in target.parents:
+        for record in folder.glob("*.dist-info/RECORD"):
+            with contextlib.suppress(OSError, csv.Error), record.open(encoding="utf-8", errors="replace") as lines:
+                rows = (row[0] for row in csv.reader(lines) if row and row[0].endswith(target.name))
+                if any(Path(os.path.normpath(folder / row)) == target for row in rows):
+                    return record
+    return None
 
 
 def _give(descriptor: int, like: Path, status: os.stat_result) -> None:

@@ -9,7 +9,7 @@ from rewriting_cases import BRANCH, ITEM, KNOWN, SHAPE, TENSOR, changed, lines, 
 
 from breaks_in_text import rewritten
 from dynalyze.fix.rewriting import proposals
-from dynalyze.fix.rewriting.kept import kept_in_python
+from dynalyze.fix.rewriting.reads import kept_in_python
 from dynalyze.fix.sites import Proposal, Site, Value, with_top
 from dynalyze.report import GraphBreak, Location
 
@@ -133,7 +133,7 @@ def test_torch_is_imported_beside_what_is_imported_from_it() -> None:
 
 def test_no_proposal_has_names_that_torch_keeps_for_itself() -> None:
     """Every test of a rewriter asks for it; here is that the question finds something."""
-    assert private_names_in("x = 1\n", Proposal("", "", "x = torch._assert_async(x)\n"))
-    assert not private_names_in("x = torch._check(x)\n", Proposal("", "", "if a:\n    x = torch._check(x)\n"))
+    assert private_names_in("x = 1\n", Proposal("", "x = torch._assert_async(x)\n"))
+    assert not private_names_in("x = torch._check(x)\n", Proposal("", "if a:\n    x = torch._check(x)\n"))
     statement = "if x.sum() > 0:  # here\n    raise ValueError('large')\nreturn x"
     assert changed(BRANCH, statement) and changed(SHAPE, "y = x[mask].sum()  # here\nreturn y") and proposals

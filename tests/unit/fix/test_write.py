@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from dynalyze.capture.source_lines import lines_of
 from dynalyze.fix import git
 from dynalyze.fix import write as writing
-from dynalyze.fix.patches import patch_bytes, patch_of
-from dynalyze.fix.source_files import FileText, Originals
+from dynalyze.fix.source_files import FileText, Originals, patch_bytes, patch_of
 from dynalyze.fix.write import WrittenFile, write
 from dynalyze.text.errors import UsageError
 

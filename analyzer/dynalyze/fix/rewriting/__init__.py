@@ -71,4 +71,4 @@ def proposals(site: Site) -> Iterator[Proposal]:
             continue  # What was put together is no Python: nothing is lost but this proposal.
         except Exception as error:  # A fault of ours must not cost what others find.
             fault = f"{type(error).__name__}: {error}"
-            yield Proposal(each.name, f"What `{each.name}` would propose", fault=fault)
+            yield Proposal(f"What `{each.name}` would propose", rewrite=each.name, fault=fault)

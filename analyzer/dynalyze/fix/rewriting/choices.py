@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.purity import is_new, names_of
-from dynalyze.fix.rewriting.syntax import assigned_values, bracketed
+from dynalyze.fix.rewriting.purity import is_new
+from dynalyze.fix.rewriting.syntax import (
+    Statements,
+    assigned_values,
+    block_of,
+    bracketed,
+    names_of,
+    otherwise_of,
+    skips_turn,
+    target_of,
+    variables_of,
+)
 from dynalyze.fix.sites import Site, walk
-
-Statements = Sequence[cst.BaseStatement]
 
 
 @dataclass(frozen=True)
@@ -44,16 +52,13 @@ def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | Non
         return None
     when_true, otherwise = out_of_place(site, when_true), out_of_place(site, otherwise)
     following = out_of_place(site, following)
-    if _skips(site, branch, when_true):
+    if skips_turn(site, branch):
         return _without_skipping(site, branch, following)
     if returns_in(when_true) or returns_in(otherwise):
         when_true = when_true if ends_in_return(when_true) else [*when_true, *following]
         when_false = otherwise if ends_in_return(otherwise) else [*otherwise, *following]
-        return (
-            Choice((), when_true, when_false, True)
-            if ends_in_return(when_true) and ends_in_return(when_false)
-            else None
-        )
+        both_return = ends_in_return(when_true) and ends_in_return(when_false)
+        return Choice((), when_true, when_false, returns=True) if both_return else None
     one, other = assigned_by(when_true), assigned_by(otherwise)
     if one is None or other is None:
         return None
@@ -63,16 +68,6 @@ def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | Non
     return Choice(tuple(dict.fromkeys(names)), when_true, otherwise) if names else None
 
 
-def _skips(site: Site, branch: cst.If, statements: Statements) -> bool:
-    """`if ...: continue` in the body of a loop."""
-    only = statements[0] if len(statements) == 1 else None
-    if branch.orelse is not None or not isinstance(only, cst.SimpleStatementLine):
-        return False
-    block = site.parents.get(branch)
-    in_loop = isinstance(block, cst.IndentedBlock) and isinstance(site.parents[block], cst.For | cst.While)
-    return in_loop and len(only.body) == 1 and isinstance(only.body[0], cst.Continue)
-
-
 def _without_skipping(site: Site, branch: cst.If, following: Statements) -> Choice | None:
     """The rest of a turn as the side where the condition does not hold."""
     made = assigned_by(following)
@@ -80,51 +75,39 @@ def _without_skipping(site: Site, branch: cst.If, following: Statements) -> Choi
     return Choice(names, [], following, rest=True) if names else None
 
 
-def otherwise_of(branch: cst.If) -> Statements | None:
-    """The statements of the other side; an `elif` is one `if` in it."""
-    if branch.orelse is None:
-        return []
-    return [branch.orelse] if isinstance(branch.orelse, cst.If) else block_of(branch.orelse.body)
-
-
 def out_of_place(site: Site, statements: Statements) -> Statements:
     """`x = x + 1` for `x += 1`, where no other name can have the same memory; `a, b = 1, 2` as two assignments."""
     found: list[cst.BaseStatement] = []
     for each in statements:
-        if not isinstance(each, cst.SimpleStatementLine):
-            found.append(each)
+        if isinstance(each, cst.SimpleStatementLine):
+            new = [one for small in each.body for one in _unpacked(_written_out(site, small))]
+            found += [each.with_changes(body=[small]) for small in new]
         else:
-            found += [each.with_changes(body=[small]) for small in _unpacked(_written_out(site, each))]
+            found.append(each)
     return found
 
 
-def _unpacked(line: cst.SimpleStatementLine) -> Iterator[cst.BaseSmallStatement]:
-    for small in line.body:
-        plain = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
-        targets = targets_of(small) if isinstance(small, cst.Assign) else None
-        value = small.value if isinstance(small, cst.Assign) else None
-        if not targets or len(targets) < 2 or not isinstance(value, cst.Tuple) or len(value.elements) != len(targets):
-            yield plain
-            continue
-        values = [each.value for each in value.elements if isinstance(each, cst.Element)]
-        if len(values) < len(targets) or any(names_of(each) & {*targets[:place]} for place, each in enumerate(values)):
-            yield plain
-            continue
-        for name, each in zip(targets, values, strict=True):
-            yield cst.Assign([cst.AssignTarget(cst.Name(name))], each)
+def _unpacked(small: cst.BaseSmallStatement) -> list[cst.BaseSmallStatement]:
+    plain = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+    if not isinstance(small, cst.Assign) or not isinstance(small.value, cst.Tuple):
+        return plain
+    names = targets_of(small) or []
+    values = [each.value for each in small.value.elements if isinstance(each, cst.Element)]
+    if len(names) < 2 or not len(names) == len(values) == len(small.value.elements):
+        return plain
+    if any(names_of(each) & {*names[:place]} for place, each in enumerate(values)):
+        return plain
+    return [cst.Assign([cst.AssignTarget(cst.Name(name))], each) for name, each in zip(names, values, strict=True)]
 
 
-def _written_out(site: Site, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-    new = []
-    for small in line.body:
-        if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Name) and _is_own(site, small.target):
-            operator = site.code(small.operator).strip().removesuffix("=")
-            text = f"{small.target.value} = {small.target.value} {operator} {bracketed(site, small.value)}"
-            (made,) = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine).body
-            new.append(made)
-        else:
-            new.append(small)
-    return line.with_changes(body=new)
+def _written_out(site: Site, small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
+    if not isinstance(small, cst.AugAssign) or not isinstance(small.target, cst.Name):
+        return small
+    if not _is_own(site, small.target):
+        return small
+    name, operator = small.target.value, site.code(small.operator).strip().removesuffix("=")
+    made = cst.parse_statement(f"{name} = {name} {operator} {bracketed(site, small.value)}")
+    return cst.ensure_type(cst.ensure_type(made, cst.SimpleStatementLine).body[0], cst.Assign)
 
 
 def _is_own(site: Site, name: cst.Name) -> bool:
@@ -135,12 +118,11 @@ def _is_own(site: Site, name: cst.Name) -> bool:
     values = assigned_values(site, name.value)
     if not values or not all(map(is_new, values)) or name.value in _parameters(site):
         return False
-    reads = (each for each in walk(site.function) if isinstance(each, cst.Name) and each.value == name.value)
-    return all(_only_computes(site, each) for each in reads)
+    return all(_only_computes(site, each) for each in walk(site.function, cst.Name) if each.value == name.value)
 
 
 def _parameters(site: Site) -> set[str]:
-    return {each.name.value for each in walk(site.function.params) if isinstance(each, cst.Param)}
+    return {each.name.value for each in walk(site.function.params, cst.Param)}
 
 
 def _only_computes(site: Site, name: cst.Name) -> bool:
@@ -153,58 +135,36 @@ def _only_computes(site: Site, name: cst.Name) -> bool:
     return isinstance(parent, kinds | cst.AugAssign | cst.Return)
 
 
-def block_of(body: cst.BaseSuite) -> Statements | None:
-    if isinstance(body, cst.SimpleStatementSuite):
-        return [cst.SimpleStatementLine(list(body.body))]
-    if not isinstance(body, cst.IndentedBlock):
-        return None
-    return [each for each in body.body if isinstance(each, cst.BaseStatement)]
-
-
 def assigned_by(statements: Statements) -> tuple[str, ...] | None:
     """The names that assignments give values to; None where other things are done."""
     names: list[str] = []
     for each in statements:
-        if isinstance(each, cst.If):
-            body, otherwise = block_of(each.body), otherwise_of(each)
-            inner = [None if some is None else assigned_by(some) for some in (body, otherwise)]
-            if inner[0] is None or inner[1] is None:
+        found: list[Sequence[str] | None] = [None]
+        if isinstance(each, cst.SimpleStatementLine):
+            found = [targets_of(small) for small in each.body]
+        elif isinstance(each, cst.If):
+            found = [None if side is None else assigned_by(side) for side in (block_of(each.body), otherwise_of(each))]
+        elif isinstance(each, cst.For) and each.orelse is None:
+            turn = block_of(each.body)
+            found = [sorted(names_of(each.target)), None if turn is None else assigned_by(turn)]
+        for given in found:
+            if given is None:
                 return None
-            names += [*inner[0], *inner[1]]
-            continue
-        if isinstance(each, cst.For) and each.orelse is None:
-            turns = block_of(each.body)
-            inside = None if turns is None else assigned_by(turns)
-            if inside is None:
-                return None
-            names += [*(node.value for node in walk(each.target) if isinstance(node, cst.Name)), *inside]
-            continue
-        if not isinstance(each, cst.SimpleStatementLine):
-            return None
-        for small in each.body:
-            found = targets_of(small)
-            if found is None:
-                return None
-            names += found
+            names += given
     return tuple(dict.fromkeys(names))
 
 
 def targets_of(small: cst.BaseSmallStatement) -> list[str] | None:
-    if isinstance(small, cst.Pass) or (
-        isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString | cst.ConcatenatedString)
-    ):
+    """The names that an assignment gives values to, none for a statement that does nothing; None of another one."""
+    is_text = isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString | cst.ConcatenatedString)
+    if isinstance(small, cst.Pass) or is_text:
         return []
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
-        return None
-    target = small.targets[0].target
-    parts = [part.value for part in target.elements] if isinstance(target, cst.Tuple) else [target]
-    if not all(isinstance(part, cst.Name) for part in parts):
-        return None
-    return [part.value for part in parts if isinstance(part, cst.Name)]
+    target = target_of(small) if isinstance(small, cst.Assign) else None
+    return None if target is None else variables_of(target)
 
 
 def returns_in(statements: Statements) -> bool:
-    return any(isinstance(node, cst.Return) for each in statements for node in walk(each))
+    return any(walk(each, cst.Return) for each in statements)
 
 
 def ends_in_return(statements: Statements) -> bool:
@@ -229,12 +189,10 @@ def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:
     """Whether a name is read anywhere but in the branch: after it, or in the next turn of a loop around it."""
     inside = {id(node) for each in branch for node in walk(each)}
     return any(
-        isinstance(node, cst.Name)
-        and node.value == name
-        and id(node) not in inside
+        node.value == name and id(node) not in inside
         and not isinstance(site.parents[node], cst.AssignTarget | cst.Param)
-        for node in walk(site.function)
-    )
+        for node in walk(site.function, cst.Name)
+    )  # fmt: skip
 
 
 def bound_before(site: Site, statement: cst.BaseStatement, name: str) -> bool:

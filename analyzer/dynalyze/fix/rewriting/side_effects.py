@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import looks_like_tensor
 from dynalyze.fix.rewriting.syntax import called
+from dynalyze.fix.rewriting.tensors import looks_like_tensor
 from dynalyze.fix.sites import Site, walk
 
-PROGRESS = ("tqdm.", "rich.progress.", "progressbar.", "alive_progress.", "transformers.utils.logging.tqdm")
+_PROGRESS = ("tqdm.", "rich.progress.", "progressbar.", "alive_progress.", "transformers.utils.logging.tqdm")
 _REPORTING = ("wandb.", "mlflow.", "tensorboardX.", "torch.utils.tensorboard.", "comet_ml.", "neptune.", "clearml.",
               "aim.", "matplotlib.", "visdom.")  # fmt: skip
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once",
@@ -104,7 +104,7 @@ def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
         return ("printed",)
     if text in ("sys.stdout.write", "sys.stderr.write", "sys.stdout.flush", "sys.stderr.flush"):
         return ("printed",)
-    if known.startswith((*PROGRESS, "rich.")):
+    if known.startswith((*_PROGRESS, "rich.")):
         return ("printed",)
     if text in ("warnings.warn", "warnings.warn_explicit") or known in ("_warnings.warn", "warnings.warn"):
         return ("warned",)
