@@ -1,4 +1,4 @@
-"""How many operators of a pass run inside of compiled graphs, and how many in eager code between them.
+"""How many operators of a run run inside of compiled graphs, and how many in eager code between them.
 
 Each graph is run by eager's own kernels under a range of the profiler: what the profiler sees outside of all ranges was
 not compiled. What a custom operator calls is no part of a graph: a compiler cannot look into it.
@@ -41,7 +41,7 @@ def marked(graph: Any, _inputs: Any) -> Callable[..., Any]:
 
 
 def share_of(make_pass: Callable[[], object]) -> CompiledShare:
-    """What of the operators of a forward pass ran in graphs of `marked`."""
+    """What of the operators of a forward run ran in graphs of `marked`."""
     # Read when it is first used: it would report its own stages on standard error.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with profiler.profile(use_kineto=True) as profile:

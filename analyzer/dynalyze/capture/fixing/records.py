@@ -43,7 +43,7 @@ class CheckRequest:
 
 @dataclass
 class Compared:
-    """One pass of the changed code against the same one of the code as it was; `why` says what differs, if anything.
+    """One run of the changed code against the same one of the code as it was; `why` says what differs, if anything.
 
     `effects` names the side effects that differ, which is for people to judge. `as_compiled`: the code as it was gives
     something else compiled than in eager already, and the changed code the same as that.
@@ -77,7 +77,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class CompiledShare:
-    """Operators of a pass: how many ran in graphs, and how many there were."""
+    """Operators of a run: how many ran in graphs, and how many there were."""
 
     compiled: int = 0
     operators: int = 0

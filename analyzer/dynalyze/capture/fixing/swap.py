@@ -256,13 +256,11 @@ def _without_bodies(source: str, path: str) -> list[ast.stmt]:
 class _Emptied(ast.NodeTransformer):
     """Takes the bodies of functions away."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.body = [ast.Pass()]
         return self.generic_visit(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        node.body = [ast.Pass()]
-        return self.generic_visit(node)
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         node.body = ast.Constant(None)

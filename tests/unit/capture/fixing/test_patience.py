@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dynalyze.capture.fixing.patience import Endless, ended_after
+from dynalyze.capture.fixing.runs import Endless, ended_after
 
 
 def test_what_goes_round_for_ever_is_ended_though_it_catches_its_own_errors() -> None:

@@ -1,5 +1,5 @@
 """All that calls can change and later calls can see: what a model and its functions hold, directly or through other
-objects. Looked at, compared with what it was, and put back, so that every pass begins alike.
+objects. Looked at, compared with what it was, and put back, so that every run begins alike.
 """
 
 from __future__ import annotations

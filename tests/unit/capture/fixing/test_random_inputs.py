@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynalyze.capture.bench.call_workload import CallsWorkload
-from dynalyze.capture.fixing.draws import DrawnWorkload, Kind, NoSuchDraw, redrawn
+from dynalyze.capture.fixing.random_inputs import DrawnWorkload, Kind, NoSuchDraw, redrawn
 from dynalyze.capture.inputs import Inputs
 
 KINDS: list[Kind] = ["alike", "floats", "near", "zeros", "negated", "large", "tiny", "constant", "nan", "inf"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from dynalyze.capture.fixing.held import HeldState
+from dynalyze.capture.fixing.object_state import HeldState
 from dynalyze.capture.fixing.watching import Effect, effects, effects_that_differ
 from proving import module_of
 
@@ -224,7 +224,7 @@ def test_variables_of_the_process_are_told_and_put_back(monkeypatch: pytest.Monk
 
 
 def test_state_that_is_too_large_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynalyze.capture.fixing.held._MOST", 10)
+    monkeypatch.setattr("dynalyze.capture.fixing.object_state._MOST", 10)
     held = HeldState()
     held.add("", [[number] for number in range(20)])
     assert held.cut

@@ -1,10 +1,12 @@
-"""One pass over the calls of a workload with all that can be seen of it, and what two passes do not have in common."""
+"""One run of the calls of a workload with all that can be seen of it, and what two runs do not have in common."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import itertools
+import signal
+import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,20 +21,24 @@ from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs, named_tensors
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.fixing.held import HeldState
-from dynalyze.capture.fixing.watching import Effect, Outline, aliases, effects, outlined
+from dynalyze.capture.fixing.object_state import HeldState
+from dynalyze.capture.fixing.records import Arm
+from dynalyze.capture.fixing.watching import Effect, Outline, aliases, effects, effects_that_differ, outlined
 from dynalyze.capture.inspecting.settings import process_settings
 from dynalyze.capture.nested_values import children
 from dynalyze.capture.torch_private import numerics
 
 _MOST_MADE = 10_000
+_OF_DTYPES = {torch.float16: 3e-3, torch.bfloat16: 2e-2}
+_TOLERANCE, OF_GRADIENTS = 1e-5, 10
+"""How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
 
 
 @dataclass
-class Pass:
-    """All that one pass did. `values` say of each call, by name, what it gave, changed and left behind."""
+class Run:
+    """All that one run did. `values` say of each call, by name, what it gave, changed and left behind."""
 
-    run: RunOutputs = field(default_factory=RunOutputs)
+    outputs: RunOutputs = field(default_factory=RunOutputs)
     values: dict[str, Any] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     raised: str = ""
@@ -44,8 +50,8 @@ class Pass:
         return self.raised_types[0] if self.raised_types else ""
 
 
-class Passes:
-    """Makes passes of workloads over one model, each from the same state. `held` is all that calls can change."""
+class RunMaker:
+    """Makes runs of workloads over one model, each from the same state. `held` is all that calls can change."""
 
     def __init__(self, model: Callable[..., Any], state: StateSnapshot) -> None:
         self.held = HeldState()
@@ -61,9 +67,9 @@ class Passes:
         self._state.restore()
         RemovableHandle.next_id = self._next_hook  # Hooks that a first call puts on modules are kept by this number.
 
-    def of(self, workload: Workload, target: Callable[..., Any], *, stays_eager: bool) -> Pass:
+    def of(self, workload: Workload, target: Callable[..., Any], *, stays_eager: bool) -> Run:
         """Every call of the workload once; `stays_eager` has nothing compiled, whatever the program says."""
-        found = Pass()
+        found = Run()
         capture = _Capture(workload, self._state, found, self.held)
         self.restore()
         modes = numerics.nothing_compiled() if stays_eager else contextlib.nullcontext()
@@ -74,16 +80,16 @@ class Passes:
                 found.raised = one_line(error)
                 found.raised_types = tuple(each.__name__ for each in type(error).__mro__)
                 capture.note_state("when it raises")
-        found.run = capture.so_far
+        found.outputs = capture.so_far
         self.restore()
         return found
 
-    def exact(self, workload: Workload, like: Pass) -> RunOutputs | None:
-        """The pass in fp64; None where there can be none."""
+    def exact(self, workload: Workload, like: Run) -> RunOutputs | None:
+        """The run in fp64; None where there can be none."""
         try:
             with numerics.nothing_compiled(), effects([]):
-                reference = Fp64Reference(workload.model, draws=like.run.draws)
-                return _Capture(workload, self._state, Pass(), self.held).run(reference)
+                reference = Fp64Reference(workload.model, draws=like.outputs.draws)
+                return _Capture(workload, self._state, Run(), self.held).run(reference)
         except Exception:
             return None
         finally:
@@ -93,7 +99,7 @@ class Passes:
 class _Capture(OutputCapture):
     """Notes what tensors that come out do not tell: in `found`, and in its run the tensors of other places."""
 
-    def __init__(self, workload: Workload, state: StateSnapshot, found: Pass, held: HeldState) -> None:
+    def __init__(self, workload: Workload, state: StateSnapshot, found: Run, held: HeldState) -> None:
         super().__init__(workload, state, gradients=True)
         self._drawn = workload
         self._found = found
@@ -111,7 +117,7 @@ class _Capture(OutputCapture):
         return super().run(noted, reference=reference, seeds=seeds)
 
     def note_state(self, when: str) -> None:
-        """What is not what it was before the pass."""
+        """What is not what it was before the run."""
         self._note(f"state {when}: ", self._held.changes())
 
     def _noting(self, target: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,37 +215,37 @@ def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @dataclass(frozen=True)
-class PassDifference:
-    """Something that two passes do not have in common, by name; of a tensor whose values differ, its key."""
+class RunDifference:
+    """Something that two runs do not have in common, by name; of a tensor whose values differ, its key."""
 
     name: str
     text: str
     tensor: Key | None = None
 
 
-def differences(one: Pass, other: Pass) -> list[PassDifference]:
-    """What the second pass did otherwise, beside side effects and exceptions."""
+def differences(one: Run, other: Run) -> list[RunDifference]:
+    """What the second run did otherwise, beside side effects and exceptions."""
     found = []
     for name in dict.fromkeys([*one.values, *other.values]):
         mine, theirs = one.values.get(name), other.values.get(name)
         if mine != theirs:
-            found.append(PassDifference(name, f"{name.strip()}: {_short(theirs)}, as it was {_short(mine)}"))
-    if one.run.positions != other.run.positions:
-        found.append(PassDifference("random numbers", "other random numbers are drawn"))
-    for key in dict.fromkeys([*one.run.tensors, *other.run.tensors]):
-        mine_, theirs_ = one.run.tensors.get(key), other.run.tensors.get(key)
+            found.append(RunDifference(name, f"{name.strip()}: {_short(theirs)}, as it was {_short(mine)}"))
+    if one.outputs.positions != other.outputs.positions:
+        found.append(RunDifference("random numbers", "other random numbers are drawn"))
+    for key in dict.fromkeys([*one.outputs.tensors, *other.outputs.tensors]):
+        mine_, theirs_ = one.outputs.tensors.get(key), other.outputs.tensors.get(key)
         if mine_ is None or theirs_ is None:
             there = mine_ if mine_ is not None else theirs_
             if key[1] == "gradient" and there is not None and not bool(there.any()):
                 continue  # No gradient and a gradient of zeros are the same.
-            found.append(PassDifference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
+            found.append(RunDifference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
         elif not identical(mine_, theirs_, signs=key[1] != "gradient"):  # Autograd adds zeros, which lose their sign.
-            found.append(PassDifference(f"{key}", f"{key[1]} {key[2]} differs", key))
+            found.append(RunDifference(f"{key}", f"{key[1]} {key[2]} differs", key))
     return found
 
 
-def excused(found: list[PassDifference], one: Pass, again: Pass, other: Pass) -> list[PassDifference]:
-    """Without what the second of two passes of the same code does otherwise as well, but for its type."""
+def excused(found: list[RunDifference], one: Run, again: Run, other: Run) -> list[RunDifference]:
+    """Without what the second of two runs of the same code does otherwise as well, but for its type."""
     never_the_same = {each.name for each in differences(one, again)}
     return [
         each for each in found
@@ -255,3 +261,57 @@ def _kind(values: Mapping[str, Any], name: str) -> Any:
 def _short(value: Any) -> str:
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def unlike(arm: Arm, before: Run, after: Run) -> tuple[list[RunDifference], list[str]]:
+    """What differs between two runs, and which side effects do, exceptions of another kind among them."""
+    changed = effects_that_differ(before.effects, after.effects)
+    if bool(before.raised) != bool(after.raised) or (arm == "eager" and before.raised != after.raised):
+        what = f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
+        return [RunDifference("exception", what)], changed
+    if before.raised and arm == "traced":  # Where a graph raises, what stands before it has not been written out yet.
+        if before.error not in after.raised_types:
+            changed = [*changed, f"raises {after.error} in place of {before.error}"]
+        elif before.error == after.error and before.raised != after.raised:
+            changed = [*changed, f"raises {after.error} with another message"]
+        return [], changed
+    return differences(before, after), changed
+
+
+def is_inexact(one: Run, found: RunDifference) -> bool:
+    """Whether a tensor holds numbers that may be rounded in another way."""
+    tensor = one.outputs.tensors.get(found.tensor) if found.tensor is not None else None
+    return tensor is not None and (tensor.is_floating_point() or tensor.is_complex())
+
+
+def tolerance_of(one: Run) -> float:
+    return max((_OF_DTYPES.get(each.dtype, _TOLERANCE) for each in one.outputs.tensors.values()), default=_TOLERANCE)
+
+
+def has_gradients(one: Run) -> bool:
+    return any(kind == "gradient" for _, kind, _ in one.outputs.tensors)
+
+
+class Endless(BaseException):
+    """Calls have not ended in time, as `while x.max() > 1: x = x / 2` does not with infinity. No Exception: what the
+    program does about its own errors must not catch it.
+    """
+
+
+@contextlib.contextmanager
+def ended_after(seconds: float) -> Iterator[None]:
+    """Raise Endless inside where that takes longer. Without signals, or in another thread, nothing ends it."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: Any) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
