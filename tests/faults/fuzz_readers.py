@@ -23,10 +23,10 @@ from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_
 
 from comparison_reports import report as small_report  # noqa: E402
 from dynalyze import report as report_records  # noqa: E402
-from dynalyze.audit.excused import excused_findings, known_of, read_baseline  # noqa: E402
-from dynalyze.audit.excused import to_json as baseline_json  # noqa: E402
 from dynalyze.audit.policy import Policy, read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
+from dynalyze.audit.waivers import excused_findings, known_of, read_baseline  # noqa: E402
+from dynalyze.audit.waivers import to_json as baseline_json  # noqa: E402
 from dynalyze.capture.events import Metrics, RecompileSeen  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402

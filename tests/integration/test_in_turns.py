@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from program import plain_python
 
-from dynalyze.bench.in_turns import SHARED
+from dynalyze.bench.records import SHARED
 from dynalyze.cli.group import run
 
 PROGRAM = """

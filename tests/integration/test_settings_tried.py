@@ -13,7 +13,7 @@ from warm_starts import start_by_forks
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.break_cost.records import BreakPrice, SettingPrice
-from dynalyze.break_cost.settings import SettingTrial
+from dynalyze.break_cost.run import SettingTrial
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval, Pair

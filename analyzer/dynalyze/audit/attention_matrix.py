@@ -14,10 +14,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dynalyze.bench import schedule
+from dynalyze.bench import SHORT_PAIRS, schedule
 from dynalyze.bench.configurations import EAGER
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.pair_counts import SHORT_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
-from dynalyze.bench.pair_counts import MIN_PAIRS
+from dynalyze.audit.waivers import Baseline, Excused, excused_findings
+from dynalyze.bench import MIN_PAIRS
 from dynalyze.facts.why_not_compiled import costly
 from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from dynalyze.bench.buckets import bucketed
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.shapes import costly_buckets
 from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.capture.events import (
     CompilerEvent,
@@ -248,7 +248,7 @@ def _add_buckets(found: Warmup) -> None:
     if most <= _FEW_VERSIONS or any(run.error for run in found.calls):
         return
     shapes = [run.shape for run in found.calls]
-    chosen = bucketed(shapes, [run.versions for run in found.calls], found.recompile_limit)
+    chosen = costly_buckets(shapes, [run.versions for run in found.calls], found.recompile_limit)
     if chosen is not None and chosen.merges(shapes):
         found.buckets, found.bucket_padding = chosen.records(shapes), round(chosen.padding, 4)
 

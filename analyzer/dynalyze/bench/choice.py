@@ -1,4 +1,5 @@
-"""What to compile, out of what a benchmark measured: what so many calls take in all, and what is best from when on.
+"""What to compile, and how: ways of compiling are measured, each to its end before the next, so that what a budget cuts
+are whole ways; then what so many calls take in all, and what is best from when on.
 
 A pass makes every recorded call once. The first passes, until they are steady, take what they were seen to take; from
 then on each takes the same.
@@ -9,10 +10,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import Any
 
+from dynalyze.bench import schedule
+from dynalyze.bench.plan import Plan
+from dynalyze.bench.records import ConfigRun, measurement
+from dynalyze.bench.run import Benchmarks, WorkBench, run_bench
 from dynalyze.bench.stats import percentile, usable
+from dynalyze.bench.workers import WorkerFailed
 from dynalyze.capture.bench.protocol import AS_WRITTEN
 from dynalyze.render.words.bench import EAGER, first_calls
 from dynalyze.report.measurements import Measurement
@@ -49,7 +56,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanRequest:
     """What the user asks for: the least time for so many calls, or the most calls in so long a time; else the fastest
     call. `start_up` is how long starting may take.
     """
@@ -138,11 +145,11 @@ def _ratio(item: Measurement) -> float | None:
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
-def compile_plan(measurements: Sequence[Measurement], wish: Wish) -> CompilePlan:
+def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> CompilePlan:
     """What the measurements of one workload come to."""
     cold, warm = points_of(measurements), points_of(measurements, warm=True)
     items = {each.configuration: each for each in measurements}
-    plan = CompilePlan(wish.calls, wish.seconds, wish.start_up)
+    plan = CompilePlan(request.calls, request.seconds, request.start_up)
     plan.not_measured = [
         NotMeasured(each.configuration, each.reason or "its first calls were not measured")
         for each in measurements
@@ -158,16 +165,16 @@ def compile_plan(measurements: Sequence[Measurement], wish: Wish) -> CompilePlan
             point.name, point.start_up, point.steady * 1000 / made, None if again is None else again.start_up,
             frontier=point in chosen, lines=lines_for(items[point.name]),
         )  # fmt: skip
-        if wish.calls is not None:
-            record.total = point.total(wish.calls / made)
-            record.warm_total = None if again is None else again.total(wish.calls / made)
-        elif wish.seconds is not None:
-            record.calls = point.passes_in(wish.seconds) * made
-            record.warm_calls = None if again is None else again.passes_in(wish.seconds) * made
+        if request.calls is not None:
+            record.total = point.total(request.calls / made)
+            record.warm_total = None if again is None else again.total(request.calls / made)
+        elif request.seconds is not None:
+            record.calls = point.passes_in(request.seconds) * made
+            record.warm_calls = None if again is None else again.passes_in(request.seconds) * made
         plan.points.append(record)
-    if wish.asked:
+    if request.asked:
         plan.choice, plan.warm_choice = (
-            best.name if (best := wish.best(points, made)) is not None else "" for points in (cold, warm)
+            best.name if (best := request.best(points, made)) is not None else "" for points in (cold, warm)
         )
     plan.ranges, plan.warm_ranges = ranges(cold, made), ranges(warm, made)
     return plan
@@ -181,8 +188,8 @@ def lines_for(item: Measurement) -> str:
         arguments["backend"] = given["backend"]
     if given.get("dynamic") in ("on", "off"):
         arguments["dynamic"] = given["dynamic"] == "on"
-    told = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    after = f", {told}" if told else ""
+    passed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    after = f", {passed}" if passed else ""
     if item.configuration == EAGER:
         return "# no torch.compile: the model stays in eager"
     if item.configuration == AS_WRITTEN:
@@ -190,5 +197,68 @@ def lines_for(item: Measurement) -> str:
     if given.get("region") == "accelerate":
         return f"model = accelerate.utils.compile_regions(model{after})"
     if given.get("region"):
-        return f"for block in model.layers:  # each of its repeated blocks\n    block.compile({told})"
+        return f"for block in model.layers:  # each of its repeated blocks\n    block.compile({passed})"
     return f"model = torch.compile(model{after})"
+
+
+class Ways(WorkBench):
+    """One workload in every way: cold and warm starts, pairs with eager, and the best way's answers."""
+
+    request = PlanRequest()
+
+    def _rows(self, device: str) -> list[ConfigRun]:
+        """Of what makes sense on a device without `fullgraph`: that compiles what `default` does, or fails."""
+        asked = self._plan.configurations is not None
+        return [row for row in super()._rows(device) if asked or row.name != "fullgraph"]
+
+    def _measure(self) -> None:
+        self._pair(self.eager)
+        for row in self.rows:
+            if row.configuration.region and not self.eager.load.repeated:
+                row.problem = "the model has no list of repeated blocks"
+                continue
+            self._first_calls(row)
+            if not row.usable:
+                continue
+            try:
+                with self._progress.doing("cold start", self._named(row, "a second start")):
+                    row.warm = schedule.extra(self._pool, self._arm(row), schedule.PAIR_WARMING, new=True)
+            except WorkerFailed as error:
+                row.notes.append(f"a second start is not known: {error.message}")
+            self._pair(row)
+        rows = [self.eager, *(row for row in self.rows if row.usable)]
+        for _ in range(1, self._plan.pairs):
+            for row in self._random.sample(rows, len(rows)):
+                if row.usable:
+                    self._pair(row)
+        for row in rows:
+            row.timed = True
+        points = points_of([measurement(row, self.eager) for row in rows])
+        chosen = self.request.best(points, self.eager.load.calls)
+        for row in self.rows:
+            if chosen is not None and row.name == chosen.name:
+                row.accuracy = self._compared(row)
+
+
+class PaddedCall(WorkBench):
+    """One workload, whose calls are of a size to pad to, compiled whole."""
+
+    def _measure(self) -> None:
+        for row in self.rows:
+            self._first_calls(row)
+        self._pairs()
+
+
+def measure_ways(plan: Plan, request: PlanRequest) -> Benchmarks:
+    """Measure the first workload in every way, and the others, which are sizes to pad to."""
+
+    def of_a_work(plan: Plan, work: Any, *more: Any) -> WorkBench:
+        if len(plan.works) > 1:  # Further pairs would cost the other sizes.
+            plan = replace(plan, pairs=1, seconds=plan.seconds / plan.pairs)
+        if work is not plan.works[0]:
+            return PaddedCall(replace(plan, configurations=(plan.default,), adds_written=False), work, *more)
+        ways = Ways(plan, work, *more)
+        ways.request = request
+        return ways
+
+    return run_bench(plan, of_a_work=of_a_work)

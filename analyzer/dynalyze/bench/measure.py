@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import dynalyze
 from dynalyze.bench.configurations import program_config
 from dynalyze.bench.extras import extras
-from dynalyze.bench.in_turns import measurements as in_turns_here
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
-from dynalyze.bench.records import ConfigRun, measurement
+from dynalyze.bench.records import ConfigRun, measured_in_turns, measurement
 from dynalyze.bench.run import Benchmarks, pool_for, run_bench
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
@@ -88,7 +87,7 @@ def add_bench(
     if in_turns is not None and not in_turns.problem:
         report.answers_unchecked = "the model is too large for a copy that could be compared with it"
         report.capture.notes += new_notes(list(in_turns.load.get("notes") or ()), report)
-        report.measurements = in_turns_here(in_turns, source.written or plan.configurations_on("cpu")[0])
+        report.measurements = measured_in_turns(in_turns, source.written or plan.first)
         return None
     if in_turns is not None:
         source = replace(source, reason=in_turns.problem)

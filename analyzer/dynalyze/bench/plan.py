@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, cast
 
+from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.capture.bench.protocol import AS_WRITTEN, CommonSettings, Configuration, Work, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, PHASES, Phase, settings_of
 from dynalyze.capture.shapes import Dim
@@ -76,6 +76,11 @@ class Plan(CommonSettings):
             chosen = tuple(self.written if each.name == AS_WRITTEN else each for each in chosen)
             chosen = (self.written, *chosen) if self.adds_written else chosen
         return tuple(replace(each, autocast=self.autocast) for each in dict.fromkeys(chosen))
+
+    @property
+    def first(self) -> Configuration:
+        """The first of these: what the program compiles itself, or what we compile of it."""
+        return self.configurations_on(self.device or "cpu")[0]
 
     @property
     def eager(self) -> Configuration:

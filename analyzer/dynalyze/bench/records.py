@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import msgspec
 
 from dynalyze.bench import stats
-from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
+from dynalyze.bench.configurations import CUDA_GRAPH_MODES, EAGER, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.commands import Checked, CheckedOperators, Loaded, Peaks, Warmed
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Configuration, Work
+from dynalyze.capture.events import TimedInTurns
+from dynalyze.capture.settings import Phase
 from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.intervals import MeasuredPart
 from dynalyze.report.measurements import (
@@ -24,6 +26,11 @@ from dynalyze.report.measurements import (
     StartUp,
     StepMemory,
     Validity,
+)
+
+SHARED = (
+    "The model is too large for a copy in each of two processes: eager and compiled took turns in the program's own "
+    "process, on the same parameters. What two processes differ by is not in the interval."
 )
 
 
@@ -145,6 +152,24 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
         record.notes += _doubts(row, counts) if counts is not None else []
         _add_times(record, row, eager)
     return record
+
+
+def measured_in_turns(event: TimedInTurns, configuration: Configuration) -> list[Measurement]:
+    """What a program's own process timed, of a model too large to copy: eager, and the configuration against it. Each
+    turn stands for a pair of processes.
+    """
+    load = msgspec.convert(event.load, Loaded)
+    work = Work(cast(Phase, load.phase or "forward"))
+    eager, row = ConfigRun(replace(EAGER, autocast=configuration.autocast), work), ConfigRun(configuration, work)
+    eager.first = FirstCalls(load, Warmed(event.eager_calls_ms), Checked())
+    row.first = FirstCalls(load, Warmed(counts=event.counts), Checked(invalid=event.invalid))
+    row.warm = Warmed(event.calls_ms)
+    for first, compiled, second in event.turns:
+        row.pairs.append(Pair(first, compiled))
+        eager.pairs.append(Pair(first, second))
+        eager.eager_samples += first + second
+    row.notes.append(SHARED)
+    return [measurement(each, eager) for each in (eager, row)]
 
 
 def accuracy(row: ConfigRun) -> Accuracy | None:

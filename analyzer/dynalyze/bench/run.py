@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from dynalyze.bench import records, schedule
+from dynalyze.bench import MIN_PAIRS, records, schedule
 from dynalyze.bench.extras import RowBench, extras
-from dynalyze.bench.pair_counts import MIN_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun

@@ -65,18 +65,15 @@ class FirstCalls:
 
 
 def first_calls(
-    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False,
-    patience: float = math.inf,
-) -> FirstCalls:  # fmt: skip
+    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False
+) -> FirstCalls:
     """Load the model in a process of its own and call it until its calls are steady.
 
     With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
-    it holds that of the compile. With `step_memory` each training step is looked at in the end. After `patience`
-    seconds of calls the process is ended.
+    it holds that of the compile. With `step_memory` each training step is looked at in the end.
     """
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         load = worker.ask(commands.Load())
-        worker.end_after(patience)
         warm = worker.ask(limits(_COLD_WARMING, budget))
         check = worker.ask(commands.Check())
         peaks = worker.ask(commands.MeasureMemory()) if memory else None
@@ -153,7 +150,7 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
                     yield {"name": name, "verdict": "not comparable", "reason": error.message}
                     break  # It may have died of it.
                 if answer["verdict"]:
-                    yield {"name": name} | {told: answer[told] for told in _OF_A_VARIANT if told in answer}
+                    yield {"name": name} | {key: answer[key] for key in _OF_A_VARIANT if key in answer}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,12 @@
-"""The shapes of production as a histogram: how many versions they compile, and which buckets would do instead.
+"""The shapes of production: how many versions they compile, and which sizes to pad to, so that few versions serve all.
 
-A file has the shapes, each with how often it comes: a CSV with a column for each size (or one called `shape`) and
-perhaps `count`; a log with a shape in brackets on each line; or a report.
+A histogram is read from a CSV with a column for each size (or one called `shape`) and perhaps `count`, from a log with
+a shape in brackets on each line, or from a report.
+
+A bucket is one of the given sizes, and every size goes up to the next bucket. Of all choices that number of buckets is
+taken which is the smallest whose padding stays below a quarter of the elements, and whose versions stay within the
+recompile limit; where both cannot be had, the least padding within the limit. For a given number of buckets the best
+ones are found exactly, by dynamic programming over the sorted sizes.
 """
 
 from __future__ import annotations
@@ -11,14 +16,16 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
+from itertools import accumulate, chain, product
 
-from dynalyze.bench.buckets import choose
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.shape_options import Shape
 from dynalyze.render.words.bench import EAGER
 from dynalyze.report import Report
+from dynalyze.report.audit import Bucket
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import PlanBucket, ShapePlan, SizeRange
 from dynalyze.rules.recompile_advice.source import read_source
@@ -26,7 +33,10 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import one_line
 
 Histogram = dict[Shape, int]  # How often each shape comes, in the order in which they first came.
-_MOST_BUCKETS = 4  # Each is measured, in processes of its own.
+_MOST_MEASURED = 4  # Buckets: each in processes of its own.
+_MOST_BUCKETS = 16  # Of one name: who raised the recompile limit to hundreds still pads to a handful of sizes.
+_MOST_PADDING = 0.25  # What padding may add to the elements of all shapes together.
+_DEFAULT_LIMIT = 8
 _COUNTS = ("count", "calls", "n", "frequency")
 _HEAD = re.compile(r"[^\W\d][\w.\[\]']*(:\d+)?")
 _IN_BRACKETS = re.compile(r"[(\[]\s*(\d{1,9}(?:\s*[,x]\s*\d{1,9})*)\s*,?\s*[)\]]")
@@ -98,7 +108,7 @@ def bucketed(histogram: Histogram) -> list[PlanBucket]:
         for name, size in shape:
             sizes = counts.setdefault(name, {})
             sizes[size] = sizes.get(size, 0) + count
-    chosen = choose(counts, _MOST_BUCKETS)
+    chosen = choose(counts, _MOST_MEASURED)
     served: dict[Shape, Histogram] = {}
     for shape, count in histogram.items():
         served.setdefault(tuple(chosen.padded(dict(shape)).items()), {})[shape] = count
@@ -223,3 +233,102 @@ def _lines(varying: Mapping[str, SizeRange], dims: Sequence[Dim]) -> tuple[str, 
         if not dim.input.isdecimal():
             inputs.append(f"L['{dim.input}']")
     return "\n".join(lines), ",".join(dict.fromkeys(inputs))
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """Buckets by name, the largest size always among them, and what they add to the elements of all shapes."""
+
+    sizes: dict[str, tuple[int, ...]]
+    padding: float
+
+    @property
+    def count(self) -> int:
+        return math.prod(map(len, self.sizes.values()))
+
+    def merges(self, shapes: Sequence[Mapping[str, int]]) -> bool:
+        """Whether any size is padded at all."""
+        return any(len(own) < len({shape[name] for shape in shapes}) for name, own in self.sizes.items())
+
+    def padded(self, shape: Mapping[str, int]) -> dict[str, int]:
+        """The bucket of a shape."""
+        return {name: min(size for size in sizes if size >= shape[name]) for name, sizes in self.sizes.items()}
+
+    def records(self, shapes: Iterable[Mapping[str, int]]) -> list[Bucket]:
+        """Each bucket with the number of shapes that it serves."""
+        counts = Counter(tuple(self.padded(shape).items()) for shape in shapes)
+        every = (tuple(zip(self.sizes, each, strict=True)) for each in product(*self.sizes.values()))
+        return [Bucket(dict(key), counts[key]) for key in every if counts[key]]
+
+
+def choose(sizes: Mapping[str, Mapping[int, int]], most_versions: int, most_padding: float = _MOST_PADDING) -> Bucketed:
+    """The fewest buckets within both bounds, else within the first. `sizes` says how often each comes."""
+    most = max(1, min(most_versions, _MOST_BUCKETS))
+    ladders = [ladder(counts, most) for counts in sizes.values()]
+    exact = math.prod(sum(size * count for size, count in counts.items()) for counts in sizes.values())
+    # Of shapes that are all combinations the elements of all of them are the product of the sums of the names.
+    choices = [
+        Bucketed(
+            dict(zip(sizes, (buckets for _, buckets in rungs), strict=True)),
+            math.prod(total for total, _ in rungs) / exact - 1 if exact else 0.0,
+        )
+        for rungs in product(*ladders)
+    ]
+    allowed = [each for each in choices if each.count <= max(1, most_versions)]
+    if good := [each for each in allowed if each.padding <= most_padding]:
+        return min(good, key=lambda each: (each.count, each.padding))
+    return min(allowed, key=lambda each: (each.padding, each.count))
+
+
+def costly_buckets(
+    shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]], limit: int
+) -> Bucketed | None:
+    """Buckets for the names that cost versions; None where none does. A shape that runs in eager has no `versions`."""
+    costly = [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
+    sizes = {name: dict.fromkeys((shape[name] for shape in shapes), 1) for name in costly}
+    return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None
+
+
+Rung = tuple[int, tuple[int, ...]]  # The sum of padded sizes, and the buckets that have it.
+
+
+def ladder(sizes: Mapping[int, int], most: int) -> list[Rung]:
+    """For one bucket, two, and so on: the rung with the least sum over all calls; `sizes` says how often each comes."""
+    ordered = sorted(sizes)
+    upto = [0, *accumulate(sizes[size] for size in ordered)]  # Calls with one of the first so many sizes.
+    # Of the sizes up to each, with its own as the last bucket.
+    best: list[Rung] = [(upto[end] * size, (size,)) for end, size in enumerate(ordered, 1)]
+    found = [best[-1]]
+    while len(found) < min(most, len(ordered)):
+        best = _one_more(ordered, upto, best, len(found) + 1)
+        found.append(best[-1])
+    return found
+
+
+def _one_more(ordered: list[int], upto: list[int], best: list[Rung], count: int) -> list[Rung]:
+    """The best rungs with `count` buckets, from those with one less."""
+    made = list(best)
+
+    def fill(low: int, high: int, first: int, last: int) -> None:
+        """For ends from `low` to `high`; the later an end, the later the bucket before its last one stands best."""
+        if low > high:
+            return
+        end = (low + high) // 2
+        size, cuts = ordered[end], range(first, min(last, end - 1) + 1)
+        total, cut = min((best[cut][0] + (upto[end + 1] - upto[cut + 1]) * size, cut) for cut in cuts)
+        made[end] = total, (*best[cut][1], size)
+        fill(low, end - 1, first, cut)
+        fill(end + 1, high, cut, last)
+
+    fill(count - 1, len(ordered) - 1, count - 2, len(ordered) - 2)
+    return made
+
+
+def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:
+    """Whether somewhere along it every size has a version of its own, or more than two do."""
+    lines: dict[tuple[tuple[str, int], ...], list[tuple[int, ...]]] = {}
+    for number, (shape, used) in enumerate(zip(shapes, versions, strict=True)):
+        rest = tuple((other, size) for other, size in shape.items() if other != name)
+        # What runs in eager would need a version of its own.
+        lines.setdefault(rest, []).append(tuple(used) or (-1 - number,))
+    return any(len(set(line)) > 2 or 1 < len(set(line)) == len(line) for line in lines.values())

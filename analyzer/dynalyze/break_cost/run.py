@@ -1,15 +1,29 @@
-"""The part of a benchmark that measures what graph breaks and guards cost."""
+"""The part of a benchmark that measures what graph breaks and guards cost, and what a call takes without a break where
+a setting of torch removes it: the same program, compiled with it.
+"""
 
 from __future__ import annotations
 
+import math
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dynalyze.bench import stats
 from dynalyze.bench.extras import RowBench
-from dynalyze.bench.schedule import RecordedProcess
+from dynalyze.bench.schedule import Arm, RecordedProcess, loaded, recording, timed_turns
+from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.break_cost.attribution import Record, advise, guards_are_dear
 from dynalyze.break_cost.child import TakeApart
-from dynalyze.break_cost.records import Prices, prices_of
-from dynalyze.break_cost.settings import SettingTrial, to_try
+from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice, prices_of
+from dynalyze.break_cost.rules import STAYS
+from dynalyze.capture.bench.commands import Check, CompareAnswers
+from dynalyze.events.reading import read_run
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Location, Report
+from dynalyze.report.measurements import Interval, Pair
 from dynalyze.text.amounts import percent
 
 _SETTING_PAIRS = 3
@@ -20,6 +34,9 @@ _SETTING_COST = 3.0
 
 _BUSY = 0.1
 """Of the time of the passes, without a core to run on: more is told."""
+
+_WIDEST = math.log(2)
+_RIGHT = ("equal", "benign", "rounding only")
 
 
 class BreakCost:
@@ -74,3 +91,85 @@ EXTRA = BreakCost()
 
 def _identity(place: Location, kind: str) -> tuple[str, int, int | None, str]:
     return place.file, place.line, place.column, kind
+
+
+def to_try(prices: Prices) -> list[tuple[str, list[BreakPrice]]]:
+    """The settings that may remove priced breaks and were not tried yet, each with its breaks; the dearest first."""
+    found: dict[str, list[BreakPrice]] = defaultdict(list)
+    for each in prices.breaks:
+        if each.setting:
+            found[each.setting].append(each)
+    for tried in prices.settings:
+        found.pop(tried.setting, None)
+    return sorted(found.items(), key=lambda item: -sum(each.ms.value for each in item[1]))
+
+
+@dataclass(frozen=True)
+class SettingTrial:
+    """How a setting is tried: so many pairs of processes, with and without it, so many timed seconds each.
+
+    `control` are pairs of equal processes: how far two may differ that do the same.
+    """
+
+    pool: WorkerPool
+    plain: Arm
+    control: Sequence[Pair]
+    pairs: int
+    seconds: float
+    budget: float | None
+    generator: random.Random
+
+    def of(self, setting: str, breaks: Sequence[BreakPrice], calls: int) -> SettingPrice:
+        """What a call takes with it; without times where a break stays, or the answers change. Raises Stopped: the time
+        was up.
+        """
+        found = SettingPrice(setting)
+        request = self.plain.request
+        changed = replace(request, configuration=replace(request.configuration, settings=setting))
+        pairs: list[Pair] = []
+        try:
+            while len(pairs) < self.pairs and not found.problem:
+                other = replace(self.plain, request=changed)
+                with loaded([self.plain, other], self.pool, self.generator) as workers:
+                    pairs += self._timed(workers, found, breaks)
+        except WorkerFailed as error:
+            found.problem = error.message
+        if not found.problem:
+            self._conclude(found, pairs, calls)
+        return found
+
+    def _timed(self, workers: list[Worker], found: SettingPrice, breaks: Sequence[BreakPrice]) -> list[Pair]:
+        """The samples of a pair; none where `found` has a problem."""
+        warmed = [worker.ask(recording(self.budget)) for worker in workers]
+        other = workers[1]
+        left = Record(read_run(other.folder), warmed[1].torch_folder).breaks
+        found.left = len(left)
+        found.stays = [each.place for each in breaks if each.place.at in {one.location.at for one in left}]
+        if len(found.stays) == len(breaks):
+            found.problem = STAYS
+            return []
+        samples = timed_turns(workers, warmed, self.seconds, self.generator)
+        found.problem = other.ask(Check()).invalid
+        if not (found.problem or found.pairs):  # The answers of one process are those of all.
+            answers = other.ask(CompareAnswers())
+            if answers["verdict"] not in _RIGHT:
+                found.problem = f"its answers are {answers['verdict']}: {answers.get('reason') or 'no reason is known'}"
+        found.pairs += 1
+        return [] if found.problem else [Pair(*samples)]
+
+    def _conclude(self, found: SettingPrice, pairs: list[Pair], calls: int) -> None:
+        own, equals = stats.log_ratio(pairs), stats.log_ratio(self.control)
+        margins = [own.margin(stats.CONFIDENCE)] if own is not None else []
+        margins += [equals.margin_of_others(stats.CONFIDENCE, len(pairs))] if equals is not None else []
+        medians = [(statistics.median(pair.eager), statistics.median(pair.compiled)) for pair in pairs]
+        if not margins:
+            found.problem = "too few pairs of processes tell how far two equal ones differ"
+            return
+        mean, margin = statistics.fmean(math.log(one / other) for one, other in medians), max(margins)
+        if margin > _WIDEST:
+            found.problem = "the machine was too busy: two equal processes may differ by more than two times"
+            return
+        plain = statistics.fmean(one for one, _ in medians) / calls
+        found.plain_ms = plain
+        found.ms = Interval(*(plain * math.exp(-mean + off) for off in (0.0, -margin, margin)))
+        found.saved_ms = Interval(plain - found.ms.value, plain - found.ms.high, plain - found.ms.low)

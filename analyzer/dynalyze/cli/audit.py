@@ -30,9 +30,9 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
 if TYPE_CHECKING:
-    from dynalyze.audit.excused import Baseline
     from dynalyze.audit.policy import Policy
     from dynalyze.audit.run import AuditRequest
+    from dynalyze.audit.waivers import Baseline
     from dynalyze.launch.spec import TargetSpec
     from dynalyze.report import Report
 
@@ -125,7 +125,7 @@ def _each_of_project(context: click.Context) -> int:
 
 def _baseline(options: dict[str, Any]) -> Baseline | None:
     """What is known so far; with --update-baseline the run itself says so."""
-    from dynalyze.audit.excused import read_baseline
+    from dynalyze.audit.waivers import read_baseline
 
     file = options["baseline"]
     if not options["update_baseline"]:
@@ -167,8 +167,8 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
     """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
-    from dynalyze.audit.excused import Baseline, excused_findings, known_of, read_baseline, to_json
     from dynalyze.audit.verdict import judged
+    from dynalyze.audit.waivers import Baseline, excused_findings, known_of, read_baseline, to_json
 
     path = Path(file)
     if report.outcome.status != "complete":

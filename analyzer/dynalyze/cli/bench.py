@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
+from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.options import (
     compile_options,

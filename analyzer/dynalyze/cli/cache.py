@@ -103,7 +103,7 @@ def cache(context: click.Context, /, **options: Any) -> int:
 
 
 def _found(context: click.Context, before: Path | None) -> CacheComparison:
-    from dynalyze.starts import runs
+    from dynalyze.cache import run as runs
 
     options, portable = context.params, context.params["portable"]
     if before is None:

@@ -132,7 +132,7 @@ def same_call(context: click.Context, name: str, but: Collection[str] = _OUTPUTS
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
-    from dynalyze.bench.pair_counts import SHORT_PAIRS
+    from dynalyze.bench import SHORT_PAIRS
     from dynalyze.bench.plan import Plan, works
     from dynalyze.capture.bench.protocol import Configuration, Work
     from dynalyze.capture.settings import CompileArguments, names_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
+from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import (
     compile_options,
@@ -86,7 +86,7 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
 def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     from dynalyze import privacy
     from dynalyze.launch.spec import read_target
-    from dynalyze.starts import upgrades
+    from dynalyze.upgrade.run import upgrade as run_upgrade
 
     options = context.params
     if options["python"] is not None:
@@ -99,7 +99,7 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
     plan = None if options["no_bench"] else _plan(options, observation.target)
     shown = {name: options[name] for name in ("no_source", "show_values")}
-    return upgrades.upgrade(
+    return run_upgrade(
         observation, (options["from_python"] or sys.executable, options["to_python"]), plan,
         lambda report: privacy.showable(report, **shown, redact=False), say,
     )  # fmt: skip

@@ -59,7 +59,7 @@ class Gates:
         self._program = program
         self._before = before
         self._progress = progress
-        self._own = plan.configurations_on(plan.device or "cpu")[0]
+        self._own = plan.first
 
     def judge(
         self, state: FixState, changes: list[SourceChange], changed: Observation, put: Mapping[str, str],

@@ -113,9 +113,8 @@ class ChangeProcess:
     """One process that checks changes of a workload; it is started anew where a change ended it."""
 
     def __init__(self, pool: WorkerPool, plan: Plan, torch_folder: str) -> None:
-        configurations = plan.configurations_on(plan.device or "cpu")
         self._pool = pool
-        self._request = worker_request(plan, plan.works[0], configurations[0])
+        self._request = worker_request(plan, plan.works[0], plan.first)
         self._folder = torch_folder
         self._worker: Worker | None = None
         self._broken: set[str] = set()

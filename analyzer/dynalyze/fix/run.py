@@ -108,7 +108,7 @@ def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Cal
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
             note_nothing_verified(report, source.reason)
-            report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
+            report.fixed.unfixed = _all_unfixed(report, source.reason)
             return FixResult(report)
         return FixSession(observation, ready, options, progress, seen).go()
 
@@ -170,15 +170,18 @@ class FixSession:
                     report.capture.notes.append(_NOT_REPEATABLE)
                 return then(process, baseline)
         except Stopped:
-            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            self._fixed.unfixed = [_unfixed(each, report.outcome.message) for each in report.graph_breaks]
+            self._note_interrupted()
+            self._fixed.unfixed = _all_unfixed(report, report.outcome.message)
             return FixResult(report)
+
+    def _note_interrupted(self) -> None:
+        self._report.outcome.status, self._report.outcome.message = "interrupted", how_it_ended()
 
     def _searched(self, process: ChangeProcess, baseline: UnchangedCode) -> FixResult:
         report, fixed = self._report, self._fixed
         if baseline.problem:
             report.capture.notes.append(f"Nothing could be verified: {baseline.problem}.")
-            fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
+            fixed.unfixed = _all_unfixed(report, baseline.problem)
             return FixResult(report)
         wanted = self._wanted(baseline.compiled.breaks)
         gates = self._gates()
@@ -196,10 +199,10 @@ class FixSession:
             else:
                 search.set_aside([each for each in attempts if each.status == "verified"], _TOO_MANY_ROUNDS)
         except Stopped:
-            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            self._note_interrupted()
             if search.state.changed and search.set_aside_state is None:
                 search.set_aside(attempts, _NOT_GATED)
-        self._told(attempts, wanted, search)
+        self._note_attempts(attempts, wanted, search)
         gone = {each.id for each in self._gone if each.id not in wanted}  # Recorded calls do not meet them.
         if fixed.kept:
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
@@ -210,7 +213,7 @@ class FixSession:
                 assert fixed.evidence is not None
                 fixed.evidence.speedup = self._speed(gates, process.changes(search.state.texts), search.state)
         except Stopped:  # What was verified stays.
-            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            self._note_interrupted()
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
         return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
 
@@ -220,14 +223,14 @@ class FixSession:
         for candidate in candidates(self._report):
             self._progress(f"trying against recompiles: {title_of(candidate.settings)}")
             state = replace(kept, settings=merged(kept.settings, candidate.settings), changed=True)
-            told, after = self._tried_against(candidate, state, gates, process, search)
-            told.id = f"f{len(self._report.fixes) + 1}"
-            self._report.fixes.append(told)
-            if told.status == "verified":
-                search.state, fixed.evidence, fixed.after = state, told.evidence, after
-                fixed.kept.append(told.id)
+            record, after = self._tried_against(candidate, state, gates, process, search)
+            record.id = f"f{len(self._report.fixes) + 1}"
+            self._report.fixes.append(record)
+            if record.status == "verified":
+                search.state, fixed.evidence, fixed.after = state, record.evidence, after
+                fixed.kept.append(record.id)
                 fixed.setting = _lines_of(state, self._compiled_at)
-            if told.status != "rejected":
+            if record.status != "rejected":
                 return
 
     def _tried_against(
@@ -238,25 +241,25 @@ class FixSession:
         tried = process.check(state.texts, asked)
         calls = search.baseline.counts
         evidence = evidence_of(tried, calls=self._calls, before=calls, share=search.share)
-        told = Fix(
+        record = Fix(
             "", [], "setting", "rejected", title_of(candidate.settings), evidence=evidence,
             setting=as_python(candidate.settings), recompiles=[each.id for each in candidate.recompiles],
         )  # fmt: skip
-        told.reason = reason_against(tried, state.loses) or whole_less(evidence)
+        record.reason = reason_against(tried, state.loses) or whole_less(evidence)
         if calls.recompiles and tried.after is not None:  # Else what set them off is not met in the calls alone.
-            told.reason = told.reason or no_better(calls, tried.after.counts)
-        if told.reason:
-            return told, None
+            record.reason = record.reason or no_better(calls, tried.after.counts)
+        if record.reason:
+            return record, None
         verdict, after = self._through(gates, process, state, evidence), None
-        told.reason = verdict.different
+        record.reason = verdict.different
         if verdict.after is not None:
             after = counts_of(verdict.after)
-            told.recompiles = [each.id for each in gone(candidate.recompiles, verdict.after.recompiles)]
-            told.reason = told.reason or no_better(self._fixed.after or counts_of(self._report), after)
-        if not told.reason:
-            told.reason = "; ".join(verdict.unchecked)
-            told.status = "suggested" if told.reason else "verified"
-        return told, after
+            record.recompiles = [each.id for each in gone(candidate.recompiles, verdict.after.recompiles)]
+            record.reason = record.reason or no_better(self._fixed.after or counts_of(self._report), after)
+        if not record.reason:
+            record.reason = "; ".join(verdict.unchecked)
+            record.status = "suggested" if record.reason else "verified"
+        return record, after
 
     def _search(self, process: ChangeProcess, baseline: UnchangedCode, *, thorough: bool = False) -> FixSearch:
         seconds = self._options.search_seconds
@@ -323,8 +326,8 @@ class FixSession:
         evidence.sides = [BranchSide(Location(file, line), (file, line) in tried.lines) for file, line in given.sides]
         fixed.evidence, fixed.patch = evidence, patch_of(given.originals, given.texts, Path(working_folder()))
         files = [*given.put]
-        told = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
-        report.fixes = [told]
+        record = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
+        report.fixes = [record]
         uncompared = not tried.own or bool(tried.problem)
         against = reason_against(tried, frozenset()) or whole_less(evidence)
         state = FixState(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
@@ -335,14 +338,14 @@ class FixSession:
         fixed.after = counts_of(verdict.after) if verdict.after is not None else None
         after = verdict.after.graph_breaks if verdict.after is not None else tried.after.breaks if tried.after else []
         gone, new = _moved(report.graph_breaks, after, given.originals, given.texts)
-        told.breaks = [each.id for each in gone]
+        record.breaks = [each.id for each in gone]
         fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
         worst = f"the graph breaks at {line_words(new[0].location)} then: {new[0].gb_type}" if new else ""
         rejected = verdict.different or ("" if uncompared else against) or worst or ("" if gone else _NONE_ENDED)
         unchecked = [*([against] if uncompared else []), *_unseen(evidence.sides, tried), *verdict.unchecked]
         if rejected or unchecked:
-            told.status, told.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
-        fixed.kept = [told.id] if told.status == "verified" else []
+            record.status, record.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
+        fixed.kept = [record.id] if record.status == "verified" else []
         if fixed.kept and self._options.bench_seconds and process is not None:
             evidence.speedup = self._speed(gates, given.changes, state)
         return FixResult(report, given.originals, given.texts)
@@ -362,7 +365,7 @@ class FixSession:
             there |= {f"{each.id}+": each for each in found if not any(same_break(each, one, {}, {}) for one in known)}
         return there
 
-    def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: FixSearch) -> None:
+    def _note_attempts(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: FixSearch) -> None:
         """The records of what was tried, and of what nothing ended."""
         report, fixed = self._report, self._fixed
         names = {id(broken): name for name, broken in wanted.items()}
@@ -374,9 +377,9 @@ class FixSession:
                 fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at, search.originals)
             )
         fixed.kept = [each.id for each in report.fixes if each.status == "verified"]
-        told = search.set_aside_state or search.state
-        fixed.patch = patch_of(search.originals, told.texts, Path(root))
-        fixed.setting = _lines_of(told, self._compiled_at)
+        state = search.set_aside_state or search.state
+        fixed.patch = patch_of(search.originals, state.texts, Path(root))
+        fixed.setting = _lines_of(state, self._compiled_at)
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "verified" for name in each.breaks}
@@ -482,3 +485,7 @@ def _unseen(sides: Sequence[BranchSide], tried: Checked) -> list[str]:
 
 def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:
     return Unfixed(broken.id, broken.gb_type, broken.location, reason)
+
+
+def _all_unfixed(report: Report, reason: str) -> list[Unfixed]:
+    return [_unfixed(each, reason) for each in report.graph_breaks]

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import libcst as cst
@@ -34,6 +33,7 @@ from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.fix.source_files import Originals, combined, line_before, line_instead_of, same_break
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Equality, Evidence, FixKind
+from dynalyze.rules.recompile_advice.source import named_place
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""
@@ -107,7 +107,7 @@ class FixSearch:
                     continue  # An earlier fix ended it too, or nobody can tell any more.
                 if what == _AGAIN and self._open.get(id(broken), self.state) is self.state:
                     continue
-                self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}{what}")
+                self._progress(f"break {number} of {len(wanted)}: {named_place(broken.location)}{what}")
                 attempts = list(self._attempts(broken, there))
                 best = next((each for each in attempts if each.status == "verified"), None)
                 if best is not None and best.proposed is not None:
@@ -293,7 +293,7 @@ class FixSearch:
                 return None
             found = self._end(attempt, new, broken, deepest - 1)
             if found is None:
-                attempt.reason = f"{_LEADS_ON} {_place(broken.location)} then: {broken.gb_type}"
+                attempt.reason = f"{_LEADS_ON} {named_place(broken.location)} then: {broken.gb_type}"
                 return None
             new, deepest = found, deepest - 1
         return new
@@ -422,7 +422,7 @@ def _worse(tried: Checked, before: CompileCounts, instead: RegionalCompile) -> s
         return _NOTHING_COMPILED
     if tried.after.breaks:
         found = tried.after.breaks[0]
-        return f"{_LEADS_ON} {_place(found.location)} then: {found.gb_type}"
+        return f"{_LEADS_ON} {named_place(found.location)} then: {found.gb_type}"
     more, blocks = tried.after.counts.recompiles - before.recompiles, sum(map(len, instead.regions.values()))
     again = more > 0 and tried.after.counts.graphs > blocks
     return f"the submodules recompile, {more} more than the whole" if again else ""
@@ -444,10 +444,6 @@ def _places(broken: GraphBreak) -> list[Location]:
     ats = [place.at for place in broken.stack]
     above = broken.stack[: ats.index(broken.location.at)] if broken.location.at in ats else []
     return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
-
-
-def _place(place: Location) -> str:
-    return f"{Path(place.file).name}:{place.line}"
 
 
 def whole_less(evidence: Evidence) -> str:

@@ -115,7 +115,7 @@ class Gate:
         if problem := _unusable(one, other):
             found.unchecked.append(problem)
             return found, None
-        _compare(found, one, other, after)
+        found.different = next(_differences(found, one, other, after), "")
         if uncovered:  # No call tells of it: what nobody can compare might be another thing with it.
             found.unchecked += found.left_out
             found.unchecked += [f"it {each}: that is not compared" for each in _beyond(one)]
@@ -170,19 +170,14 @@ def _unusable(one: ProgramRun, other: ProgramRun) -> str:
     return ""
 
 
-def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> None:
-    """Note what the changed program does otherwise, what was the same, and what nobody can tell."""
+def _differences(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> Iterator[str]:
+    """What the changed program does differently; notes what was the same, and what nobody can tell."""
     if _other_lines([one.ending], [other.ending], [after.ending]):
-        found.different = f"with the change, {after.ending}"
-        return
+        yield f"with the change, {after.ending}"
     known = {_masked(each) for run in (one, other) for each in _beyond(run)}
-    if more := [each for each in _beyond(after) if _masked(each) not in known]:
-        found.different = f"the program {more[0]} in addition"
-        return
-    if names := _other_names(one.settings, other.settings, after.settings):
-        now, was = after.settings.get(names[0]), one.settings.get(names[0])
-        found.different = f"the program sets {names[0]} to {now}, which was {was}"
-        return
+    yield from (f"the program {each} in addition" for each in _beyond(after) if _masked(each) not in known)
+    for name in _other_names(one.settings, other.settings, after.settings):
+        yield f"the program sets {name} to {after.settings.get(name)}, which was {one.settings.get(name)}"
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
                         ("lines of standard error", [run.errors for run in (one, other, after)])):  # fmt: skip
@@ -190,30 +185,26 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
             where = found.unchecked if what == _PRINTED else found.left_out
             where.append(f"{what} differ between two runs of the unchanged program")
         elif different:
-            found.different = f"the program {different}"
-            return
+            yield f"the program {different}"
         elif any(lines[0]):
             found.compared.append(what)
             if lines[0] != lines[1]:
                 found.left_out.append(f"some numbers in {what} are not the same in two runs of the program as it is")
     if found.sandboxed:
         if different := _other_files(one.files, other.files, after.files):
-            found.different = f"the program {different}"
-            return
-        unstable = sorted(
-            path for path in one.files.keys() & other.files.keys() if one.files[path] != other.files[path]
-        )
+            yield f"the program {different}"
         found.left_out += [
-            f"contents of {path} are not the same in two runs of the program as it is" for path in unstable
-        ]
+            f"contents of {path} are not the same in two runs of the program as it is"
+            for path in sorted(one.files.keys() & other.files.keys()) if one.files[path] != other.files[path]
+        ]  # fmt: skip
         if one.files:
             found.compared.append("files")
-    if names := _other_names(one.left, other.left, after.left):
-        found.different = f"the program leaves {names[0]} set otherwise when it ends"
+    for name in _other_names(one.left, other.left, after.left):
+        yield f"the program leaves {name} set otherwise when it ends"
     # What the change alone imports, nothing else of the program calls.
     now = {name: what for name, what in after.functions.items() if name in one.functions}
-    if names := _other_names(one.functions, other.functions, {**one.functions, **now}):
-        found.different = f"with the change, {names[0]} is another one when the program ends"
+    for name in _other_names(one.functions, other.functions, {**one.functions, **now}):
+        yield f"with the change, {name} is another one when the program ends"
 
 
 def _beyond(run: ProgramRun) -> list[str]:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from dynalyze.bench import SHORT_PAIRS
 from dynalyze.bench.measure import add_bench
-from dynalyze.bench.pair_counts import SHORT_PAIRS
 from dynalyze.bench.plan import Plan, works
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.settings import CompileArguments, Placement, settings_of

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dynalyze.bench import measure, schedule
-from dynalyze.bench.pair_counts import MIN_PAIRS
+from dynalyze.bench import MIN_PAIRS, measure, schedule
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import enough, latency, speedup
@@ -111,7 +110,7 @@ class _Turns:
         self._file = str(pool.folder / "values.pt")
         self._random = random.Random(plans[0].seed)
         self._arms = [
-            Arm(worker_request(each, each.works[0], _configuration(each)), pool.empty_caches(), python)
+            Arm(worker_request(each, each.works[0], each.first), pool.empty_caches(), python)
             for each, python in zip(plans, pythons, strict=True)
         ]
 
@@ -149,11 +148,6 @@ class _Turns:
         except WorkerFailed:  # Its torch, or its Python, cannot read what the other one wrote.
             theirs = schedule.extra(self._pool, other, CompareAnswers())
         found.outputs = _outputs(mine, theirs)
-
-
-def _configuration(plan: Plan) -> Any:
-    """What the program compiles, or what we compile of it."""
-    return plan.configurations_on(plan.device or "cpu")[0]
 
 
 def _outputs(mine: dict[str, Any], theirs: dict[str, Any]) -> OutputsCompared:

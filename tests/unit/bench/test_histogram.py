@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.buckets import ladder
-from dynalyze.bench.histogram import (
+from dynalyze.bench.shapes import (
     automatic_compiles,
     bucketed,
+    ladder,
     marked_compiles,
     read_histogram,
     shape_plan,

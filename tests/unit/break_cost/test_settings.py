@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
-from dynalyze.break_cost.settings import SettingTrial, to_try
+from dynalyze.break_cost.run import SettingTrial, to_try
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval, Pair
 from dynalyze.rules.rule import judge

@@ -9,7 +9,7 @@ import pytest
 from dynalyze.fix.whole_program import (
     Gate,
     ProgramRun,
-    _compare,
+    _differences,
     _left,
     _of_program,
     _other_files,
@@ -78,7 +78,7 @@ def run(status: str = "complete", exit_status: int = 0, message: str = "", **mor
 
 def test_how_it_ends_comes_first() -> None:
     found = WholeProgram()
-    _compare(found, run(), run(), run("failed", 1, "The program raised TypeError: no"))
+    found.different = next(_differences(found, run(), run(), run("failed", 1, "The program raised TypeError: no")), "")
     assert found.different == "with the change, the program raised TypeError: no" and not found.compared
 
 
@@ -100,7 +100,7 @@ def test_the_counts_of_a_program_that_cannot_be_run_again_are_not_compared(monke
 def test_lines_that_differ_by_themselves_are_unchecked_and_those_of_standard_error_left_out() -> None:
     found = WholeProgram()
     one, other = run(printed=["a"], errors=["x"]), run(printed=["b"], errors=["y"])
-    _compare(found, one, other, one)
+    found.different = next(_differences(found, one, other, one), "")
     assert not found.different and found.compared == ["exit status"]
     assert len(found.unchecked) == 1 and "printed lines" in found.unchecked[0]
     assert len(found.left_out) == 1 and "standard error" in found.left_out[0]
@@ -122,7 +122,7 @@ def printing(*printed: str, status: int = 0, effects: tuple[tuple[str, str], ...
 
 def compared(one: ProgramRun, other: ProgramRun, after: ProgramRun) -> WholeProgram:
     found = WholeProgram(sandboxed=True)
-    _compare(found, one, other, after)
+    found.different = next(_differences(found, one, other, after), "")
     return found
 
 
@@ -178,7 +178,7 @@ def test_a_program_that_sets_torch_otherwise(name: str, before: list[object], af
     for run, value in zip(runs, [*before, after], strict=True):
         run.report.settings = {name: value}
     found = WholeProgram()
-    _compare(found, *runs)
+    found.different = next(_differences(found, *runs), "")
     assert (name in found.different) is different
 
 
@@ -195,7 +195,7 @@ def test_a_program_that_sets_torch_otherwise(name: str, before: list[object], af
 def test_what_a_program_leaves_set(before: list[str | None], after: str | None, different: bool) -> None:
     left = [{"other": "x"} | ({"warnings.filters": each} if each else {}) for each in (*before, after)]
     found = WholeProgram()
-    _compare(found, *(ProgramRun(empty_report(), left=each) for each in left))
+    found.different = next(_differences(found, *(ProgramRun(empty_report(), left=each) for each in left)), "")
     assert ("warnings.filters" in found.different) is different
 
 

@@ -44,7 +44,6 @@ class Segment:
     opened the gap. Where a function that was left in eager ran, `function` is its file, name and first line.
     """
 
-    step: int
     kind: Kind
     compile_id: str = ""
     function: tuple[str, str, int] | None = None

@@ -156,7 +156,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
                 stamps.add(scope, name, version)
     with stamps.installed():
         layout = _layout(steps, stamps, by_code)
-    segments = [segment for step in layout for _, segment in step.intervals]
+    segments = [segment for step in layout for _, segment in step]
     if len(segments) > _MOST_SEGMENTS:
         return StampedPasses(len(steps), f"a pass has {len(segments)} parts: too many to time")
     passes = _Passes(steps, stamps, layout)
@@ -170,7 +170,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
         bare = segment.unguarded_ms if passes.can_skip_guards else []
         segment.unguarded_ms = [max(0.0, ms - stamp_ms) for ms in bare]
     stamped = [sum(each) for each in zip(*(segment.ms for segment in segments), strict=True)]
-    hits = Counter(mark[1] for step in layout for mark in step.marks if mark[0] == "graph")
+    hits = Counter(compile_id for step in layout for (what, compile_id), _ in step if what == "graph")
     guards = _guards(steps, stamps, {version.compile_id: version for version in found})
     problem = ""
     if passes.odd > len(stamped):
@@ -232,15 +232,8 @@ def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, CompiledVers
     return {compile_id: price for compile_id, price in found.items() if price is not None}
 
 
-@dataclass
-class _StepLayout:
-    """The marks of one step in order, each with the segment that begins there; the first begins with the step."""
-
-    intervals: list[tuple[Mark, Segment]]
-
-    @property
-    def marks(self) -> list[Mark]:
-        return [mark for mark, _ in self.intervals[1:]]
+StepLayout = list[tuple[Mark, Segment]]
+"""The marks of one step in order, each with the segment that begins there; the first begins with the step."""
 
 
 @dataclass
@@ -256,7 +249,7 @@ class _Active:
     ended: bool = False
 
 
-def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVersion]) -> list[_StepLayout]:
+def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVersion]) -> list[StepLayout]:
     """What runs in each step, from passes that are watched and not timed."""
     compiled, codes = {id(version.original) for version in by_code.values()}, dynamo.tried_codes()
     tried = {id(code) for code in codes if id(code) not in compiled and not compiled_code.is_torchs(code)}
@@ -278,7 +271,7 @@ def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVe
                 continue
             for each, more in zip(known, found, strict=True):
                 each.owners.update(more.owners)
-    return [_StepLayout([(each.first, _segment(number, each)) for each in known]) for number, known in enumerate(logs)]
+    return [[(each.first, _segment(each)) for each in known] for known in logs]
 
 
 class _Owner(NamedTuple):
@@ -335,7 +328,7 @@ def _owner(active: list[_Active], inside: str) -> _Owner:
     return _Owner("resume" if each.opened_by else "entry", each.version.compile_id, None, each.opened_by)
 
 
-def _segment(step: int, interval: _Interval) -> Segment:
+def _segment(interval: _Interval) -> Segment:
     """The interval as a part of a call, of what ran longest in it; before a graph it is what getting into it takes.
 
     Watching makes torch's own way to the compiled code seem long: eager code of a break beside it counts more.
@@ -345,12 +338,11 @@ def _segment(step: int, interval: _Interval) -> Segment:
     found = max(large or owners, key=lambda owner: owners[owner])
     key = key.removeprefix(_OF_BACKWARD)
     if what == "graph" and interval.first[0] == "resume":
-        return Segment(
-            step, "resume", key, None, next((each.compile_id for each in owners if each.kind == "break"), "")
-        )
+        broken = next((each.compile_id for each in owners if each.kind == "break"), "")
+        return Segment("resume", key, opened_by=broken)
     if what == "graph" and found.kind in ("outside", "entry", "resume") and not found.opened_by:
-        return Segment(step, "entry", key)
-    return Segment(step, found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
+        return Segment("entry", key)
+    return Segment(found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
 
 
 def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, CompiledVersion]) -> None:
@@ -376,7 +368,7 @@ class _Passes:
 
     steps: Sequence[Step]
     stamps: Stamps
-    layout: list[_StepLayout]
+    layout: list[StepLayout]
     plain: list[float] = field(default_factory=list)
     added: list[float] = field(default_factory=list)
     odd: int = 0
@@ -436,7 +428,7 @@ class _Passes:
 
     def stamp_ms(self) -> float:
         """What one stamp adds to a pass: what a second one for each adds to it."""
-        marks = sum(len(step.marks) for step in self.layout)
+        marks = sum(len(step) - 1 for step in self.layout)
         if not (self.added and marks):
             return 0.0
         added = sorted(self.added)
@@ -458,11 +450,12 @@ class _Passes:
                 outputs = step.run()
                 ended = time.perf_counter_ns()
                 del outputs
-                if [mark for mark, _ in self.stamps.log] != known.marks:
+                if [mark for mark, _ in self.stamps.log] != [mark for mark, _ in known[1:]]:
                     return None
                 at = [began, *(when for _, when in self.stamps.log), ended]
-                for (_, segment), (one, two) in zip(known.intervals, pairwise(at), strict=True):
-                    taken.append((segment, (two - one) / 1e6))
+                spans = zip(known, pairwise(at), strict=True)
+                spans = zip(known, pairwise(at), strict=True)
+                taken += [(segment, (two - one) / 1e6) for (_, segment), (one, two) in spans]
         return taken
 
 

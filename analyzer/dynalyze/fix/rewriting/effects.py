@@ -11,7 +11,7 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.rewriting.side_effects import function_name, only_reads, told
+from dynalyze.fix.rewriting.side_effects import effects_of, function_name, only_reads
 from dynalyze.fix.rewriting.syntax import below, called, is_label, only_of, variables_of
 from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk, with_top
 
@@ -28,14 +28,14 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
     """`print(...)` below `if not torch.compiler.is_compiling():`, and so what is computed for it alone, or loops and
     branches that do nothing else. What is left out must have no other effect.
     """
-    told_of = Told(site)
-    if not told_of.tells(site.statement):
+    reporting = Reporting(site)
+    if not reporting.tells(site.statement):
         return
-    guarded = told_of.with_readers(site.statement)
-    calls = [call for each in guarded for call in told_of.calls(each)]
+    guarded = reporting.with_readers(site.statement)
+    calls = [call for each in guarded for call in reporting.calls(each)]
     if not calls and not isinstance(site.statement, cst.SimpleStatementLine):
         return
-    lacking = [kind for call in calls for kind in told(site, call) or ()]
+    lacking = [kind for call in calls for kind in effects_of(site, call) or ()]
     yield Proposal(
         f"Leave `{_shown(site, calls)}` to eager: compiled code does not run it",
         site.with_nodes(_guards(site, guarded), import_of_torch(site)),
@@ -90,7 +90,7 @@ def _sets_filter(site: Site, line: cst.SimpleStatementLine) -> bool:
     return isinstance(call, cst.Call) and site.code(call.func) in _FILTERS
 
 
-class Told:
+class Reporting:
     """Which statements of a function only tell people something. `names` are variables that nothing else reads."""
 
     def __init__(self, site: Site) -> None:
@@ -137,7 +137,7 @@ class Told:
             if not isinstance(call, cst.Call):
                 return isinstance(call, cst.BaseString | cst.Ellipsis)
             reads = all(only_reads(self._site, each.value) for each in call.args)
-            return reads and told(self._site, call) is not None
+            return reads and effects_of(self._site, call) is not None
         if isinstance(statement, cst.Assign | cst.AugAssign):
             targets = statement.targets if isinstance(statement, cst.Assign) else [statement]
             return all(self._own(each.target) for each in targets) and only_reads(self._site, statement.value)

@@ -95,7 +95,7 @@ def function_name(site: Site, call: cst.Call) -> str:
     return value.name if value is not None and value.kind in ("function", "class") else ""
 
 
-def told(site: Site, call: cst.Call) -> tuple[str, ...] | None:
+def effects_of(site: Site, call: cst.Call) -> tuple[str, ...] | None:
     """The kinds of side effects of a call that does nothing but tell people something, or is about memory and
     debugging; None of any other one. Its arguments are not looked at.
     """

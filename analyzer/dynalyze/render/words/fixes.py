@@ -49,8 +49,8 @@ def verdict(report: Report, fixed: Fixed) -> str:
     asked = count_of(len(ended) + len(fixed.unfixed), "graph break")
     if not ended and suggested:
         ended_by = report.outcome.message if report.outcome.status == "interrupted" else ""
-        told = f"Suggested, not verified: changes for {len(suggested)} of {asked}."
-        return " ".join(filter(None, [told, ended_by, again]))
+        suggestion = f"Suggested, not verified: changes for {len(suggested)} of {asked}."
+        return " ".join(filter(None, [suggestion, ended_by, again]))
     if not ended:
         return f"Fixed none of {asked}: no change could be verified. {again}".strip()
     said = [f"Fixed and verified {len(ended)} of {asked}."]

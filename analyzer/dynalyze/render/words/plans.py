@@ -79,15 +79,15 @@ def ranges_words(ranges: Sequence[PlanRange]) -> str:
 
 def _all_ranges(plan: CompilePlan) -> list[str]:
     """With empty caches and with warm ones; nothing is said of ways that have no point."""
-    told = ranges_words(plan.ranges)
-    told = f"Of what was measured, {told}." if plan.not_measured else f"{capital(told)}."
-    return [told, *_warm_ranges(plan)]
+    text = ranges_words(plan.ranges)
+    text = f"Of what was measured, {text}." if plan.not_measured else f"{capital(text)}."
+    return [text, *_warm_ranges(plan)]
 
 
 def _warm_ranges(plan: CompilePlan) -> list[str]:
-    told = ranges_words(plan.warm_ranges)
+    text = ranges_words(plan.warm_ranges)
     same = [each.configuration for each in plan.ranges] == [each.configuration for each in plan.warm_ranges]
-    return [f"With warm caches {told}."] if told and not (same and len(plan.ranges) == 1) else []
+    return [f"With warm caches {text}."] if text and not (same and len(plan.ranges) == 1) else []
 
 
 def notes(plan: CompilePlan) -> list[str]:
@@ -157,13 +157,13 @@ def _takes(plan: CompilePlan, point: PlanPoint, *, warm: bool = False) -> str:
     others = [each for each in plan.points if each is not point and EAGER in (each.configuration, point.configuration)]
     if plan.calls is not None:
         other = min(others, key=lambda each: each.total or 0.0, default=None)
-        told = f"That takes {duration((point.warm_total if warm else point.total) or 0.0)} in all"
-        return told if other is None else f"{told}, {other.configuration} {duration(other.total or 0.0)}"
+        text = f"That takes {duration((point.warm_total if warm else point.total) or 0.0)} in all"
+        return text if other is None else f"{text}, {other.configuration} {duration(other.total or 0.0)}"
     if plan.seconds is not None:
         other = max(others, key=lambda each: each.calls or 0.0, default=None)
-        told = f"That makes {short_count((point.warm_calls if warm else point.calls) or 0.0)} calls"
-        return told if other is None else f"{told}, {other.configuration} {short_count(other.calls or 0.0)}"
+        text = f"That makes {short_count((point.warm_calls if warm else point.calls) or 0.0)} calls"
+        return text if other is None else f"{text}, {other.configuration} {short_count(other.calls or 0.0)}"
     other = min(others, key=lambda each: each.ms, default=None)
     start = point.warm_start_up if warm else point.start_up
-    told = f"That starts in {duration(start or 0.0)}, and a call takes {milliseconds(point.ms)}"
-    return told if other is None else f"{told}, with {other.configuration} {milliseconds(other.ms)}"
+    text = f"That starts in {duration(start or 0.0)}, and a call takes {milliseconds(point.ms)}"
+    return text if other is None else f"{text}, with {other.configuration} {milliseconds(other.ms)}"

@@ -140,7 +140,7 @@ def short_cost(cost: Impact | None) -> str:
 
 def tried_words(report: Report, finding: Finding) -> str:
     """What a feature found by trying a setting against the facts of a finding; "" where none did."""
-    return next((said for each in registry.modules("words") if (said := each.tried_words(report, finding))), "")
+    return next((said for each in registry.modules("rules") if (said := each.tried_words(report, finding))), "")
 
 
 def phase_words(phase: str) -> str:

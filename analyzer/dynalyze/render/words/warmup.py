@@ -86,12 +86,12 @@ def compiled(run: ShapeRun) -> str:
     parts = [count_of(run.compiles, "function")] if run.compiles else []
     parts += [f"{count_of(run.eager_frames, 'function')} left in eager"] if run.eager_frames else []
     parts += [count_of(run.breaks, "graph break")] if run.breaks else []
-    told = ", ".join(parts) or "nothing"
-    told += ", the recompile limit was reached" if any(each.cause == "limit" for each in run.recompiles) else ""
+    text = ", ".join(parts) or "nothing"
+    text += ", the recompile limit was reached" if any(each.cause == "limit" for each in run.recompiles) else ""
     if (why := next((each for each in run.recompiles if each.source), None)) is None:
-        return told
+        return text
     values = f" was {why.expected}, now {why.actual}" if why.expected and why.actual else " changed"
-    return f"{told}; {why.source}{values}"
+    return f"{text}; {why.source}{values}"
 
 
 def runs(run: ShapeRun) -> str:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dynalyze.break_cost.records import SettingPrice
-from dynalyze.break_cost.words import setting_words
+from dynalyze.break_cost.rules import setting_words
 from dynalyze.render.words.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
