@@ -1,6 +1,6 @@
-"""Which findings of a run count: neither waived by the policy nor known by the baseline.
+"""Which findings of a run count: those neither waived by the policy nor known by the baseline.
 
-A baseline is a JSON of the findings that a project knows of, by fingerprint, without any code: new ones fail.
+A baseline is a JSON of the findings that a project knows, by fingerprint, without any code: new ones fail.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONCLUSIONS = ("all-eager", "nothing-compiled")
 
 
 class Known(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One finding. All but the fingerprint is there for people who read the file."""
+    """One finding. All but the fingerprint is for people who read the file."""
 
     fingerprint: Word
     rule: Word
@@ -54,14 +54,14 @@ class _Document(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is known, and the file it stands in."""
+    """The known findings, and their file."""
 
     source: str
     findings: tuple[Known, ...] = ()
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline in a file; a UsageError where it is unreadable, or none of this version."""
+    """The baseline in a file; raises UsageError if it is unreadable, or of another version."""
     try:
         document = read_document(read_input(path), _Document)
     except FileNotFoundError as error:
@@ -78,7 +78,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def known_of(findings: list[Finding], report: Report) -> list[Known]:
-    """These findings of a judged report as a baseline keeps them, in their order; notes are none of its business."""
+    """These findings of a judged report as a baseline keeps them, in their order, without notes."""
     prints = dict(zip(map(id, report.findings), fingerprints(report), strict=True))
     known = []
     for finding in findings:
@@ -90,9 +90,9 @@ def known_of(findings: list[Finding], report: Report) -> list[Known]:
 
 
 def to_json(findings: list[Known], *, hide_names: bool = False) -> str:
-    """The baseline as indented JSON, sorted, so that a change of it reads well in a diff.
+    """The baseline as indented JSON, sorted for readable diffs.
 
-    It is read by its fingerprints, so that names may be left out as --redact leaves them out.
+    It is read by its fingerprints, so names may be left out as --redact does.
     """
     ordered = sorted(findings, key=lambda known: (known.file, known.rule, known.function, known.fingerprint))
     document = mask_secrets(_Document(findings=ordered))
@@ -101,8 +101,8 @@ def to_json(findings: list[Known], *, hide_names: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Excused:
-    """These `findings` do not count, and neither do the facts that they are about. `waived` are the findings that
-    each waiver covers, `new` those that a baseline lacks.
+    """The `findings` that do not count, and the facts that they are about. `waived` are the findings that each waiver
+    covers, `new` those that a baseline lacks.
     """
 
     findings: frozenset[Key] = frozenset()
@@ -114,7 +114,7 @@ class Excused:
     fixed: tuple[str, ...] = ()
 
     def counting(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Those that are neither waived nor known, of the very run that was judged."""
+        """Those neither waived nor known, of the very run that was judged."""
         return [finding for finding, key in zip(findings, _keys(findings), strict=True) if key not in self.findings]
 
     def waivers_and_new(self, report: Report) -> tuple[list[Waiver], list[str]]:
@@ -128,9 +128,9 @@ class Excused:
 
 
 def excused_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Excused:
-    """What of a judged report does not count today, by all that is known of it: call it before anything is left out.
+    """What does not count today in a judged report: call it before anything is left out.
 
-    What the baseline knows passes too; what it lacks, and nobody waived, is new.
+    Findings known by the baseline pass too; those that it lacks, and nobody waived, are new.
     """
     keys, today = _keys(report.findings), datetime.date.today()
     keyed = list(zip(report.findings, keys, strict=True))
@@ -161,7 +161,7 @@ def excused_findings(report: Report, policy: Policy, baseline: Baseline | None =
 
 
 def _keys(findings: Sequence[Finding]) -> list[Key]:
-    """What each finding keeps whatever may be shown of it; those that are alike in that are numbered."""
+    """What identifies each finding whatever may be shown of it; equal ones are numbered."""
     seen: Counter[tuple[str, tuple[str, ...], int]] = Counter()
     keys: list[Key] = []
     for finding in findings:

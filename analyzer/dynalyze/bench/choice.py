@@ -1,8 +1,8 @@
-"""What to compile, and how: ways of compiling are measured, each to its end before the next, so that what a budget cuts
-are whole ways; then what so many calls take in all, and what is best from when on.
+"""What to compile, and how: measures ways of compiling, each completely before the next, so that a budget cuts whole
+ways; then works out the total time of so many calls, and which way is best from how many calls on.
 
-A pass makes every recorded call once. The first passes, until they are steady, take what they were seen to take; from
-then on each takes the same.
+A pass makes every recorded call once. The first passes take what they were measured to take; from then on each takes
+the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ class Point:
         return math.fsum(self.first)
 
     def total(self, passes: float) -> float:
-        """Seconds of so many passes."""
         made = self.first[: max(1, math.ceil(passes))]
         return math.fsum(made) + max(0.0, passes - len(made)) * self.steady
 
@@ -57,8 +56,8 @@ class Point:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What the user asks for: the least time for so many calls, or the most calls in so long a time; else the fastest
-    call. `start_up` is how long starting may take.
+    """What is asked for: the least time for so many `calls`, or the most calls in so many `seconds`, or else the
+    fastest call. `start_up` limits the seconds of starting.
     """
 
     calls: float | None = None
@@ -70,7 +69,7 @@ class PlanRequest:
         return any(each is not None for each in (self.calls, self.seconds, self.start_up))
 
     def best(self, points: Iterable[Point], calls: int) -> Point | None:
-        """The best point where a pass makes so many `calls`; the soonest where none starts soon enough."""
+        """The best point if a pass makes so many `calls`; if none starts soon enough, the soonest."""
 
         def cost(point: Point) -> tuple[float, float]:
             if self.calls is not None:
@@ -85,7 +84,7 @@ class PlanRequest:
 
 
 def frontier(points: Iterable[Point]) -> list[Point]:
-    """Those that nothing beats both in starting and in a pass; the soonest first, each next one faster."""
+    """The points that no other beats in both start and pass, from the soonest start to the fastest pass."""
     found: list[Point] = []
     for point in sorted(points, key=lambda each: (each.start_up, each.steady)):
         if not found or point.steady < found[-1].steady:
@@ -94,7 +93,7 @@ def frontier(points: Iterable[Point]) -> list[Point]:
 
 
 def ranges(points: Sequence[Point], calls: int = 1) -> list[PlanRange]:
-    """From how many calls on which point is best, where a pass makes so many: no two in a row the same."""
+    """From how many calls on which point is best, if a pass makes so many; neighbours differ."""
     # Among the first passes anything may overtake anything; after them lines cross once.
     known = max((len(each.first) for each in points), default=0)
     ends = set(range(1, known + 2))
@@ -111,10 +110,10 @@ def ranges(points: Sequence[Point], calls: int = 1) -> list[PlanRange]:
 
 
 def points_of(measurements: Sequence[Measurement], *, warm: bool = False) -> list[Point]:
-    """The points of the valid measurements of one workload, eager's first, from empty caches or from warm ones.
+    """The points of the valid measurements of one workload, eager first, from empty or warm caches.
 
-    How long a pass takes is eager's time by the ratio of the pairs, in which both took turns: so the points of
-    processes that ran at other times can be compared.
+    The time of a pass is eager's, divided by the ratio of the pairs, in which both took turns: so processes that ran at
+    different times can be compared.
     """
     eager = next((each for each in measurements if each.configuration == EAGER and each.status == "valid"), None)
     if eager is None or eager.latency_ms is None or eager.startup is None:
@@ -135,7 +134,7 @@ def _point(item: Measurement, first_ms: Sequence[float], ms: float) -> Point:
 
 
 def _ratio(item: Measurement) -> float | None:
-    """Eager's time by the configuration's over the pairs: of lower quartiles, which other load disturbs less."""
+    """Eager's time over the configuration's, across the pairs: of lower quartiles, which other load disturbs less."""
     arms = [(sorted(usable(pair.eager)), sorted(usable(pair.compiled))) for pair in item.samples]
     logs = [
         math.log(percentile(one, _UNDISTURBED) / percentile(other, _UNDISTURBED))
@@ -146,7 +145,7 @@ def _ratio(item: Measurement) -> float | None:
 
 
 def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> CompilePlan:
-    """What the measurements of one workload come to."""
+    """The plan from the measurements of one workload."""
     cold, warm = points_of(measurements), points_of(measurements, warm=True)
     items = {each.configuration: each for each in measurements}
     plan = CompilePlan(request.calls, request.seconds, request.start_up)
@@ -181,7 +180,7 @@ def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> C
 
 
 def lines_for(item: Measurement) -> str:
-    """What to paste to compile a model called `model` this way."""
+    """The lines that compile a model called `model` this way."""
     given = item.options
     arguments = {name: given[name] for name in ("mode", "fullgraph") if given.get(name)}
     if given.get("backend", "inductor") != "inductor":
@@ -207,7 +206,7 @@ class Ways(WorkBench):
     request = PlanRequest()
 
     def _rows(self, device: str) -> list[ConfigRun]:
-        """Of what makes sense on a device without `fullgraph`: that compiles what `default` does, or fails."""
+        """The default set leaves out `fullgraph`: it compiles what `default` does, or fails."""
         asked = self._plan.configurations is not None
         return [row for row in super()._rows(device) if asked or row.name != "fullgraph"]
 
@@ -241,7 +240,7 @@ class Ways(WorkBench):
 
 
 class PaddedCall(WorkBench):
-    """One workload, whose calls are of a size to pad to, compiled whole."""
+    """One workload of a size to pad to, compiled as a whole."""
 
     def _measure(self) -> None:
         for row in self.rows:

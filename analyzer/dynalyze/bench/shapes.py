@@ -3,10 +3,10 @@
 A histogram is read from a CSV with a column for each size (or one called `shape`) and perhaps `count`, from a log with
 a shape in brackets on each line, or from a report.
 
-A bucket is one of the given sizes, and every size goes up to the next bucket. Of all choices that number of buckets is
-taken which is the smallest whose padding stays below a quarter of the elements, and whose versions stay within the
-recompile limit; where both cannot be had, the least padding within the limit. For a given number of buckets the best
-ones are found exactly, by dynamic programming over the sorted sizes.
+A bucket is one of the given sizes, and every size is padded to the next bucket. The fewest buckets are chosen that keep
+the padding below a quarter of the elements and the versions within the recompile limit; if both are impossible, the
+least padding within the limit. For a given number of buckets the best ones are found exactly, by dynamic programming
+over the sorted sizes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LARGEST, _MOST_CALLS = 10**9 - 1, 10**15
 
 
 def read_histogram(text: str, file: str) -> Histogram:
-    """The shapes of a CSV or a log. Raises UsageError where there is none, or a line is no row."""
+    """The shapes of a CSV or a log. Raises UsageError if there are none, or a row is malformed."""
     lines = io.StringIO(text, newline=None).readlines()
     heads: list[str] = []
     with contextlib.suppress(csv.Error):
@@ -67,7 +67,7 @@ def read_histogram(text: str, file: str) -> Histogram:
 
 
 def shapes_of_report(report: Report, file: str) -> Histogram:
-    """The shapes of its warm-up, its measurements or its recompiles. Raises UsageError without any."""
+    """The shapes of its warm-up, its measurements or its recompiles. Raises UsageError if it has none."""
     shapes = [each.shape for each in report.warmup.calls] if report.warmup is not None else []
     shapes = shapes or [each.shape for each in report.measurements if each.shape and each.configuration == EAGER]
     shapes = shapes or _recompiled(report)
@@ -78,8 +78,8 @@ def shapes_of_report(report: Report, file: str) -> Histogram:
 
 
 def automatic_compiles(shapes: Iterable[Shape]) -> int:
-    """How many versions torch compiles by itself when the shapes come in this order: the first is compiled as it is,
-    and a size that changed since an earlier compile is dynamic from then on, unless it is 0 or 1.
+    """How many versions torch compiles for these shapes in this order: a size that changed since an earlier compile is
+    dynamic from then on, unless it is 0 or 1.
     """
     versions: list[dict[str, int | None]] = []
     seen: dict[str, int] = {}
@@ -93,7 +93,7 @@ def automatic_compiles(shapes: Iterable[Shape]) -> int:
 
 
 def marked_compiles(shapes: Iterable[Shape]) -> int:
-    """How many versions there are with every size marked dynamic from the start: 0 and 1 have versions of their own."""
+    """How many versions there are if every size is marked dynamic: 0 and 1 have versions of their own."""
     return len({tuple(min(size, 2) for _, size in shape) for shape in shapes})
 
 
@@ -102,7 +102,7 @@ def _fits(size: int, known: int | None) -> bool:
 
 
 def bucketed(histogram: Histogram) -> list[PlanBucket]:
-    """The shapes that calls are padded to, that with most calls first."""
+    """The shapes to pad calls to, the one with most calls first."""
     counts: dict[str, dict[int, int]] = {}
     for shape, count in histogram.items():
         for name, size in shape:
@@ -124,7 +124,7 @@ def _elements(shape: Shape) -> int:
 
 
 def shape_plan(histogram: Histogram, measurements: Sequence[Measurement], dims: Sequence[Dim] = ()) -> ShapePlan:
-    """What there is to do about the shapes, with the buckets as they were measured."""
+    """The plan for the shapes, with the buckets as measured."""
     sizes: dict[str, list[int]] = {}
     for name, size in chain.from_iterable(histogram):
         sizes.setdefault(name, []).append(size)
@@ -154,7 +154,7 @@ Row = tuple[int, Mapping[str, int], int]  # The number of a line, the sizes in i
 
 
 def _counted(rows: Iterable[Row], file: str) -> Histogram:
-    """Raises UsageError where a row has other sizes than the first, or one that no tensor has."""
+    """Raises UsageError if a row has other sizes than the first, or an impossible one."""
     found: Histogram = {}
     first: tuple[int, tuple[str, ...]] | None = None
     for number, shape, count in rows:
@@ -194,12 +194,12 @@ def _of_table(lines: list[str], file: str) -> Histogram:
 
 
 def _axes(text: str) -> dict[str, int]:
-    """The sizes of "8x128", "(8, 128)" by their axes; raises ValueError."""
+    """The sizes of "8x128" or "(8, 128)" by axis; raises ValueError."""
     return {str(axis): int(size) for axis, size in enumerate(re.split(r"\s*[,x]\s*", text.strip("()[] ,")))}
 
 
 def _recompiled(report: Report) -> list[dict[str, int]]:
-    """The sizes that recompiles saw change, by input and axis."""
+    """The sizes whose change caused recompiles, by input and axis."""
     changes: list[tuple[str, int, int]] = []
     for each in report.recompiles:
         source, values = read_source(each), (each.expected or "", each.actual or "")
@@ -237,7 +237,7 @@ def _lines(varying: Mapping[str, SizeRange], dims: Sequence[Dim]) -> tuple[str, 
 
 @dataclass(frozen=True)
 class Bucketed:
-    """Buckets by name, the largest size always among them, and what they add to the elements of all shapes."""
+    """Buckets by name, always with the largest size, and what they add to the elements of all shapes."""
 
     sizes: dict[str, tuple[int, ...]]
     padding: float
@@ -247,7 +247,7 @@ class Bucketed:
         return math.prod(map(len, self.sizes.values()))
 
     def merges(self, shapes: Sequence[Mapping[str, int]]) -> bool:
-        """Whether any size is padded at all."""
+        """Whether any size is padded."""
         return any(len(own) < len({shape[name] for shape in shapes}) for name, own in self.sizes.items())
 
     def padded(self, shape: Mapping[str, int]) -> dict[str, int]:
@@ -262,7 +262,7 @@ class Bucketed:
 
 
 def choose(sizes: Mapping[str, Mapping[int, int]], most_versions: int, most_padding: float = _MOST_PADDING) -> Bucketed:
-    """The fewest buckets within both bounds, else within the first. `sizes` says how often each comes."""
+    """The fewest buckets within both bounds, else within the first. `sizes` counts how often each comes."""
     most = max(1, min(most_versions, _MOST_BUCKETS))
     ladders = [ladder(counts, most) for counts in sizes.values()]
     exact = math.prod(sum(size * count for size, count in counts.items()) for counts in sizes.values())
@@ -283,7 +283,7 @@ def choose(sizes: Mapping[str, Mapping[int, int]], most_versions: int, most_padd
 def costly_buckets(
     shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]], limit: int
 ) -> Bucketed | None:
-    """Buckets for the names that cost versions; None where none does. A shape that runs in eager has no `versions`."""
+    """Buckets for the names that cost versions; None if none does. A shape that runs in eager has no `versions`."""
     costly = [name for name in (shapes[0] if shapes else ()) if _costs(name, shapes, versions)]
     sizes = {name: dict.fromkeys((shape[name] for shape in shapes), 1) for name in costly}
     return choose(sizes, limit or _DEFAULT_LIMIT) if sizes else None
@@ -293,7 +293,7 @@ Rung = tuple[int, tuple[int, ...]]  # The sum of padded sizes, and the buckets t
 
 
 def ladder(sizes: Mapping[int, int], most: int) -> list[Rung]:
-    """For one bucket, two, and so on: the rung with the least sum over all calls; `sizes` says how often each comes."""
+    """The best rung for one bucket, for two, and so on; `sizes` counts how often each comes."""
     ordered = sorted(sizes)
     upto = [0, *accumulate(sizes[size] for size in ordered)]  # Calls with one of the first so many sizes.
     # Of the sizes up to each, with its own as the last bucket.
@@ -310,7 +310,7 @@ def _one_more(ordered: list[int], upto: list[int], best: list[Rung], count: int)
     made = list(best)
 
     def fill(low: int, high: int, first: int, last: int) -> None:
-        """For ends from `low` to `high`; the later an end, the later the bucket before its last one stands best."""
+        """For ends from `low` to `high`; the later the end, the later its best cut."""
         if low > high:
             return
         end = (low + high) // 2
@@ -325,7 +325,7 @@ def _one_more(ordered: list[int], upto: list[int], best: list[Rung], count: int)
 
 
 def _costs(name: str, shapes: Sequence[Mapping[str, int]], versions: Sequence[Sequence[int]]) -> bool:
-    """Whether somewhere along it every size has a version of its own, or more than two do."""
+    """Whether, with the other sizes fixed, every size has its own version, or more than two do."""
     lines: dict[tuple[tuple[str, int], ...], list[tuple[int, ...]]] = {}
     for number, (shape, used) in enumerate(zip(shapes, versions, strict=True)):
         rest = tuple((other, size) for other, size in shape.items() if other != name)

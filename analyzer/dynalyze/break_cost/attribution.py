@@ -1,4 +1,4 @@
-"""From the stamps of a measuring process and what it recorded of its compiles to the price of each graph break."""
+"""The cost of each graph break, from the stamps of a measuring process and its recorded compiles."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _ADVICE = {
 
 
 def guards_are_dear(prices: Prices) -> bool:
-    """Whether guards take so much of a call that something may be done about it."""
+    """Whether guards cost so much of a call that a change may pay."""
     taken = sum(part.ms for part in prices.parts if part.kind == "guards")
     return prices.call_ms is not None and taken >= max(_NOTABLE_MS, _NOTABLE_SHARE * prices.call_ms.value)
 
 
 def advise(prices: Prices, places: Places) -> None:
-    """Name a change of the source for large groups of guards, where one is known and the source is the user's."""
+    """Name a change of the source for large groups of guards, if one is known and the source is the user's."""
     for each in prices.guards:
         own = each.place is not None and places.origin(each.place.file) == "user"
         for group in each.groups if own else ():
@@ -106,7 +106,7 @@ class Record:
         return found
 
     def _part(self, segment: Segment, ms: float) -> CallPart:
-        """A segment as a part of a call, with the graph break whose cost it is."""
+        """A segment as a part of a call, with the graph break that it belongs to."""
         kind, compile_id = segment.kind, segment.compile_id
         if kind == "break":
             broken = self._broken(segment)
@@ -155,8 +155,8 @@ def _break_price(broken: GraphBreak, parts: list[tuple[PartKind, list[float]]], 
 
 
 def _quieter_half(samples: list[float]) -> list[int]:
-    """Which passes were not slower than the median: what else the machine did is in the others. Of many the fastest
-    eighth is left out as well: a single pass that the machine favoured would count for all.
+    """Which passes were no slower than the median: the others include what else the machine did. Of many, the fastest
+    eighth is left out too: a single lucky pass would count for all.
     """
     middle = statistics.median(samples)
     ordered = sorted(range(len(samples)), key=samples.__getitem__)
@@ -164,7 +164,7 @@ def _quieter_half(samples: list[float]) -> list[int]:
 
 
 def _drift(samples: list[float]) -> float:
-    """How far the first and the second half of the passes are apart, as a share."""
+    """How much the two halves of the passes differ, as a share."""
     half = len(samples) // 2
     first, second = (
         statistics.fmean(part[i] for i in _quieter_half(part)) for part in (samples[:half], samples[half:])
@@ -173,14 +173,14 @@ def _drift(samples: list[float]) -> float:
 
 
 def _interval(samples: list[float]) -> Interval:
-    """The mean with its 95% interval, which ends at 0."""
+    """The mean with its 95% interval, at least 0."""
     mean = statistics.fmean(samples)
     error = _Z * statistics.stdev(samples) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
     return Interval(mean, max(0.0, mean - error), mean + error)
 
 
 def _joined(parts: list[CallPart]) -> list[CallPart]:
-    """Parts of one kind and owner that follow each other are one."""
+    """Consecutive parts of one kind and owner are one."""
     joined: list[CallPart] = []
     for part in parts:
         last = joined[-1] if joined else None

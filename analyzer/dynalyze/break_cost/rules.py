@@ -1,4 +1,4 @@
-"""What graph breaks take of a call, for findings and limits; guards that take much of one; settings that were tried."""
+"""What graph breaks cost per call, for findings and limits; guards that cost much; settings that were tried."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def costly_guards(report: Report) -> Iterator[Ranked]:
 
 
 def break_impact(report: Report, ids: set[str]) -> Impact | None:
-    """What these graph breaks take of a call together; None where that was not measured."""
+    """What these graph breaks cost per call together; None if that was not measured."""
     prices = next((each for each in prices_of(report.measurements) if each.breaks), None)
     found = [each for each in prices.breaks if each.break_id in ids] if prices is not None else []
     if prices is None or not found:
@@ -62,7 +62,7 @@ def break_impact(report: Report, ids: set[str]) -> Impact | None:
 
 
 def setting_fails(report: Report, ids: set[str]) -> bool:
-    """Whether the setting against these graph breaks was tried, and all of them stay with it."""
+    """Whether the setting against these graph breaks was tried and removes none."""
     trials = [each.tried_for(ids) for each in prices_of(report.measurements)]
     return any(tried is not None for tried, _ in trials) and not any(removes for _, removes in trials)
 
@@ -78,7 +78,7 @@ def costliest_break(measured: Iterable[Measurement]) -> tuple[tuple[Location, In
 
 
 def tried_words(report: Report, finding: Finding) -> str:
-    """What became of a setting that was tried against the graph breaks of a finding; "" where none was."""
+    """What came of a setting tried against the graph breaks of a finding; "" if none was."""
     trials = (each.tried_for(finding.evidence) for each in prices_of(report.measurements))
     tried, removes = next((trial for trial in trials if trial[0] is not None), (None, False))
     if tried is None:

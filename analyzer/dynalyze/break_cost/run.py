@@ -1,5 +1,5 @@
-"""The part of a benchmark that measures what graph breaks and guards cost, and what a call takes without a break where
-a setting of torch removes it: the same program, compiled with it.
+"""The part of a benchmark that measures what graph breaks and guards cost, and what a call takes with a setting of
+torch that removes a break: the same program, compiled with it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class BreakCost:
         return known if budget is None else min(known, 1 - len(part.settings))
 
     def measure_more(self, part: Prices, bench: RowBench) -> None:
-        """What calls take with the settings that may remove graph breaks; of a budget, with the one for the dearest."""
+        """What calls take with the settings that may remove graph breaks; within a budget, only the one for the
+        costliest.
+        """
         few = bench.budget is not None
         trial = SettingTrial(
             bench.pool, bench.arm, bench.control, pairs=1 if few else _SETTING_PAIRS, seconds=bench.seconds,
@@ -76,7 +78,7 @@ class BreakCost:
                 part.settings.append(trial.of(setting, breaks, bench.calls))
 
     def settle(self, report: Report) -> None:
-        """Name each break by the id that the report has for it; "" for one that it lacks."""
+        """Give each break its id in the report; "" if the report lacks it."""
         known = {_identity(each.location, each.gb_type): each.id for each in report.graph_breaks}
         for prices in prices_of(report.measurements):
             ids = {each.break_id: known.get(_identity(each.place, each.gb_type), "") for each in prices.breaks}
@@ -94,7 +96,7 @@ def _identity(place: Location, kind: str) -> tuple[str, int, int | None, str]:
 
 
 def to_try(prices: Prices) -> list[tuple[str, list[BreakPrice]]]:
-    """The settings that may remove priced breaks and were not tried yet, each with its breaks; the dearest first."""
+    """The untried settings that may remove priced breaks, each with its breaks; the costliest first."""
     found: dict[str, list[BreakPrice]] = defaultdict(list)
     for each in prices.breaks:
         if each.setting:
@@ -108,7 +110,7 @@ def to_try(prices: Prices) -> list[tuple[str, list[BreakPrice]]]:
 class SettingTrial:
     """How a setting is tried: so many pairs of processes, with and without it, so many timed seconds each.
 
-    `control` are pairs of equal processes: how far two may differ that do the same.
+    `control` are pairs of equal processes, which show how much two differ that do the same.
     """
 
     pool: WorkerPool
@@ -120,9 +122,7 @@ class SettingTrial:
     generator: random.Random
 
     def of(self, setting: str, breaks: Sequence[BreakPrice], calls: int) -> SettingPrice:
-        """What a call takes with it; without times where a break stays, or the answers change. Raises Stopped: the time
-        was up.
-        """
+        """What a call takes with the setting; no times if a break stays, or the answers change. Raises Stopped."""
         found = SettingPrice(setting)
         request = self.plain.request
         changed = replace(request, configuration=replace(request.configuration, settings=setting))
@@ -139,7 +139,7 @@ class SettingTrial:
         return found
 
     def _timed(self, workers: list[Worker], found: SettingPrice, breaks: Sequence[BreakPrice]) -> list[Pair]:
-        """The samples of a pair; none where `found` has a problem."""
+        """The samples of a pair; none if `found` has a problem."""
         warmed = [worker.ask(recording(self.budget)) for worker in workers]
         other = workers[1]
         left = Record(read_run(other.folder), warmed[1].torch_folder).breaks

@@ -1,4 +1,4 @@
-"""The section on what a call costs: one bar of a whole call, and the prices of graph breaks and of guards."""
+"""The section on what a call costs: one bar of a whole call, and the costs of graph breaks and guards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
 
 
 def graph_times(report: Report) -> dict[str, float]:
-    """Milliseconds of a call that each graph takes, its backward included, by compile id."""
+    """Milliseconds per call of each graph with its backward, by compile id."""
     spent: dict[str, float] = {}
     for part in next((each.parts for each in prices_of(report.measurements) if each.parts), ()):
         if part.compile_id and part.kind in ("graph", "backward"):
@@ -42,7 +42,7 @@ def graph_times(report: Report) -> dict[str, float]:
 
 
 class PricesView:
-    """The first configuration whose calls were taken apart; falsy where there is none."""
+    """The first configuration with the parts of a call; falsy if there is none."""
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         measured = [(each, own) for each in report.measurements for own in prices_of([each])]
@@ -129,7 +129,9 @@ def _guards(prices: list[GuardPrice]) -> Table:
 
 
 def _call_plot(identity: str, prices: Prices, calls: int, anchors: Mapping[str, str]) -> Plot | None:
-    """The parts of a call in their order; those of a graph break lead to it. None where there are none."""
+    """One bar of a whole call, from left to right; the parts of a graph break link to it. None if there
+    are no parts.
+    """
     whole = sum(part.ms for part in prices.parts)
     if not whole:
         return None

@@ -50,18 +50,18 @@ _NOT_COPIED = ("__pycache__", "site-packages", "node_modules", "dynalyze-reports
 
 
 def compare_reports(before: Report, after: Report) -> CacheComparison:
-    """Two runs that are over. Nobody knows whether the second had the caches of the first."""
+    """Compare two finished runs. Whether the second had the caches of the first is unknown."""
     return _compared(before, after, shared=False)
 
 
 def run_now(before: Report, observation: Observation) -> CacheComparison:
-    """A run that is over, and one now with an empty cache folder."""
+    """Compare a finished run with one now, with an empty cache folder."""
     with TemporaryFolder() as folder:
         return _compared(before, _run(observation, folder / "cache"), shared=False)
 
 
 def run_twice(observation: Observation, say: Progress) -> CacheComparison:
-    """A first start with an empty cache folder, and a second one with what it left."""
+    """Compare a first start with an empty cache folder and a second one with what it left."""
     with TemporaryFolder() as folder:
         say("first start, with an empty cache")
         cold = _run(observation, folder / "cache")
@@ -73,8 +73,8 @@ def run_twice(observation: Observation, say: Progress) -> CacheComparison:
 
 
 def run_elsewhere(observation: Observation, say: Progress) -> CacheComparison:
-    """As `run_twice`, and then in each of the ways in which a filled cache is taken along. Each start finds the cache
-    as the first one left it.
+    """As `run_twice`, then in each of the ways to take a filled cache along. Each start finds the cache as the first
+    one left it.
     """
     with TemporaryFolder() as folder:
         place = _Place(folder)
@@ -113,7 +113,7 @@ class _Place:
         self.cache, self.kept, self.artifacts = folder / "cache", folder / "kept", folder / "artifacts.bin"
 
     def restore(self, cache: Path) -> None:
-        """The cache as the first start left it; nothing of it for a start that loads artifacts."""
+        """Restore the cache of the first start; a start that loads artifacts gets an empty one."""
         cache.mkdir(parents=True)
         if cache.name != "empty":
             shutil.copytree(self.kept, cache, dirs_exist_ok=True)
@@ -138,7 +138,7 @@ def _moves(observation: Observation, place: _Place) -> Iterator[tuple[Way, Obser
 
 
 def _moved_home(home: Path) -> dict[str, str]:
-    """Another HOME; where packages and checkpoints are found stays as it is."""
+    """Another HOME; packages and checkpoints are found where they were."""
     old = Path.home()
     where = {"HF_HOME": old / ".cache" / "huggingface", "PYTHONUSERBASE": old / ".local"}
     kept = {name: os.environ.get(name) or str(path) for name, path in where.items()}
@@ -174,7 +174,7 @@ def _copied(observation: Observation, folder: Path) -> Observation | str:
 
 
 def _in_container(observation: Observation, root: Path) -> Observation | str:
-    """All of it at once, as in an image: another user, HOME and TMPDIR, the program and the cache in other folders."""
+    """Everything at once, as in an image: another user, HOME and TMPDIR, the program and the cache in other folders."""
     copied = _copied(observation, root / "app")
     if isinstance(copied, str):
         return copied
@@ -195,7 +195,7 @@ def _files(folder: Path, most: int) -> Iterator[Path]:
 
 
 def _again(observation: Observation, first: Report, folder: Path) -> Observation:
-    """For the starts after the first. Raises UsageError where there may be none."""
+    """The observation of the starts after the first. Raises UsageError if there must be none."""
     again = observation.again(first)
     if again.reason:
         raise UsageError(f"a second start would repeat what the first one did: {again.reason}")
@@ -203,7 +203,7 @@ def _again(observation: Observation, first: Report, folder: Path) -> Observation
 
 
 def _run(observation: Observation, cache: Path) -> Report:
-    """One start with this cache folder; its report knows what the start added to it."""
+    """One start with this cache folder; its report says what the start added to it."""
     before = _entries(cache)
     remote = {name: off for name, off in NOTHING_REMOTE.items() if name in os.environ}
     switches = {**observation.switches, **cache_variables(cache), **remote}
@@ -233,14 +233,14 @@ def _compared(before: Report, after: Report, *, shared: bool) -> CacheComparison
 
 
 def _not_to_compare(cold: Report) -> CacheComparison | None:
-    """The end of a first start that fills no cache; None for one that does."""
+    """The end of a first start that fills no cache; None if it fills one."""
     if cold.outcome.status in ("interrupted", "timed_out", "failed"):
         return CacheComparison(_start(cold), None, words.ended(cold.outcome.message))
     return None if cold.compilations else CacheComparison(_start(cold), None, words.NOTHING_ASKED)
 
 
 def _move(way: Way, before: Report, after: Report, unmoved: Report) -> Move:
-    """What a start elsewhere misses; what one in the same place misses as well is not the move's fault."""
+    """What a start elsewhere misses, except what one in the same place misses too."""
     start = _start(after)
     if after.outcome.status in ("failed", "timed_out", "interrupted"):
         return Move(way, None, start, reason=after.outcome.message)
@@ -253,7 +253,7 @@ def _move(way: Way, before: Report, after: Report, unmoved: Report) -> Move:
 
 
 def _anew(report: Report) -> int:
-    """Graphs that were not there, and kernels that were built."""
+    """Graphs that were missing, and kernels that were built."""
     kernels = [use for use in report.caches.uses if use.cache in ("kernels", "triton")] if report.caches else []
     return missed(report) + sum(use.made or 0 for use in kernels)
 

@@ -1,4 +1,4 @@
-"""Asks a process of the user's interpreter to check changes, one after the other, and reads what it recorded."""
+"""Asks a process in the user's interpreter to check changes, one after the other, and reads what it recorded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Texts = Mapping[str, str]
 
 @dataclass
 class Compiled:
-    """What the calls compile with some code."""
+    """What the calls compile with some version of the code."""
 
     breaks: list[GraphBreak] = field(default_factory=list)
     counts: CompileCounts = field(default_factory=CompileCounts)
@@ -49,19 +49,19 @@ class Compiled:
 
 @dataclass
 class Checked(CheckResult):
-    """What the process found of a change, and what it compiles; `after` is None where nothing was compiled."""
+    """What the process found about a change, and what it compiles; `after` is None if nothing was compiled."""
 
     after: Compiled | None = None
 
     @property
     def reason(self) -> str:
-        """Why it could not be compared, or what differs in the program's own calls; "" where neither holds."""
+        """Why it could not be compared, or what differs in the program's own calls; "" for neither."""
         return self.problem or self.difference or ("" if self.after is not None else "nothing was compiled")
 
 
 @dataclass
 class UnchangedCode:
-    """The code as it is. `problem` says why nothing can be verified about it."""
+    """What the unchanged code compiles; `problem` says why nothing can be verified about it."""
 
     compiled: Compiled = field(default_factory=Compiled)
     repeatable: bool = True
@@ -71,9 +71,9 @@ class UnchangedCode:
 
 @dataclass(frozen=True)
 class FixState:
-    """The files as they are after some changes, the settings, and what the calls compile then. `loses` are the kinds of
-    side effects that compiled code lacks by intention of these changes, `effects` those that differ. `instead` is what
-    is compiled in the place of the model.
+    """The files after some changes, the settings, and what the calls compile then. `loses` are the kinds of side
+    effects that compiled code lacks on purpose, `effects` those that differ. `instead` is what is compiled in place of
+    the model.
     """
 
     texts: dict[str, str]
@@ -87,8 +87,8 @@ class FixState:
 
 @dataclass
 class Attempt:
-    """What came of a proposal for one break. `proposed` is the state with it, as far as it came; it is the next one
-    where it was verified. `key` tells one proposal for a break from another.
+    """A proposal for one break and its outcome. `proposed` is the state with it, as far as it came; if verified, the
+    next state. `key` identifies a proposal for a break.
     """
 
     broken: GraphBreak
@@ -105,12 +105,12 @@ class Attempt:
 
 
 def operators_of(share: CompiledShare | None) -> CompiledOperators | None:
-    """As a report has it; None where nobody counted."""
+    """The record of a report; None if nobody counted."""
     return None if share is None else CompiledOperators(share.compiled, share.operators)
 
 
 class ChangeProcess:
-    """One process that checks changes of a workload; it is started anew where a change ended it."""
+    """A process that checks changes of a workload; started anew if a change ended it."""
 
     def __init__(self, pool: WorkerPool, plan: Plan, torch_folder: str) -> None:
         self._pool = pool
@@ -128,7 +128,7 @@ class ChangeProcess:
         self._end(error)
 
     def baseline(self) -> UnchangedCode:
-        """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
+        """Start, and look at the unchanged code. Raises WorkerFailed."""
         found = self._started()
         if found.problem:
             return UnchangedCode(problem=found.problem)
@@ -145,7 +145,7 @@ class ChangeProcess:
         }
 
     def instead(self, texts: Texts, settings: Mapping[str, object]) -> RegionalCompile:
-        """What can be compiled in the place of a model that breaks, with this change; nothing where none knows."""
+        """What can be compiled in place of a model that breaks, with this change; nothing if that is unknown."""
         try:
             return self._ask(FindRegions(asdict(CheckRequest(self.changes(texts), dict(settings)))))
         except WorkerFailed:
@@ -153,7 +153,7 @@ class ChangeProcess:
             return RegionalCompile()
 
     def check(self, texts: Texts, request: CheckRequest) -> Checked:
-        """Hold the files with these texts to the files as they are, with what the request asks for beside that."""
+        """Compare files with these texts with the unchanged files, as the request asks."""
         try:
             result = self._ask(CheckChange(asdict(replace(request, changes=self.changes(texts)))))
         except WorkerFailed as failure:
@@ -169,14 +169,14 @@ class ChangeProcess:
         return found
 
     def changes(self, texts: Texts) -> list[SourceChange]:
-        """What differs from the files as they are."""
+        """The texts that differ from the unchanged files."""
         return [
             SourceChange(path, self.originals[path], text)
             for path, text in texts.items() if text != self.originals[path]
         ]  # fmt: skip
 
     def _note_broken(self, compiled: Compiled, texts: Texts) -> None:
-        """Remember where compiled calls break, by the lines of the code as it is."""
+        """Remember where compiled calls break, by lines of the unchanged code."""
         for each in (broken.location for broken in compiled.breaks):
             before = self.originals.get(each.file, "")
             line = line_before(before, texts.get(each.file, before), each.line)

@@ -1,4 +1,6 @@
-"""The road of `dynalyze fix`: run the program, prove changes on its calls, prove them together, run it with them."""
+"""The steps of `dynalyze fix`: run the program, verify changes on its calls, verify them together, run the program with
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,8 @@ _NOTHING_FITS = "no change is known that fits it"
 
 @dataclass
 class FixResult:
-    """What came of it. `originals` and `texts` are the files before and after all that was kept; `suggested` are they
-    with what is suggested too, which is in the patch where a proof was `cut_short`.
+    """`originals` and `texts` are the files before and after all kept changes; `suggested` has the suggested changes
+    too, which the patch holds if the verification was `cut_short`.
     """
 
     report: Report
@@ -64,9 +66,9 @@ class FixResult:
 
 @dataclass(frozen=True)
 class GivenChange:
-    """A change that somebody made. `originals` and `texts` are its files of Python that both sides have, before and
-    after; `put` all files of any kind, by path, each with one that holds its new contents ("" for none). `sides` are
-    lines, one in each side of the branches that it concerns; `uncovered` says what of it only a sandbox can run.
+    """A change that somebody made. `originals` and `texts` are its Python files that both sides have, before and after;
+    `put` are all its files by path, each with a file of its new contents ("" for none). `sides` are lines, one in each
+    side of the branches that it touches; `uncovered` says which part of it only a sandbox can run.
     """
 
     originals: Mapping[str, str]
@@ -77,14 +79,13 @@ class GivenChange:
 
     @property
     def changes(self) -> list[SourceChange]:
-        """Its files of Python, as a process takes them."""
         return [SourceChange(file, self.originals[file], text) for file, text in self.texts.items()]
 
 
 @dataclass(frozen=True)
 class FixOptions:
-    """What is asked for: only the breaks of these ids, where any are named, the seconds after which no more changes are
-    tried, and the gain in speed within some seconds (0: not at all).
+    """The ids of breaks to end (`only`, all if empty), the seconds after which no more changes are tried, and the
+    seconds for measuring the speedup (0: not measured).
     """
 
     only: tuple[str, ...] = ()
@@ -93,8 +94,8 @@ class FixOptions:
 
 
 def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Callable[[str], None]) -> FixResult:
-    """Run the target, and look for changes that end its graph breaks. Raises UsageError: what was asked for cannot be
-    run, or a break of `options.only` is none.
+    """Run the target, and look for changes that end its graph breaks. Raises UsageError if it cannot be run as asked,
+    or an id of `options.only` is unknown.
     """
     with observed(observation) as seen:
         report = seen.report
@@ -114,7 +115,7 @@ def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Cal
 
 
 def note_nothing_verified(report: Report, reason: str) -> None:
-    """Say that nothing could be verified, and how the program ended where it did not come to its end."""
+    """Note that nothing could be verified, and how the program failed, if it did."""
     said = report.outcome.message.rstrip(".") if report.outcome.status == "failed" else ""
     how = f" {said}." if said else ""
     report.capture.notes.append(f"Nothing could be verified: {reason}.{how}")
@@ -145,7 +146,7 @@ class FixSession:
         return self._with_process(self._searched)
 
     def judge(self, given: GivenChange, calls: Plan | None, reason: str) -> FixResult:
-        """Verify a change. Without `calls` to make again, for this reason, the whole program alone tells of it."""
+        """Verify a given change. Without `calls` to repeat, for this `reason`, only the whole program is run."""
         if calls is None:
             return self._judged(given, None, UnchangedCode(problem=reason))
         return self._with_process(lambda process, baseline: self._judged(given, process, baseline))
@@ -218,7 +219,7 @@ class FixSession:
         return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
 
     def _end_recompiles(self, gates: Gates, process: ChangeProcess, search: FixSearch) -> None:
-        """Try settings that advice on recompiles names, on top of all that is kept, until one holds."""
+        """Try the settings that the advice on recompiles names, on top of all kept changes, until one holds."""
         fixed, kept = self._fixed, search.state
         for candidate in candidates(self._report):
             self._progress(f"trying against recompiles: {title_of(candidate.settings)}")
@@ -236,7 +237,9 @@ class FixSession:
     def _tried_against(
         self, candidate: SettingCandidate, state: FixState, gates: Gates, process: ChangeProcess, search: FixSearch
     ) -> tuple[Fix, CompileCounts | None]:
-        """What came of settings against recompiles, and what the whole program compiles with them, where it was run."""
+        """The record of settings tried against recompiles, and what the whole program compiles with them, if it was
+        run.
+        """
         asked = CheckRequest(settings=state.settings, regions=state.instead.regions, draws=DRAWS)
         tried = process.check(state.texts, asked)
         calls = search.baseline.counts
@@ -266,8 +269,8 @@ class FixSession:
         return FixSearch(process, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
 
     def _taken_back(self, gates: Gates, process: ChangeProcess, search: FixSearch, attempts: Sequence[Attempt]) -> bool:
-        """Whether a change that was kept did not come through the gates, and was taken back: the first one with which
-        what is kept until then does not. What only could not be checked is suggested.
+        """Whether a kept change failed a gate and was taken back: the first one with which the changes kept until then
+        fail. What could only not be checked is suggested.
         """
         whole = self._fixed.evidence
         kept = [each for each in attempts if each.status == "verified"]
@@ -296,7 +299,6 @@ class FixSession:
         return True
 
     def _through(self, gates: Gates, process: ChangeProcess, state: FixState, evidence: Evidence) -> GateVerdict:
-        """What the gates say to a state."""
         with TemporaryFolder() as folder:
             put = {}
             for number, file in enumerate(changed(process.originals, state.texts)):
@@ -315,7 +317,7 @@ class FixSession:
         return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
 
     def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: UnchangedCode) -> FixResult:
-        """One change, whoever made it, as the only fix of the report."""
+        """Verify the given change as the only fix of the report."""
         report, fixed = self._report, self._fixed
         tried = Checked(baseline.problem)
         if process is not None and not baseline.problem:
@@ -355,7 +357,7 @@ class FixSession:
         return max(1, self._report.capture.recorded_calls)
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
-        """The breaks of the baseline that are to end, by the ids that they have in the report."""
+        """The breaks of the baseline to end, by their ids in the report."""
         known = self._report.graph_breaks
         asked = [each for each in known if not self._options.only or each.id in self._options.only]
         own = {each.id: [one for one in found if same_break(one, each, {}, {})] for each in asked}
@@ -366,7 +368,7 @@ class FixSession:
         return there
 
     def _note_attempts(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: FixSearch) -> None:
-        """The records of what was tried, and of what nothing ended."""
+        """Add the records of all attempts, and of the breaks that none of them ended."""
         report, fixed = self._report, self._fixed
         names = {id(broken): name for name, broken in wanted.items()}
         root = working_folder()
@@ -396,7 +398,7 @@ class FixSession:
                 fixed.unfixed.append(_unfixed(broken, reason))
 
     def _speed(self, gates: Gates, changes: list[SourceChange], state: FixState) -> Speedup | None:
-        """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
+        """Compiled calls before vs after, in pairs of processes that take turns; None if that fails."""
         before, after = gates.request(), gates.request_with(state, changes)
         generator = random.Random(0)
         pairs: list[Pair] = []
@@ -416,7 +418,6 @@ class FixSession:
         return stats.speedup(pairs, control)
 
     def _with(self, state: FixState) -> Observation:
-        """The program with some changes."""
         return replace(
             self._observation, changes=dict(state.texts), settings=as_python(state.settings),
             regions=state.instead.regions, bundle=False,
@@ -427,7 +428,7 @@ def fix_of(
     name: str, attempt: Attempt, texts: Mapping[str, str], names: Mapping[int, str], root: Path,
     compiled_at: Mapping[str, str], originals: Mapping[str, str],
 ) -> Fix:  # fmt: skip
-    """The record of what was tried for a break. `texts` are the files as they were before, `originals` as they are."""
+    """The record of an attempt. `texts` are the files before it, `originals` the unchanged ones."""
     before, after = attempt.before, attempt.proposed
     files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
     less = after.instead if after is not None and after.instead != before.instead else None
@@ -454,7 +455,7 @@ def fix_of(
 
 
 def _lines_of(state: FixState, compiled_at: Mapping[str, str]) -> str:
-    """What a state sets and compiles, to be pasted. `compiled_at` are places where the program compiles, by class."""
+    """The settings and compile lines of a state, to be pasted. `compiled_at`: where the program compiles, by class."""
     lines = [as_python(state.settings)]
     if state.instead.regions:
         places = dict.fromkeys(compiled_at[name] for name in state.instead.regions if name in compiled_at)
@@ -477,7 +478,7 @@ def _moved(
 
 
 def _unseen(sides: Sequence[BranchSide], tried: Checked) -> list[str]:
-    """What of a change no call came by: a side of a branch as it was, or something that is new."""
+    """What no call reached: a side of a branch of the unchanged code, or a new line."""
     known = [f"no call takes the side at {line_words(each.place)}" for each in sides if not each.taken]
     new = [f"no call runs all of line {line} of the changed {Path(file).name}" for file, line in tried.unrun]
     return [*known[:1], *new[:1]] if tried.own else []

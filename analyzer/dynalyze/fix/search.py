@@ -1,4 +1,6 @@
-"""Looks for changes that end the breaks of a program, one break after the other, each on top of those kept before."""
+"""Searches for changes that end the graph breaks of a program: one break after the other, each change on top of those
+kept before.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +64,9 @@ RAISES = "raises"
 
 
 class FixSearch:
-    """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
-    breaks are left, are for all that is kept `together`; with `thorough` for each change by itself as well. After
-    `seconds` nothing more is tried: then it `stopped_early`.
+    """The search over the breaks of a baseline. `progress` gets a line for each break. Random inputs are compiled once,
+    for all changes `together`, because that costs most; with `thorough` also for each change alone. After `seconds`
+    nothing more is tried, and `stopped_early` is true.
     """
 
     def __init__(
@@ -90,9 +92,9 @@ class FixSearch:
         self._kept: dict[int, str] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Try to end each of these breaks; what is verified is kept for the next ones, and what a later one may have
-        made possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
-        program pays for it everywhere.
+        """Try to end each of these breaks. Verified changes are kept for the next breaks, and breaks that a later
+        change may have made fixable are tried again. Settings come after all changes of source: a setting ends many
+        breaks, but the program pays for it everywhere.
         """
         for broken in wanted:
             sites = [self._site(self.state, broken, place) for place in _places(broken)]
@@ -122,8 +124,8 @@ class FixSearch:
         return time.monotonic() > self._ends
 
     def together(self, attempts: Sequence[Attempt]) -> tuple[Evidence | None, bool]:
-        """Prove all that was kept once more as a whole, and put its draws into the evidence of each change. Returns the
-        evidence of the whole, and whether it holds; where it does not, nothing is kept.
+        """Verify all kept changes as a whole, and add its random inputs to the evidence of each. Returns the evidence
+        of the whole, and whether it holds; if not, nothing is kept.
         """
         state = self.state
         if not state.changed:
@@ -147,7 +149,7 @@ class FixSearch:
         return whole, not reason
 
     def take_back(self, attempt: Attempt, later: Sequence[Attempt], reason: str) -> None:
-        """Reject a change that was kept, and try anew what was tried on top of it."""
+        """Reject a kept change, and try again what was tried on top of it."""
         self.state = attempt.before
         self._refused.add(attempt.key)
         attempt.status, attempt.reason = "rejected", reason
@@ -155,16 +157,14 @@ class FixSearch:
             each.status, each.reason = "rejected", f"it was tried on top of another change that does not hold: {reason}"
 
     def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
-        """Suggest all that was verified so far as a whole: its last proof is lacking."""
+        """Suggest all verified changes as a whole: their last check is missing."""
         self.set_aside_state, self.state = self.state, self.start
         for each in attempts:
             if each.status == "verified":
                 each.status, each.reason = "suggested", reason
 
     def suggested_texts(self, attempts: Sequence[Attempt]) -> dict[str, str]:
-        """The files with all that is kept and all that is suggested: for each break one change, unless it meets another
-        one on a line.
-        """
+        """The files with all kept and suggested changes: one change a break, unless it touches a line of another."""
         if self.set_aside_state is not None:
             return self.set_aside_state.texts
         texts = dict(self.state.texts)
@@ -181,7 +181,7 @@ class FixSearch:
         return texts
 
     def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Where breaks stay: submodules that have none, compiled in the place of the model."""
+        """If breaks are left: compile submodules without a break in place of the model."""
         left = [each for each in wanted if self._find(self.state, each) is not None]
         if not left:
             return
@@ -268,7 +268,9 @@ class FixSearch:
     def _follow(
         self, attempt: Attempt, state: FixState, proposal: Proposal, there: GraphBreak, deepest: int
     ) -> FixState | None:
-        """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
+        """The state with a proposal and all the changes that it leads to; None, with the reason in `attempt`, if that
+        fails.
+        """
         new = _with(state, proposal)
         attempt.proposed = new
         tried = self._check(new)
@@ -299,7 +301,7 @@ class FixSearch:
         return new
 
     def _end(self, attempt: Attempt, state: FixState, broken: GraphBreak, deepest: int) -> FixState | None:
-        """A state in which a break that a change has led to is gone as well."""
+        """A state without a break that a change has led to."""
         if deepest <= 0 or self._out_of_time:
             return None
         for kind, proposal in self._proposals(state, broken):
@@ -324,7 +326,7 @@ class FixSearch:
         yield from settings_for(broken)
 
     def _site(self, state: FixState, broken: GraphBreak, place: Location) -> Site | None:
-        """A break as one at this place, with what names were there; None where its file cannot be read."""
+        """The site of a break at this place, with the values of names around it; None if its file cannot be read."""
         text = self._text(state, place.file)
         if text is None:
             return None
@@ -332,7 +334,7 @@ class FixSearch:
         return replace(site, values=self._look(site, state))
 
     def _text(self, state: FixState, file: str) -> str | None:
-        """A file as it is in a state; one that only a change has led to is read when it comes up."""
+        """A file in a state; a file that only a change has led to is read now."""
         if self.originals.read(file) is None:
             return None
         for each in (self.start, self.state, state):
@@ -340,7 +342,7 @@ class FixSearch:
         return state.texts[file]
 
     def _look(self, site: Site, state: FixState) -> dict[str, Value]:
-        """What the names around a break were when its line ran, in the code as it was."""
+        """What the names around a break were when its line ran, in the unchanged code."""
         file = site.broken.location.file
         text = self._process.originals[file]
         line = line_before(text, site.text, site.line) or line_instead_of(text, site.text, site.line)
@@ -359,7 +361,7 @@ class FixSearch:
         return self._values[file, line]
 
     def _find(self, state: FixState, broken: GraphBreak, of: FixState | None = None) -> GraphBreak | None:
-        """A break, which is one of the state `of` (the baseline's where None), among those of a state."""
+        """The break of a state that is `broken` of the state `of` (None: of the baseline)."""
         before = self._process.originals if of is None else of.texts
         return next((each for each in state.compiled.breaks if same_break(broken, each, before, state.texts)), None)
 
@@ -369,13 +371,13 @@ class FixSearch:
                 if not any(same_break(one, each, before.texts, state.texts) for one in known)]  # fmt: skip
 
     def _stands_at(self, broken: GraphBreak, state: FixState, there: GraphBreak) -> bool:
-        """Whether a break of a state stands on the line of one of the state before."""
+        """Whether a break of a state is on the line of a break of the state before."""
         file, now = there.location.file, self.state.texts
         same = broken.location.file == file
         return same and line_before(now[file], state.texts[file], broken.location.line) == there.location.line
 
     def _in_change(self, state: FixState, before: FixState, there: GraphBreak) -> bool:
-        """Whether lines that the change made break with the same type in the same file."""
+        """Whether lines of the change break with the same type in the same file."""
         return any(
             each.gb_type == there.gb_type and each.location.file == there.location.file
             and line_before(before.texts.get(each.location.file, ""), state.texts.get(each.location.file, ""),
@@ -406,7 +408,7 @@ def _with(state: FixState, proposal: Proposal) -> FixState:
 
 
 def reason_against(tried: Checked, loses: frozenset[str]) -> str:
-    """What speaks against a change that was compared; empty where nothing does. `loses` may be lacking."""
+    """What speaks against a compared change; "" for nothing. Side effects of `loses` may be missing."""
     if reason := tried.reason or tried.draws.different:
         return reason
     wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
@@ -415,8 +417,8 @@ def reason_against(tried: Checked, loses: frozenset[str]) -> str:
 
 
 def _worse(tried: Checked, before: CompileCounts, instead: RegionalCompile) -> str:
-    """What submodules compile that they should not; empty where they are no worse than the whole. Blocks that run the
-    same code are compiled for one of them, or each for itself, which torch calls a recompile.
+    """Why submodules compile worse than the whole; "" if they do not. Blocks that run the same code are compiled for
+    one of them, or each for itself, which torch calls a recompile.
     """
     if tried.after is None or not tried.after.counts.graphs:
         return _NOTHING_COMPILED
@@ -436,9 +438,7 @@ def _worst(tried: Checked) -> Equality:
 
 
 def _places(broken: GraphBreak) -> list[Location]:
-    """Where a break may be ended: on its own line, or where that is in a library whose functions are to be called or
-    not, on the line that calls it.
-    """
+    """Where a break may be ended: on its own line, or, in a library that is not changed, on the line that calls it."""
     if not _LIBRARY.search(broken.location.file):
         return [broken.location]
     ats = [place.at for place in broken.stack]
@@ -447,12 +447,12 @@ def _places(broken: GraphBreak) -> list[Location]:
 
 
 def whole_less(evidence: Evidence) -> str:
-    """Why a change compiles less of the calls than there was compiled; "" where it does not."""
+    """Why less of the calls is compiled with a change; "" if it is not."""
     return less_compiled(evidence.compiled_before, evidence.compiled_after)
 
 
 def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: CompiledOperators | None) -> Evidence:
-    """What was run for a change, as a record; `calls` is how many the program makes itself, and `share` what of them
+    """The record of what was run for a change; `calls` is how many the program makes itself, and `share` what of them
     was compiled before.
     """
     if not tried.own:
@@ -469,8 +469,8 @@ def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: Com
 
 
 def _with_whole(own: Evidence, whole: Evidence, *, alone: bool) -> Evidence:
-    """The evidence of a change with the draws of the whole that it is part of, or `alone` is. No more is said of its
-    outputs than of those of the whole.
+    """The evidence of a change with the random inputs of the whole that it is part of, or `alone` is. It claims no more
+    for its outputs than the whole does.
     """
     return msgspec.structs.replace(
         own, draws=whole.draws, raised=whole.raised, varied=whole.varied, outputs=whole.outputs,

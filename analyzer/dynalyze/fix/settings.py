@@ -1,4 +1,4 @@
-"""Settings of Dynamo that end breaks or recompiles: those that advice names, as names and values."""
+"""Settings of Dynamo that end breaks or recompiles: those that the advice names, by name and value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 
 
 def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
-    """Proposals for a break, the least change first."""
+    """Proposals for a break, the smallest change first."""
     tried: list[dict[str, object]] = []
     wanted: list[dict[str, object]] = [*_OF_BREAKS.get(broken.gb_type, ()), *_of_recipe(broken), *_of_logger(broken)]
     if any(set(each) & set(READS_VALUES) for each in wanted):
@@ -64,7 +64,6 @@ def as_python(settings: dict[str, object]) -> str:
 
 
 def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
-    """Both at once."""
     found = dict(one)
     for name, value in other.items():
         before = found.get(name)
@@ -78,21 +77,20 @@ def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object
 
 
 def _of_recipe(broken: GraphBreak) -> Iterator[dict[str, object]]:
-    """What the recipe of the break says."""
     recipe = recipe_of(broken)
     if recipe is not None and recipe.config and (found := read(recipe.config)):
         yield found
 
 
 def _of_logger(broken: GraphBreak) -> Iterator[dict[str, object]]:
-    """Every call of a method of loggers left out of compiled code, by its name."""
+    """Leave every call of this method of loggers out of compiled code."""
     method = broken.expression.partition("(")[0].rpartition(".")[2]
     if broken.gb_type.startswith("logging.Logger method") and method in _METHODS:
         yield {_IGNORED: [f"logging.Logger.{method}"]}
 
 
 def read(config: str) -> dict[str, object]:
-    """The settings of an advice; empty where one of its lines is none that can be had by name."""
+    """The settings in an advice; none if one of its lines is not a plain setting."""
     found: dict[str, object] = {}
     for statement in ast.parse(config).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
@@ -121,7 +119,7 @@ class SettingCandidate:
 
 
 def candidates(report: Report) -> Iterator[SettingCandidate]:
-    """All settings that advice names at once, then each by itself, where there are several."""
+    """All settings that the advice names together, then, if there are several, each alone."""
     by_name: dict[str, SettingCandidate] = {}
     free, limited = gather(report)
     for series in [*free, *(group.main for group in limited)]:
@@ -140,7 +138,7 @@ def candidates(report: Report) -> Iterator[SettingCandidate]:
 
 
 def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
-    """Those of `before` that a run with other settings lacks: one of one cause at one function stands for another."""
+    """Those of `before` that are missing `after`; recompiles of the same cause and function stand for each other."""
     left = Counter(map(_what, after))
     found = []
     for each in before:
@@ -151,7 +149,7 @@ def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
 
 
 def no_better(before: CompileCounts, after: CompileCounts) -> str:
-    """Why settings against recompiles are no gain; "" where they are."""
+    """Why settings against recompiles gain nothing; "" if they do."""
     if after.breaks > before.breaks:
         return f"{count_of(after.breaks, 'graph break')} then, {before.breaks} before"
     if after.recompiles >= before.recompiles:

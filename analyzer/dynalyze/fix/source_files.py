@@ -1,7 +1,7 @@
-"""Files of Python as bytes and as the text that Python reads, where the lines of one text went in another, and diffs.
+"""Python files as bytes and as the text that Python reads, the lines of one text in another, and diffs.
 
-A changed text gets the encoding, the byte order mark and the line ends that its file has, and every line that stays
-keeps its bytes.
+A changed text keeps the encoding, the byte order mark and the line ends of its file, and unchanged lines keep their
+bytes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MARKED = "utf-8-sig"
 
 
 class CannotWrite(Exception):
-    """A text that its file cannot hold without other bytes in lines that stay; the message says why."""
+    """A text that its file cannot hold without changing the bytes of unchanged lines; the message says why."""
 
 
 @dataclass(frozen=True)
 class FileText:
-    """What a file holds, and what Python reads of it: decoded, without the mark, and each line ended by "\\n"."""
+    """The bytes of a file, and what Python reads: decoded, without the mark, each line ended by "\\n"."""
 
     content: bytes
     encoding: str
@@ -37,22 +37,21 @@ class FileText:
 
     @classmethod
     def of(cls, content: bytes) -> FileText:
-        """Raises SyntaxError or ValueError where Python could not read it."""
+        """Raises SyntaxError or ValueError if Python could not read it."""
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         ends = io.IncrementalNewlineDecoder(None, translate=True)
         return cls(content, encoding, ends.decode(content.decode(encoding), final=True))
 
     @classmethod
     def read(cls, file: str) -> FileText | None:
-        """That of a path; None where it cannot be read."""
         try:
             return cls.of(Path(file).read_bytes())
         except (OSError, SyntaxError, ValueError):
             return None
 
     def content_of(self, text: str) -> bytes:
-        """The bytes of the file with another text. Raises CannotWrite: the encoding has no bytes for it, or its lines
-        cannot be told from each other.
+        """The bytes of the file with another text. Raises CannotWrite if the encoding cannot hold it, or its lines
+        cannot be told apart.
         """
         if text == self.text:
             return self.content
@@ -100,7 +99,7 @@ class FileText:
 
 
 class Originals(dict[str, str]):
-    """The texts of files, by path, as they were when they were first read, with what each file held."""
+    """The texts of files, by path, as they were first read, and what each file held."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         super().__init__()
@@ -109,14 +108,13 @@ class Originals(dict[str, str]):
             self.read(file)
 
     def read(self, file: str) -> str | None:
-        """A file's text; None where it cannot be read."""
         if file not in self and (source := FileText.read(file)) is not None:
             self.sources[file], self[file] = source, source.text
         return self.get(file)
 
 
 def source_of(originals: Mapping[str, str], file: str) -> FileText:
-    """What a file held whose text is among these; UTF-8 where only its text is known."""
+    """What the file of one of these texts held; UTF-8 if only its text is known."""
     known = originals.sources.get(file) if isinstance(originals, Originals) else None
     return known or FileText(originals[file].encode(), "utf-8", originals[file])
 
@@ -129,7 +127,7 @@ def _lines_of(content: bytes) -> list[tuple[bytes, bytes]]:
 
 @lru_cache(maxsize=64)
 def line_map(before: str, after: str) -> dict[int, int]:
-    """For each line of `after` that stands in `before` too, its number there. Lines count from 1."""
+    """For each line of `after` that is in `before` too, its number there. Lines count from 1."""
     matcher = difflib.SequenceMatcher(None, bare_lines(before), bare_lines(after), autojunk=False)
     return {
         block.b + offset + 1: block.a + offset + 1
@@ -138,13 +136,13 @@ def line_map(before: str, after: str) -> dict[int, int]:
 
 
 def line_before(before: str, after: str, line: int) -> int | None:
-    """The line of `before` that is this line of `after`; None where the change made it."""
+    """The number in `before` of this line of `after`; None if the change made it."""
     return line if before == after else line_map(before, after).get(line)
 
 
 def same_break(one: GraphBreak, other: GraphBreak, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether a break of a run with the texts `now` is one of a run with those `before`, by type, file and line;
-    columns count where both know them.
+    """Whether a break of a run with the texts `now` is one of a run with those `before`, by type, file and line, and by
+    column if both have one.
     """
     a, b = one.location, other.location
     line = line_before(before[b.file], now[b.file], b.line) if b.file in now else b.line
@@ -153,7 +151,7 @@ def same_break(one: GraphBreak, other: GraphBreak, before: Mapping[str, str], no
 
 
 def line_instead_of(before: str, after: str, line: int) -> int | None:
-    """The line of `before` in whose place this one stands, where as many lines were put as were taken away."""
+    """The line of `before` that this one replaced, if as many lines were added as removed."""
     matcher = difflib.SequenceMatcher(None, bare_lines(before), bare_lines(after), autojunk=False)
     for kind, first, last, new_first, new_last in matcher.get_opcodes():
         if kind == "replace" and new_first < line <= new_last and last - first == new_last - new_first:
@@ -162,7 +160,7 @@ def line_instead_of(before: str, after: str, line: int) -> int | None:
 
 
 def combined(base: str, one: str, other: str) -> str | None:
-    """`one` with what `other` changes of `base`; None where both change the same lines."""
+    """`one` with the changes of `other` to `base`; None if both change the same lines."""
     lines, before, after = lines_of(one), lines_of(base), lines_of(other)
     there = {old - 1: new - 1 for new, old in line_map(base, one).items()} | {-1: -1, len(before): len(lines)}
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -178,13 +176,13 @@ def combined(base: str, one: str, other: str) -> str | None:
 
 
 def unified(before: str, after: str, name: str) -> str:
-    """The change as a unified diff of a file of this name; empty where there is none."""
+    """The change as a unified diff of a file of this name; "" for none."""
     lines = difflib.unified_diff(lines_of(before), lines_of(after), _named(f"a/{name}"), _named(f"b/{name}"))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _named(name: str) -> str:
-    """A file's name as git writes it into a diff: quoted where it could end the line, with a tab behind a space."""
+    """A file's name as git writes it into a diff: quoted if it could end the line, with a tab after a space."""
     quoted = {each for each in name if each in '"\\\x7f' or ord(each) < 32}
     if quoted:
         return '"' + "".join(f"\\{ord(each):03o}" if each in quoted else each for each in name) + '"'
@@ -192,24 +190,24 @@ def _named(name: str) -> str:
 
 
 def changed(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[str]:
-    """The files that have another text."""
+    """The files whose text differs."""
     return [file for file, text in texts.items() if text != originals[file]]
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is of an installed package or of Python itself, which are never written to."""
+    """Whether a file is of an installed package or of Python itself; these are never written."""
     return package_path(file) is not None or file.startswith(sysconfig.get_path("stdlib"))
 
 
 def patch_of(originals: Mapping[str, str], texts: Mapping[str, str], root: Path) -> str:
-    """All changes as one diff for `patch -p1`, in `root`; files of libraries are named from their package folder."""
+    """All changes as one diff for `patch -p1` in `root`; files of libraries are named from their package folder."""
     return "".join(
         patch_of_file(originals, file, originals[file], texts[file], root) for file in changed(originals, texts)
     )
 
 
 def patch_of_file(originals: Mapping[str, str], file: str, before: str, after: str, root: Path) -> str:
-    """One change of a file, between two texts of it, with the line ends that the file has."""
+    """One change of a file as a diff, with the line ends of the file."""
     source, name = source_of(originals, file), name_of(file, root)
     try:
         return unified(source.exact(before), source.exact(after), name)

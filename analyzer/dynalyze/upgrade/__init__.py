@@ -1,1 +1,1 @@
-"""A target run under two interpreters, measured in turns, and what is not the same."""
+"""A target run and measured under two interpreters, and what differs."""

@@ -1,4 +1,4 @@
-"""Runs a target under two interpreters, measures both in turns, and tells what is not the same."""
+"""Runs a target under two interpreters, measures both in turns, and says what differs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _ENDED = ("failed", "timed_out", "interrupted")
 def upgrade(
     observation: Observation, pythons: tuple[str, str], plan: Plan | None, show: Show, say: Progress
 ) -> tuple[Upgrade, list[Report]]:
-    """What the second interpreter changes for the target, and the report of each one's first run. Without `plan`
-    nothing is timed.
+    """What the second interpreter changes for the target, and the report of each first run. Without `plan` nothing is
+    timed.
 
-    Each runs it once, with an empty cache folder; where something is worse, once more in the other order: what only one
-    pair of runs tells is no regression.
+    Each runs it once with an empty cache folder; if something is worse, once more in the other order: what only one
+    pair of runs shows is no regression.
     """
     with TemporaryFolder() as folder, ExitStack() as stack:
         runs: list[Observed] = []
@@ -102,7 +102,7 @@ def _measure(found: Upgrade, seen: Sequence[Observed], observation: Observation,
 
 
 class _Turns:
-    """The processes of both interpreters, which make the calls that each has recorded, or build the model anew."""
+    """The processes of both interpreters, which repeat the recorded calls, or build the model anew."""
 
     def __init__(self, pool: WorkerPool, plans: Sequence[Plan], pythons: Sequence[str]) -> None:
         self._pool = pool
@@ -115,7 +115,7 @@ class _Turns:
         ]
 
     def speed(self, found: Upgrade) -> None:
-        """Pairs of one process of each, that take turns; among them pairs of the first interpreter and itself."""
+        """Pairs of both interpreters that take turns; among them pairs of the first and itself."""
         pairs: list[Pair] = []
         control: list[Pair] = []
         looks = max(1, self._plan.pairs - MIN_PAIRS)
@@ -137,7 +137,7 @@ class _Turns:
             found.comparison.measurements = [LatencyChange("in turns", phase, one.p50, other.p50, other.p50 / one.p50)]
 
     def outputs(self, found: Upgrade) -> None:
-        """Each against its own eager and fp64; the second, on the calls of the first, also against its values."""
+        """Each vs its own eager and fp64; the second, on the calls of the first, also vs its values."""
         one, other = self._arms
         mine = schedule.extra(self._pool, one, CompareAnswers(save=self._file))
         found.outputs.before = mine.get("verdict")

@@ -1,9 +1,9 @@
 """Where the time of a call goes: stamps the beginning and end of each compiled graph, and of each rest of a function
-that a graph break cut in two, in a process of its own whose compiles were recorded.
+after a graph break, in a process of its own whose compiles were recorded.
 
-Nothing is compiled again for it: what compiled code calls by name is replaced by something that stamps and calls on.
-Passes with the stamps and without them take turns. Each interval between two stamps has an owner, found in a few
-untimed passes in which a profile function sees which functions run; what a pass took is the sum of its intervals.
+Nothing is recompiled for it: what compiled code calls by name is replaced by a function that stamps and calls on.
+Passes with and without stamps take turns. Each interval between two stamps has an owner, found in a few untimed passes
+in which a profile function sees which functions run; a pass takes the sum of its intervals.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Mark = tuple[str, str]
 
 @dataclass
 class _PricedPlace:
-    """A global that compiled code calls, and what stands in for it: `once` stamps, `twice` stamps its stamps again."""
+    """A global that compiled code calls, and its replacements: `once` stamps, `twice` stamps its stamps again."""
 
     scope: dict[str, Any]
     name: str
@@ -59,7 +59,7 @@ class _PricedPlace:
 
 
 class Stamps:
-    """What stands in for graphs and for rests of functions while passes are stamped."""
+    """Replaces graphs and rests of functions while passes are stamped."""
 
     def __init__(self) -> None:
         self.log: list[tuple[Mark, int]] = []
@@ -67,7 +67,7 @@ class Stamps:
         self._places: list[_PricedPlace] = []
 
     def add(self, scope: dict[str, Any], name: str, version: CompiledVersion) -> None:
-        """Let the global `name`, which `version` calls, be stamped from now on."""
+        """Stamp the global `name`, which `version` calls, from now on."""
         if any(place.scope is scope and place.name == name for place in self._places):
             return
         original = scope[name]
@@ -144,7 +144,7 @@ def _warm_stamp_ms() -> float:
 def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     """Measure the passes of warm `steps` for about this many seconds.
 
-    `problem` says, where it is not empty, why the segments are not to be trusted.
+    `problem`, if not "", says why the segments cannot be trusted.
     """
     found = compiled_code.versions()
     by_code = {id(version.code): version for version in found}  # A code with a slice among its constants has no hash.
@@ -179,7 +179,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
 
 
 def _waited() -> float | None:
-    """Seconds that this thread was ready to run and had no core, as Linux counts them; None where nobody does."""
+    """Seconds that this thread was ready to run without a core, as Linux counts them; None if unknown."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -187,7 +187,7 @@ def _waited() -> float | None:
 
 
 def _globals_of(steps: Sequence[Step], codes: Container[int]) -> dict[int, dict[str, Any]]:
-    """The globals with which each of these codes runs in a pass, all by their ids."""
+    """The globals with which each of these codes runs in a pass, by id."""
     seen: dict[int, dict[str, Any]] = {}
 
     def see(frame: FrameType, event: str, _: Any) -> None:
@@ -211,7 +211,7 @@ def _watched(step: Step, see: Callable[[FrameType, str, Any], None], log: list[t
 
 
 def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, CompiledVersion]) -> dict[str, GuardTime]:
-    """The price of the guards of each version that ran, from a pass that stops at each of its graphs."""
+    """The cost of the guards of each version that ran, from a pass that stops at each of its graphs."""
     found: dict[str, GuardTime | None] = {}
 
     def met(compile_id: str, scope: dict[str, Any]) -> None:
@@ -238,9 +238,9 @@ StepLayout = list[tuple[Mark, Segment]]
 
 @dataclass
 class _Active:
-    """A function that runs: `version` where it is compiled, `opened_by` is the compile id whose break led to it.
+    """A running function: `version` if it is compiled; `opened_by` is the compile id whose break led to it.
 
-    `ended` says that the graph of the version has returned.
+    `ended`: the graph of the version has returned.
     """
 
     version: CompiledVersion | None
@@ -275,8 +275,6 @@ def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVe
 
 
 class _Owner(NamedTuple):
-    """What runs at a moment."""
-
     kind: Kind
     compile_id: str = ""
     function: tuple[str, str, int] | None = None
@@ -292,7 +290,6 @@ class _Interval(NamedTuple):
 
 
 def _intervals(log: list[tuple[Any, int]], by_code: dict[int, CompiledVersion]) -> Iterator[_Interval]:
-    """The intervals of a step that was watched."""
     active: list[_Active] = []
     inside = ""
     (first, began), owners = log[0], Counter[_Owner]()
@@ -315,7 +312,7 @@ def _intervals(log: list[tuple[Any, int]], by_code: dict[int, CompiledVersion]) 
 
 
 def _owner(active: list[_Active], inside: str) -> _Owner:
-    """What runs now: a graph, else the innermost function that tells."""
+    """What runs now: a graph, else the innermost known function."""
     if inside:
         return _Owner("backward" if inside.startswith(_OF_BACKWARD) else "graph", inside)
     if not active:
@@ -329,7 +326,7 @@ def _owner(active: list[_Active], inside: str) -> _Owner:
 
 
 def _segment(interval: _Interval) -> Segment:
-    """The interval as a part of a call, of what ran longest in it; before a graph it is what getting into it takes.
+    """The interval as a segment of what ran longest in it; before a graph, of getting into it.
 
     Watching makes torch's own way to the compiled code seem long: eager code of a break beside it counts more.
     """
@@ -346,7 +343,6 @@ def _segment(interval: _Interval) -> Segment:
 
 
 def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, CompiledVersion]) -> None:
-    """A function begins or ends."""
     if what == "return":
         if active:
             active.pop()
@@ -363,7 +359,7 @@ def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, C
 @dataclass
 class _Passes:
     """Timed passes, in turns: without stamps, with them, with them but without guards, and stamped twice. `odd` passes
-    took another way than the one that was watched.
+    went another way than the watched one.
     """
 
     steps: Sequence[Step]
@@ -401,7 +397,7 @@ class _Passes:
                     segment.unguarded_ms.append(ms)
 
     def _lead_in(self) -> None:
-        """A short pass has one of its own kind before it that is not timed."""
+        """Run a short pass of the same kind untimed first."""
         for step in self.steps if self.short else ():
             step.prepare()
             step.run()
@@ -415,7 +411,7 @@ class _Passes:
         return self._stamped(twice=True)
 
     def _unguarded(self) -> list[tuple[Segment, float]] | None:
-        """A stamped pass that checks few guards; empty where torch cannot do that: it must not compile meanwhile."""
+        """A stamped pass that checks few guards; empty if torch cannot do that without compiling."""
         if not self.can_skip_guards:
             return []
         try:
@@ -427,7 +423,7 @@ class _Passes:
             return []
 
     def stamp_ms(self) -> float:
-        """What one stamp adds to a pass: what a second one for each adds to it."""
+        """What one stamp adds to a pass: what stamping twice adds."""
         marks = sum(len(step) - 1 for step in self.layout)
         if not (self.added and marks):
             return 0.0
@@ -439,7 +435,7 @@ class _Passes:
         return min(max(0.0, found / marks), _IN_COLD_CACHES * _warm_stamp_ms())
 
     def _stamped(self, *, twice: bool = False) -> list[tuple[Segment, float]] | None:
-        """Milliseconds of each segment of one pass; None where it took another way."""
+        """Milliseconds of each segment of one pass; None if it went another way."""
         taken: list[tuple[Segment, float]] = []
         with self.stamps.installed(twice=twice):
             self._lead_in()

@@ -1,7 +1,7 @@
-"""Turns the condition of a branch round in both sources, so that calls take the side that no input leads to.
+"""Negates the condition of a branch in both sources, so that calls take the side that no input leads to.
 
-Where the new source chooses by the same condition (torch.where, torch.cond, an assertion in the graph), both give the
-same with it turned round too, or the side is another one.
+If the new source chooses by the same condition (torch.where, torch.cond, an assertion in the graph), both give the same
+result with it negated too, unless that side differs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _Edit = tuple[ast.expr, str, str]
 
 
 def turned(change: SourceChange, lines: set[int]) -> Iterator[tuple[str, str]]:
-    """Both sources with the condition turned round of the branch to which these lines of the old one lead; several
-    where its parts can be turned one by one. Nothing where it cannot be told which condition of the new one it is.
+    """Both sources with the condition of the branch negated to which these lines of the old one belong; several pairs
+    if parts of it can be negated. None if the condition cannot be found in the new source.
     """
     old, new = ast.parse(change.old), ast.parse(change.new)
     branches = list(dict.fromkeys(each for each in _branches(old) if lines & {*_sides(old, each)}))
@@ -66,7 +66,7 @@ def _choices(tree: ast.AST) -> dict[ast.AST, ast.expr]:
 
 
 def _parts(test: ast.expr, kept: list[ast.expr]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
-    """A condition, and each part of one that is put together; with what is the same in the other source."""
+    """A condition and each of its parts, with the same in the other source."""
     yield test, kept
     if isinstance(test, ast.BoolOp):
         for number, part in enumerate(test.values):
@@ -74,7 +74,7 @@ def _parts(test: ast.expr, kept: list[ast.expr]) -> Iterator[tuple[ast.expr, lis
 
 
 def _written(source: str, edits: list[_Edit]) -> str:
-    """The source with something around some expressions; all lines keep their numbers."""
+    """The source with text around some expressions; all lines keep their numbers."""
     lines = [line.encode() for line in lines_of(source)]
     places = [(each.lineno, each.col_offset, before) for each, before, _ in edits]
     places += [(each.end_lineno or 0, each.end_col_offset or 0, after) for each, _, after in edits]

@@ -1,5 +1,5 @@
-"""All that calls can change and later calls can see: what a model and its functions hold, directly or through other
-objects. Looked at, compared with what it was, and put back, so that every run begins alike.
+"""Everything that calls can change and later calls can see: what a model and its functions hold, directly or through
+other objects. It is compared with what it was, and put back, so that every run starts from the same state.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _PLAIN = (bool, int, float, complex, str, type(None))
 
 class HeldState:
     """What some roots lead to: containers, objects, modules, classes, functions with their globals, closures and
-    defaults, tensors, arrays and generators of random numbers. Installed packages are not entered through functions.
-    Tensors whose ids are in `besides` somebody else holds. Without `structure` a child of a module may be another one.
+    defaults, tensors, arrays and random generators. Functions of installed packages are not followed. Tensors whose ids
+    are in `besides` are held elsewhere. Without `structure` a child of a module may be exchanged.
     """
 
     def __init__(self, besides: Collection[int] = (), *, structure: bool = True) -> None:
@@ -63,7 +63,7 @@ class HeldState:
         return len(self._seen)
 
     def add(self, name: str, root: Any, *, own: bool = False) -> None:
-        """Hold what `root` leads to as well; globals of functions are entered where they are `own`, or the user's."""
+        """Also hold what `root` leads to; globals of functions are followed if they are `own`, or the user's."""
         waiting = deque([(name, root, own)])
         while waiting and len(self._seen) < _MOST:
             path, value, own = waiting.popleft()
@@ -76,11 +76,11 @@ class HeldState:
         self.cut = self.cut or bool(waiting)
 
     def add_environment(self) -> None:
-        """Hold the variables of the process as well."""
+        """Also hold the environment variables."""
         deque(self._part("environment", _Environment(os.environ)), maxlen=0)
 
     def changes(self) -> Outline:
-        """All that is not what it was, by path."""
+        """Everything that differs from before, by path."""
         found = Outline()
         for part in self._parts:
             part.changes(found)
@@ -94,7 +94,7 @@ class HeldState:
         return found
 
     def plain_changes(self) -> dict[str, Any]:
-        """The numbers, texts and switches that are not what they were, by path."""
+        """The numbers, texts and switches that differ from before, by path."""
         return {
             f"{part.path}{part.step(key)}".replace("_modules.", "").lstrip("."): value
             for part in self._parts
@@ -104,7 +104,7 @@ class HeldState:
         }
 
     def restore(self) -> None:
-        """Put everything back that can be."""
+        """Put back everything that can be."""
         for part in self._parts:
             part.restore()
         for held in self._tensors:
@@ -117,15 +117,15 @@ class HeldState:
                 moving.start = moving.position(moving.value)
 
     def containers(self) -> dict[int, str]:
-        """The paths of the lists, dicts and sets that were there before, by id."""
+        """The paths of the lists, dicts and sets that existed before, by id."""
         return self._containers
 
     def shared(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors that were there before, by path."""
+        """The tensors that existed before, by path."""
         return ((held.path, held.tensor) for held in self._tensors)
 
     def new_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors that were put somewhere since, by path."""
+        """The tensors that were stored since, by path."""
         found = Outline()
         for part in self._parts:
             part.changes(found, copies=False)
@@ -195,9 +195,7 @@ class HeldState:
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether it is a module, a class, a function or an object of dynalyze: no program's state, where a program imports
-    us.
-    """
+    """Whether it belongs to dynalyze: not the program's state, even if the program imports us."""
     if isinstance(value, types.ModuleType):
         name = value.__name__
     else:
@@ -211,8 +209,8 @@ _COMPILER = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._log
 
 def _of_python() -> dict[int, Any]:
     """The containers of Python's own modules and of torch's compiler, by id: `sys.modules`, `linecache.cache`,
-    `torch._dynamo.utils.counters` and more that is nobody's state, though a program may have them among its globals. A
-    module that is taken out of the first is imported twice.
+    `torch._dynamo.utils.counters` and others are nobody's state, though a program may have them among its globals.
+    Restoring the first would import a module twice.
     """
     compiler = [name for name in list(sys.modules) if name.startswith(_COMPILER)]
     modules = (sys.modules.get(name) for name in (*sys.stdlib_module_names, *compiler))
@@ -221,7 +219,7 @@ def _of_python() -> dict[int, Any]:
 
 
 class _Part(ABC):
-    """Something with contents that can be exchanged. `then` are those that it had."""
+    """Something whose contents can be put back; `then` is what they were."""
 
     path = ""
     then: dict[Any, Any]
@@ -238,7 +236,7 @@ class _Part(ABC):
         return self.then
 
     def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        """Exchange what it has `now` for these contents, as far as it can be changed."""
+        """Exchange its contents `now` for these, as far as possible."""
         for key in now.keys() - contents.keys():
             self.drop(key)
         for key, value in contents.items():
@@ -246,11 +244,9 @@ class _Part(ABC):
                 self.set(key, value)
 
     def set(self, key: Any, value: Any) -> None:
-        """Give it one of its contents back."""
         self._owner[key] = value
 
     def drop(self, key: Any) -> None:
-        """Take out what it has got."""
         del self._owner[key]
 
     def step(self, key: Any) -> str:
@@ -294,8 +290,8 @@ class _Dict(_Part):
 
 
 class _Names(_Dict):
-    """The names of a module, or the attributes of a function, but for some that are `ignored` and for modules that are
-    imported by now: Python keeps them, and imports none twice.
+    """The names of a module, or the attributes of a function, without those `ignored` and without modules imported
+    since: Python keeps these, and imports none twice.
     """
 
     ordered = False
@@ -332,7 +328,7 @@ class _Items(_Part):
 
 
 class _Attributes(_Part):
-    """The attributes of an object, set and deleted below whatever its class does then."""
+    """The attributes of an object, set and deleted without its class's own methods for that."""
 
     def __init__(self, owner: Any, without: frozenset[str] = frozenset()) -> None:
         super().__init__(owner)
@@ -361,7 +357,7 @@ class _Attributes(_Part):
 
 
 class _OfClass(_Part):
-    """What a class holds beside its methods."""
+    """What a class holds besides its methods."""
 
     def now(self) -> dict[Any, Any]:
         return {
@@ -397,7 +393,7 @@ class _Cells(_Part):
 
 
 class _Environment(_Part):
-    """The variables of this process, but for those of torch and of the libraries below it."""
+    """The environment variables, except those of torch and of the libraries below it."""
 
     def now(self) -> dict[Any, Any]:
         return {name: value for name, value in os.environ.items() if not name.startswith(OF_LIBRARIES)}
@@ -431,7 +427,7 @@ class _Tensor:
 
 @dataclass
 class _Moving:
-    """An iterator or a generator of random numbers, with its position. Where there is no `put`, it cannot go back."""
+    """An iterator or random generator with its position. Without `put` it cannot go back."""
 
     path: str
     value: Any
@@ -497,7 +493,7 @@ def _of_iterator(iterator: Any) -> Any:
 
 
 def _of_array(array: Any) -> tuple[Any, Any]:
-    """What it holds and what of it is masked, below what its class does when it is read (numpy.ma.masked fails)."""
+    """Its contents and mask, read below its class (numpy.ma.masked fails otherwise)."""
     numpy = sys.modules["numpy"]
     masked = numpy.ma.getmaskarray(array).tobytes() if numpy.ma.isMaskedArray(array) else None
     return numpy.asarray(array).tobytes(), masked
@@ -513,14 +509,14 @@ def _put_array(array: Any, state: tuple[bytes, bytes | None]) -> None:
 
 
 class Remembering:
-    """The functions whose results are remembered (functools.lru_cache) while something is `watched`."""
+    """The functions that cached results (functools.lru_cache) while something was `watched`."""
 
     def __init__(self) -> None:
         self._used: list[Any] = []
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Find out which of them remember more after what follows."""
+        """Find out which of them cache more during the block."""
         wrapper: Any = functools._lru_cache_wrapper
         known = [each for each in gc.get_objects() if type(each) is wrapper and not _is_of_torch(each)]
         before = [each.cache_info().misses for each in known]
@@ -529,7 +525,7 @@ class Remembering:
         self._used = [each for each, then in misses if each.cache_info().misses != then]
 
     def forget(self) -> None:
-        """Let these be called as if for the first time."""
+        """Clear their caches."""
         for each in self._used:
             each.cache_clear()
 
@@ -545,8 +541,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _is_dynamos(name: str, value: Any, scope: Collection[str]) -> bool:
-    """Whether Dynamo put it among globals; what a constant function `name` gave is called as that is, and numbered, and
-    `sub_name` that of a function `_name`.
+    """Whether Dynamo put it among globals: the result of a constant function `name` is called the same, with a number,
+    and `sub_name` for a function `_name`.
     """
     function = name.removeprefix("sub")
     names = (function, re.sub(r"_\d+$", "", function))
@@ -556,7 +552,7 @@ def _is_dynamos(name: str, value: Any, scope: Collection[str]) -> bool:
 
 
 def _has_attributes(value: Any) -> bool:
-    """A plain object, or one that could become one: none has been set yet."""
+    """Whether it is a plain object, or could become one: no attribute has been set yet."""
     kind = type(value)
     if is_plain_object(value):
         return True
@@ -569,5 +565,5 @@ def _is_torchs(kind: type) -> bool:
 
 
 def _is_own(file: str | None) -> bool:
-    """Whether a file is the user's, and no installed one."""
+    """Whether a file is the user's, not an installed one."""
     return bool(file) and not is_installed(str(file))

@@ -1,10 +1,10 @@
-"""Checks a change: the model's calls with the code as it is, in eager, against the changed code in eager and traced.
+"""Checks a change: the model's calls with the unchanged code, in eager, against the changed code in eager and traced.
 
-Traced means compiled with the backend "eager": Dynamo's graph, run by eager's own kernels, so that what is equal is
-bit-identical. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After
-the program's own calls come fresh draws of their inputs, and then draws that look for sides of a branch which nothing
-has taken yet. What a call is compared by: its outputs, their structure, strides and aliases, inputs and buffers after
-it, attributes and globals, gradients in training, the random numbers that it draws, exceptions, and its side effects.
+Traced means compiled with the backend "eager": Dynamo's graph, run by eager's own kernels, so that equal means
+bit-identical. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After the
+program's own calls come random inputs, and then inputs that look for sides of a branch that no call has taken. Compared
+are outputs, their structure, strides and aliases, inputs and buffers after the call, attributes and globals, gradients
+in training, the random numbers drawn, exceptions, and side effects.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
 
 class ChangeChecker:
-    """Checks changes of one workload. `folder` gets a folder of events for each thing that is compiled."""
+    """Checks changes of one workload. `folder` gets a folder of events for each compile."""
 
     def __init__(self, workload: Workload, configuration: Configuration, device: str, folder: Path) -> None:
         self._workload = workload
@@ -122,7 +122,7 @@ class ChangeChecker:
         self._room = _MOST_KEPT
 
     def baseline(self) -> BaselineResult:
-        """Record what the code as it is compiles, and whether it does the same twice."""
+        """Record what the unchanged code compiles, and whether it does the same twice."""
         began = time.perf_counter()
         with self._remembering.watched():
             once = self._run(self._workload, self._eager)
@@ -136,7 +136,7 @@ class ChangeChecker:
         return BaselineResult("", not differences(once, again), folder, self._share())
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Any]]:
-        """What expressions of some lines were in a run in eager."""
+        """What expressions of some lines were in an eager run."""
         return look(places, lambda: self._run(self._workload, self._eager))
 
     def check(self, request: CheckRequest) -> CheckResult:
@@ -162,7 +162,7 @@ class ChangeChecker:
         return result
 
     def regions(self, request: CheckRequest) -> RegionalCompile:
-        """What can be compiled in the place of the model, with a change."""
+        """What can be compiled in place of the model, with a change."""
         with self._undone(), contextlib.suppress(CannotSwap, UnknownSetting), self._with(_Change.of(request)):
             model = self._workload.model
             return find(
@@ -175,7 +175,7 @@ class ChangeChecker:
 
     @contextlib.contextmanager
     def _undone(self) -> Iterator[None]:
-        """Nothing is compiled before what follows, and all is as it was after it."""
+        """Nothing is compiled before the block, and everything is restored after it."""
         dynamo.forget_compiled()
         try:
             yield
@@ -185,7 +185,7 @@ class ChangeChecker:
             dynamo.forget_compiled()
 
     def _own_once(self, change: _Change) -> CheckResult:
-        """The result of the program's own calls, which are not made again for the change that was asked for last."""
+        """The result of the program's own calls; they are not repeated for the change that was asked for last."""
         key = tuple(change.changes), repr(change.settings), repr(change.regions)
         if self._own_result is None or self._own_result[0] != key:
             result = CheckResult()
@@ -210,7 +210,7 @@ class ChangeChecker:
         result.own["traced"] = self._judged("traced", self._workload, before, traced)
 
     def _own_in_eager(self, result: CheckResult, change: _Change, swap: Swap) -> tuple[Run, Compared]:
-        """A run of the code as it is, and the changed code against it."""
+        """A run of the unchanged code, and the changed code compared with it."""
         first = self._as_it_is(self._workload, _FIRST).made
         own = self._as_it_is(self._workload, "own", swap.codes)
         before, result.lines = own.made, sorted(own.lines)
@@ -276,7 +276,7 @@ class ChangeChecker:
     def _turn(
         self, result: CheckResult, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
     ) -> None:  # fmt: skip
-        """Look at sides that no draw takes with their condition turned round in either code."""
+        """Look at sides that no input reaches, by negating their condition in both versions of the code."""
         for each in change.changes:
             lines = {line for path, line in sides if path == each.path}
             why = ""
@@ -297,7 +297,7 @@ class ChangeChecker:
     def _compared_turned(
         self, result: CheckResult, before: _Change, after: _Change
     ) -> tuple[set[tuple[str, int]], str]:
-        """The lines that ran before, and what differs, if anything."""
+        """The lines that ran before, and what differs; "" for nothing."""
         ran: set[tuple[str, int]] = set()
         circumstance: Circumstance = "gradients" if "gradients" in result.draws.varied else ""
         for workload in (self._workload, DrawnWorkload(self._workload, "near", _SEED, circumstance)):
@@ -323,7 +323,7 @@ class ChangeChecker:
         self, result: CheckResult, change: _Change, kind: Kind, circumstance: Circumstance, number: int,
         seen: set[tuple[str, int]],
     ) -> Run | None:  # fmt: skip
-        """Compare on one draw. Returns the run of the code as it is; None where the circumstance is none here."""
+        """Compare on random inputs. Returns the run of the unchanged code; None if the circumstance does not apply."""
         found = result.draws
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
@@ -362,7 +362,7 @@ class ChangeChecker:
 
     @contextlib.contextmanager
     def _watched(self, change: _Change) -> Iterator[None]:
-        """Note what of the new code runs, as long as some of what is new in it has not."""
+        """Note what runs of the new code, until all of it has."""
         if change.swap is None or not change.swap.unrun(self._new_code_run):
             yield
             return
@@ -370,8 +370,8 @@ class ChangeChecker:
             yield
 
     def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> _Before:
-        """A run of the code as it is, with the lines of these functions that ran: made once for all changes that
-        look at the same state, and once more where one looks at further functions.
+        """A run of the unchanged code, with the lines of these functions that ran. It is made once for all changes that
+        look at the same state, and again if one looks at further functions.
         """
         held = self._runs.held
         key = what, len(held), frozenset(held.ignored)
@@ -390,7 +390,7 @@ class ChangeChecker:
         return new
 
     def _compile(self, workload: Workload) -> Run:
-        """Compile anew until nothing is compiled, or it raises, which it would again. Returns the last run."""
+        """Compile until nothing new is compiled, or it raises. Returns the last run."""
         dynamo.forget_compiled()
         first = self._run(workload, self._traced)
         return first if first.raised else self._run(workload, self._traced)
@@ -427,7 +427,7 @@ class ChangeChecker:
         return self._runs.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
     def _share(self) -> CompiledShare:
-        """How much of the program's own calls runs in compiled graphs, as things are."""
+        """How much of the program's own calls runs in compiled graphs now."""
         dynamo.forget_compiled()
         how = replace(self._traced, backend=BACKEND, regions=self._regions)
         steps = self._workload.steps(configured(self._workload.model, how, self._device or "cpu"))
@@ -446,8 +446,8 @@ class ChangeChecker:
         return CompiledShare(sum(each.compiled for each in found), sum(each.operators for each in found))
 
     def _judged(self, arm: Arm, workload: Workload, before: Run, after: Run) -> Compared:
-        """The runs against each other; what the code as it is does not do alike itself is no difference: twice in
-        eager (`again`), or once in eager and once traced.
+        """Compare two runs. What differs between two eager runs of the unchanged code as well (`again`), or between its
+        eager and traced runs, is no difference.
         """
         found, changed = unlike(arm, before, after)
         if not (found or changed):
@@ -484,7 +484,7 @@ class ChangeChecker:
         found: list[RunDifference],
         changed: list[str],
     ) -> Compared:
-        """Tensors that differ, held to fp64; without it, to the tolerance alone."""
+        """Compare differing tensors with fp64; without it, with the tolerance alone."""
         keys = {each.tensor for each in found}
         of_copy = getattr(workload, "circumstance", "") in _OF_THE_MODEL
         exact = None if of_copy else self._runs.exact(workload, before)
@@ -500,7 +500,7 @@ class ChangeChecker:
         return Compared("tolerance", "", changed)
 
     def _not_again(self, changed: list[str], before: Run, again: Run, after: Run) -> list[str]:
-        """Side effects that differ, without those that differ between two runs of the same code, or come once."""
+        """The side effects that differ, without those that differ between two runs of the same code, or happen once."""
         once = {in_addition(each) for each in self._once}
         changed = [each for each in changed if each not in once]
         if not changed or before.effects == again.effects:
@@ -511,7 +511,7 @@ class ChangeChecker:
         return [] if bare[2] in bare[:2] else changed
 
     def _traced_before(self, workload: Workload) -> Run:
-        """What tracing alone does to the code as it is; of the program's own calls that is known once it was made."""
+        """A traced run of the unchanged code; that of the program's own calls is made once."""
         key = len(self._runs.held), frozenset(self._runs.held.ignored)
         own = workload is self._workload
         if own and self._own_traced is not None and self._own_traced[0] == key:
@@ -526,7 +526,7 @@ class ChangeChecker:
 
 @dataclass
 class _Before:
-    """A run of the code as it is, and the lines of some functions that ran."""
+    """A run of the unchanged code, and the lines of some functions that ran."""
 
     codes: frozenset[types.CodeType]
     lines: set[tuple[str, int]] = field(default_factory=set)
@@ -535,8 +535,8 @@ class _Before:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is verified: other code for functions, settings of Dynamo, less that is compiled, or several of these.
-    `sides` are lines that draws are to reach.
+    """A change to verify: other code for functions, settings of Dynamo, regions to compile instead, or several of
+    these. `sides` are lines that random inputs should reach.
     """
 
     swap: Swap | None
@@ -555,7 +555,7 @@ class _Change:
         return self.swap.changes if self.swap is not None else ()
 
     def codes_to_watch(self, seen: set[tuple[str, int]]) -> Collection[types.CodeType]:
-        """The functions whose lines are still to be looked at: none where all that is to be reached was seen."""
+        """The functions whose lines still matter: none once everything to be reached was seen."""
         if self.swap is None or not (self.sides - seen or self.swap.unreached(seen)):
             return ()
         return self.swap.codes
@@ -567,7 +567,7 @@ class _Change:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Run what follows with the change. What was compiled with it before is still there."""
+        """Run the block with the change. What was compiled with it before is still there."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(settings_of_dynamo(self.settings))
             if self.swap is not None:

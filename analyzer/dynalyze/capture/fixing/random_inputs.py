@@ -1,6 +1,6 @@
-"""Fresh inputs of the kind that a call had: other values, the same structure, strides, dtypes and devices; and the same
-call in other circumstances: another batch or length, gradients or none, training or evaluation, autocast, other
-weights, numbers and strides.
+"""Random inputs like those of a call: other values, the same structure, strides, dtypes and devices; and the same call
+in other circumstances: another batch or length, gradients or none, training or evaluation, autocast, other weights,
+numbers and strides.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _MOST_WEIGHTS = 50_000_000
 
 
 class NoSuchDraw(Exception):
-    """The calls have no such circumstance: no common batch, no module."""
+    """The circumstance does not apply to the calls: no common batch, no module."""
 
 
 class DrawnWorkload(Workload):
-    """The steps of another workload, whose inputs are drawn anew before each call of the model. `names` are those of
-    the leaves that gradients flow to, by id. Raises Unfit: the circumstance makes no difference to such a workload.
+    """The steps of another workload with random inputs for each call of the model. `names` are those of the leaves that
+    gradients flow to, by id. Raises NoSuchDraw if the circumstance does not apply.
     """
 
     def __init__(self, inner: Workload, kind: Kind, seed: int, circumstance: Circumstance = "") -> None:
@@ -126,7 +126,6 @@ class DrawnWorkload(Workload):
             yield
 
     def _reshaped(self, inputs: Any) -> Reshape | None:
-        """What gives the inputs another size, or other strides."""
         if self.circumstance == "other strides":
             return _not_contiguous
         if self.circumstance == "other dtype":
@@ -165,8 +164,8 @@ class DrawnWorkload(Workload):
 
 
 def _change_weights(modules: list[torch.nn.Module]) -> None:
-    """Give parameters the other sign and buffers other values. What is zero, as biases are at first, becomes another
-    number: what is added or multiplied with it shows then.
+    """Negate parameters and scale buffers. Zeros, as biases are at first, become another number, so that adding or
+    multiplying with them shows.
     """
     parameters = {id(p): p for module in modules for p in module.parameters() if p.is_floating_point()}
     buffers = {id(b): b for module in modules for b in module.buffers() if b.is_floating_point()}
@@ -178,7 +177,7 @@ def _change_weights(modules: list[torch.nn.Module]) -> None:
 
 
 def _numbers_of(modules: list[torch.nn.Module]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The attributes of the program's own modules that are floating numbers, each with what holds it."""
+    """The float attributes of the program's own modules, each with the dict that holds it."""
     for part in {id(each): each for module in modules for each in module.modules()}.values():
         if type(part).__module__.partition(".")[0] != "torch":
             yield from ((vars(part), name) for name, value in list(vars(part).items()) if type(value) is float)
@@ -190,12 +189,12 @@ def _change_numbers(modules: list[torch.nn.Module]) -> None:
 
 
 def _other(value: Any) -> Any:
-    """Another number in the place of a floating one."""
+    """Another number for a float."""
     return value * _LARGER + _FROM_ZERO if type(value) is float else value
 
 
 class _Seeded(Step):
-    """A step with its own place in the random numbers that its inputs are drawn from."""
+    """A step with its own seed for its inputs."""
 
     def __init__(self, inner: Step, generator: torch.Generator, seed: int) -> None:
         self._inner = inner
@@ -212,14 +211,14 @@ class _Seeded(Step):
 
 @dataclass(frozen=True)
 class Resize:
-    """The size `was` of dimensions is to be `becomes`: of the first one, or of those from the second one on."""
+    """Changes the size `was` to `becomes`: in the first dimension, or in all from the second one on."""
 
     first: int
     was: int
     becomes: int
 
     def apply(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor with what it holds once more, or less of it."""
+        """The tensor with its contents repeated or cut."""
         made = tensor.detach()
         for dim in range(self.first, made.dim() if self.first else min(1, made.dim())):
             if made.shape[dim] == self.was:
@@ -240,7 +239,7 @@ def _of_other_dtype(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_image(value: Any) -> bool:
-    """Of a shape whose channels may come last in memory, and do not."""
+    """Whether it is a tensor of images that is not channels-last yet."""
     batch_of_images = isinstance(value, torch.Tensor) and value.layout is torch.strided and value.dim() == 4
     return batch_of_images and not value.is_contiguous(memory_format=torch.channels_last)
 
@@ -250,8 +249,8 @@ def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def redrawn(value: Any, kind: Kind, generator: torch.Generator, reshape: Reshape | None = None) -> Any:
-    """A copy of nested inputs with values drawn anew, and of other sizes; parameters, modules and tensor subclasses
-    stay what they are.
+    """A copy of nested inputs with random values, and perhaps other sizes; parameters, modules and tensor subclasses
+    stay.
     """
 
     def leaf(each: Any) -> Any:
@@ -323,7 +322,7 @@ def _changed(values: torch.Tensor, kind: Kind) -> torch.Tensor:
 
 
 def _integers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Masks stay masks, and padding stays at its end; positions stay; all else is drawn from the range it had."""
+    """Random integers: masks stay masks, padding stays at its end, positions stay, the rest keeps its range."""
     if values.dtype is torch.bool:
         share = values.double().mean().clamp(0.1, 0.9)
         return torch.rand(values.shape, generator=generator) < share

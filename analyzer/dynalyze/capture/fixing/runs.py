@@ -1,4 +1,4 @@
-"""One run of the calls of a workload with all that can be seen of it, and what two runs do not have in common."""
+"""One run of the calls of a workload with everything that can be seen of it, and the differences of two runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOLERANCE, OF_GRADIENTS = 1e-5, 10
 
 @dataclass
 class Run:
-    """All that one run did. `values` say of each call, by name, what it gave, changed and left behind."""
+    """What one run did. `values` are what each call returned, changed and left behind, by name."""
 
     outputs: RunOutputs = field(default_factory=RunOutputs)
     values: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Run:
 
 
 class RunMaker:
-    """Makes runs of workloads over one model, each from the same state. `held` is all that calls can change."""
+    """Runs workloads over one model, each time from the same state. `held` is everything that calls can change."""
 
     def __init__(self, model: Callable[..., Any], state: StateSnapshot) -> None:
         self.held = HeldState()
@@ -62,13 +62,13 @@ class RunMaker:
         self._next_hook = RemovableHandle.next_id
 
     def restore(self) -> None:
-        """Bring everything to where it was."""
+        """Put everything back."""
         self.held.restore()
         self._state.restore()
         RemovableHandle.next_id = self._next_hook  # Hooks that a first call puts on modules are kept by this number.
 
     def of(self, workload: Workload, target: Callable[..., Any], *, stays_eager: bool) -> Run:
-        """Every call of the workload once; `stays_eager` has nothing compiled, whatever the program says."""
+        """Run every call of the workload once; with `stays_eager` nothing is compiled, whatever the program says."""
         found = Run()
         capture = _Capture(workload, self._state, found, self.held)
         self.restore()
@@ -85,7 +85,7 @@ class RunMaker:
         return found
 
     def exact(self, workload: Workload, like: Run) -> RunOutputs | None:
-        """The run in fp64; None where there can be none."""
+        """The run in fp64; None if there can be none."""
         try:
             with numerics.nothing_compiled(), effects([]):
                 reference = Fp64Reference(workload.model, draws=like.outputs.draws)
@@ -97,7 +97,7 @@ class RunMaker:
 
 
 class _Capture(OutputCapture):
-    """Notes what tensors that come out do not tell: in `found`, and in its run the tensors of other places."""
+    """Also notes what the returned tensors do not show: in `found`, and as tensors of its run."""
 
     def __init__(self, workload: Workload, state: StateSnapshot, found: Run, held: HeldState) -> None:
         super().__init__(workload, state, gradients=True)
@@ -117,7 +117,7 @@ class _Capture(OutputCapture):
         return super().run(noted, reference=reference, seeds=seeds)
 
     def note_state(self, when: str) -> None:
-        """What is not what it was before the run."""
+        """Note what differs from before the run."""
         self._note(f"state {when}: ", self._held.changes())
 
     def _noting(self, target: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,7 +159,7 @@ class _Capture(OutputCapture):
         }
 
     def _note_aliases(self, prefix: str, inputs: Any, outputs: Any) -> None:
-        """Which outputs, and which of what was changed, share memory with what."""
+        """Note which outputs and changed tensors share memory with what."""
         named = [(f"output {name}", tensor) for name, tensor in tensors_in(outputs)]
         named += [(f"input {name}", tensor) for name, tensor in tensors_in(inputs)]
         named += [(f"state {name}", tensor) for name, tensor in self._held.shared()]
@@ -186,22 +186,22 @@ class _Capture(OutputCapture):
                 self._run.tensors.pop((self._step, "gradient", prefix + name), None)
 
     def _is_reached(self, leaf: torch.Tensor) -> bool:
-        """Whether anything of the program still holds a leaf, so that its gradient can be asked for: not where a
-        function made it for itself, as `torch.tensor(0.0, requires_grad=True)` that a loss is added to.
+        """Whether the program still holds a leaf, so that its gradient can be read: not if a function made it for
+        itself, as `torch.tensor(0.0, requires_grad=True)` that a loss is added to.
         """
         holders = (each for each in gc.get_referrers(leaf) if each is not self._unowned)
         return any(not isinstance(each, types.FrameType) for each in holders)
 
 
 def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
-    """The very tensors of a nested value, objects included, by path."""
+    """The tensors themselves in a nested value, objects included, by path."""
     found = Outline()
     outlined(value, "", found, copies=False)
     return list(found.tensors.items())
 
 
 def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """The very lists, dicts and sets of a nested value, by path: who gets one of them can change it for others."""
+    """The lists, dicts and sets themselves in a nested value, by path: whoever gets one can change it for others."""
     waiting: list[tuple[str, Any]] = [("", value)]
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_MADE:
@@ -216,7 +216,7 @@ def containers_in(value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """Something that two runs do not have in common, by name; of a tensor whose values differ, its key."""
+    """A difference between two runs, by name; for a tensor whose values differ, its key."""
 
     name: str
     text: str
@@ -224,7 +224,7 @@ class RunDifference:
 
 
 def differences(one: Run, other: Run) -> list[RunDifference]:
-    """What the second run did otherwise, beside side effects and exceptions."""
+    """What the second run did differently, except side effects and exceptions."""
     found = []
     for name in dict.fromkeys([*one.values, *other.values]):
         mine, theirs = one.values.get(name), other.values.get(name)
@@ -245,7 +245,7 @@ def differences(one: Run, other: Run) -> list[RunDifference]:
 
 
 def excused(found: list[RunDifference], one: Run, again: Run, other: Run) -> list[RunDifference]:
-    """Without what the second of two runs of the same code does otherwise as well, but for its type."""
+    """Without the differences between two runs of the same code, unless the type changed."""
     never_the_same = {each.name for each in differences(one, again)}
     return [
         each for each in found
@@ -264,7 +264,7 @@ def _short(value: Any) -> str:
 
 
 def unlike(arm: Arm, before: Run, after: Run) -> tuple[list[RunDifference], list[str]]:
-    """What differs between two runs, and which side effects do, exceptions of another kind among them."""
+    """The differences of two runs, and of their side effects, other exceptions among these."""
     changed = effects_that_differ(before.effects, after.effects)
     if bool(before.raised) != bool(after.raised) or (arm == "eager" and before.raised != after.raised):
         what = f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
@@ -279,7 +279,7 @@ def unlike(arm: Arm, before: Run, after: Run) -> tuple[list[RunDifference], list
 
 
 def is_inexact(one: Run, found: RunDifference) -> bool:
-    """Whether a tensor holds numbers that may be rounded in another way."""
+    """Whether a differing tensor holds numbers that may be rounded differently."""
     tensor = one.outputs.tensors.get(found.tensor) if found.tensor is not None else None
     return tensor is not None and (tensor.is_floating_point() or tensor.is_complex())
 
@@ -293,14 +293,14 @@ def has_gradients(one: Run) -> bool:
 
 
 class Endless(BaseException):
-    """Calls have not ended in time, as `while x.max() > 1: x = x / 2` does not with infinity. No Exception: what the
-    program does about its own errors must not catch it.
+    """Calls did not end in time, as `while x.max() > 1: x = x / 2` with infinity. A BaseException, so that the program
+    does not catch it.
     """
 
 
 @contextlib.contextmanager
 def ended_after(seconds: float) -> Iterator[None]:
-    """Raise Endless inside where that takes longer. Without signals, or in another thread, nothing ends it."""
+    """Raise Endless if the block takes longer. Without signals, or in another thread, nothing ends it."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return

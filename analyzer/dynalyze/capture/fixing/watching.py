@@ -1,5 +1,5 @@
-"""What a call does beside the tensors that it returns: the structure of its outputs, what it prints and logs, the
-attributes and inputs that it changes; which lines of some functions ran, and what expressions in them were.
+"""What a call does besides returning tensors: the structure of its outputs, what it prints and logs, the attributes and
+inputs that it changes; which lines of some functions ran, and what expressions in them were.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
 @contextlib.contextmanager
 def effects(seen: list[Effect]) -> Iterator[None]:
-    """Note in `seen`, in order, what is printed, logged and warned of inside. What would reach further is refused
-    before it happens (capture/containment.py).
+    """Note in `seen`, in order, what is printed, logged and warned inside. Effects beyond the process are refused
+    before they happen (capture/containment.py).
     """
 
     def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
@@ -91,7 +91,7 @@ def effects_that_differ(one: list[Effect], other: list[Effect]) -> list[str]:
 
 
 def in_addition(effect: Effect) -> str:
-    """An effect that is too much, for people."""
+    """An additional effect, in words."""
     return f"{effect[0]} in addition: {_quoted(effect[1])}"
 
 
@@ -101,21 +101,21 @@ def _quoted(text: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """A text that is comparable although it tells a time, a duration or an address."""
+    """A text that can be compared although it holds a time, a duration or an address."""
     return _NUMBERS.sub("#", text)
 
 
 @dataclass
 class Outline:
-    """A nested value, flat and comparable: `values` says of each path what is there, `tensors` are those in it."""
+    """A nested value, flat and comparable: `values` by path, and the `tensors` among them."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def outlined(value: Any, path: str, into: Outline, *, copies: bool = True) -> Outline:
-    """Add a value to an outline: its types, keys and numbers, what its tensors look like, what is there twice. Of the
-    tensors it gets copies, or the very ones.
+    """Add a value to an outline: its types, keys and numbers, the properties of its tensors, and what it holds twice.
+    The outline gets copies of the tensors, or the tensors themselves.
     """
     seen: dict[int, str] = {}
     kept: list[Any] = []  # Whatever has its id in `seen`.
@@ -165,7 +165,7 @@ def _look_of(tensor: torch.Tensor) -> Any:
 
 
 def _added_to(tensor: torch.Tensor) -> list[Any]:
-    """What a program asks of a tensor and attaches to it."""
+    """What a program sets on a tensor."""
     added = [
         (name, repr(value)) for name, value in sorted(vars(tensor).items())
         if isinstance(value, SCALARS) and not name.startswith("_")
@@ -174,7 +174,7 @@ def _added_to(tensor: torch.Tensor) -> list[Any]:
 
 
 def _content(value: Any) -> Any:
-    """Of a value that holds no others: what it is, as far as it can be compared with one of another run."""
+    """What identifies a value without contents, as far as values of two runs can be compared."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
@@ -194,7 +194,7 @@ def _key(key: Any) -> str:
 
 
 def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
-    """Which of these share memory: for each that does, by name, the others."""
+    """For each tensor that shares memory, by name, the others that it shares it with."""
     return {name: sorted(names - {name}) for names in sharing(named) for name in names}
 
 
@@ -202,7 +202,7 @@ def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
 def traced(
     enters: Callable[[types.CodeType], bool], event: str, see: Callable[[types.FrameType], object]
 ) -> Iterator[None]:  # fmt: skip
-    """See each "line" or "opcode" that runs inside in the functions that `enters` names."""
+    """Call `see` for each "line" or "opcode" that runs inside, in the functions that `enters` accepts."""
 
     def local(frame: types.FrameType, happened: str, _: Any) -> Any:
         if happened == event:
@@ -238,8 +238,8 @@ def instructions_run(
 def look(
     places: Mapping[tuple[str, int], Sequence[str]], run: Callable[[], Any]
 ) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
-    """Run, and say of each expression, given by file and line, what it was in the frame just before its line ran first.
-    Only names and attributes are looked at.
+    """Run, and return what each expression, given by file and line, was just before its line ran first. Only names and
+    attributes are looked at.
     """
     compiled = {
         place: [(text, compile(text, "<look>", "eval")) for text in expressions if _only_reads(text)]

@@ -45,7 +45,7 @@ def conditional_expression(site: Site) -> Iterator[Proposal]:
 
 @rewriter("where", *_BRANCHING, rank=21)
 def choose_with_where(site: Site) -> Iterator[Proposal]:
-    """`if c: x = a` `else: x = b` with sides that are safe to compute always: `x = torch.where(c, a, b)`."""
+    """`if c: x = a` `else: x = b` with sides that are always safe to compute: `x = torch.where(c, a, b)`."""
     found = _branch(site)
     if found is None:
         return
@@ -93,7 +93,7 @@ def _updated(site: Site, condition: str, only: cst.Assign | cst.AugAssign) -> st
 
 @rewriter("cond", *_BRANCHING, rank=30)
 def choose_with_cond(site: Site) -> Iterator[Proposal]:
-    """The sides as functions of torch.cond, which runs one of them. They must be pure."""
+    """The sides, which must be pure, as functions of torch.cond."""
     found = _branch(site)
     if found is None:
         return
@@ -142,7 +142,7 @@ def _with_expression(site: Site, node: cst.IfExp, text: str) -> str:
 
 
 def _branch(site: Site) -> tuple[cst.If, Condition, Choice] | None:
-    """An `if` on a tensor at the site that gives names, or returns, one of two values."""
+    """The `if` on a tensor at the site, if its sides assign or return one of two values."""
     statement = site.statement
     if not isinstance(statement, cst.If):
         return None
@@ -152,7 +152,7 @@ def _branch(site: Site) -> tuple[cst.If, Condition, Choice] | None:
 
 
 def _written(site: Site, branch: cst.If, condition: Condition, choice: Choice, new: Statements) -> str:
-    """The file with the branch replaced; what both sides returned is returned, and nothing stands after it."""
+    """The file with the branch replaced; if both sides returned, nothing follows."""
     top = import_of_torch(site)
     is_elif = isinstance(site.parents[branch], cst.If)
     if condition.static is None and is_elif:
@@ -169,7 +169,7 @@ def _written(site: Site, branch: cst.If, condition: Condition, choice: Choice, n
 
 @dataclass
 class _Side:
-    """One side of a branch as values of names: those made for itself, in order, and those that come out of it."""
+    """One side of a branch as values of names: its own ones, in order, and those that it gives."""
 
     own: list[cst.BaseStatement]
     given: dict[str, cst.BaseExpression]
@@ -184,7 +184,7 @@ class _Side:
 
 
 def _where(site: Site, condition: Condition, choice: Choice) -> Statements | None:
-    """The choice as calls of torch.where; None where a side may not be computed always, or not in one go."""
+    """The choice as calls of torch.where; None if a side must not always be computed, or not at once."""
     one, other = _side(choice, choice.when_true), _side(choice, choice.when_false)
     if one is None or other is None:
         return None
@@ -229,7 +229,7 @@ def _side(choice: Choice, statements: Statements) -> _Side | None:
 
 
 def _sides(site: Site, branch: cst.If) -> tuple[int, ...]:
-    """The first line of each side, in the file as it is."""
+    """The first line of each side."""
     found = [site.range_of(branch.body.body[0])[0]]
     if isinstance(branch.orelse, cst.Else):
         found.append(site.range_of(branch.orelse.body.body[0])[0])

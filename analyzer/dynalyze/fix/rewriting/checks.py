@@ -1,4 +1,4 @@
-"""Checks of values that raise: in compiled code assertions in the graph, in eager what they were."""
+"""Checks of values that raise: assertions in the graph in compiled code, unchanged in eager."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def raise_in_graph(site: Site) -> Iterator[Proposal]:
 
 
 def _check(site: Site) -> tuple[str, str | None, str] | None:
-    """What must hold, as a tensor; what Python asks first; and the message."""
+    """The tensor that must hold, what Python asks first, and the message."""
     statement, torch = site.statement, torch_name(site)
     if isinstance(statement, cst.If) and isinstance(site.parents[statement], cst.If):
         return None  # An `elif`.
@@ -76,7 +76,7 @@ def _assigns(statement: cst.SimpleStatementLine) -> bool:
 
 
 def _message(site: Site, node: cst.CSTNode) -> str:
-    """The first text in it; a message in a graph must be a constant."""
+    """The first text in it; a message in a graph must be constant."""
     for each in walk(node):
         if isinstance(each, cst.SimpleString):
             value = each.evaluated_value
@@ -89,7 +89,7 @@ def _message(site: Site, node: cst.CSTNode) -> str:
 
 
 def _sides(site: Site) -> tuple[int, ...]:
-    """The first line of what raises, and of what comes after it."""
+    """The first line of what raises, and of what follows."""
     statement = site.statement
     if not isinstance(statement, cst.If):
         return ()

@@ -1,4 +1,4 @@
-"""What the sides of a branch do: the names that they give values to, or what they return."""
+"""What the sides of a branch do: the names that they assign, or what they return."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dynalyze.fix.sites import Site, walk
 
 @dataclass(frozen=True)
 class Choice:
-    """What the two sides of a branch give the same names; `returns` where they are returned. `rest` says that what
-    follows the branch in its block is a part of the sides.
+    """What the two sides of a branch assign to the same names, or return (`returns`). With `rest` the statements after
+    the branch in its block are part of the sides.
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Choice:
 
 
 def after(site: Site, branch: cst.If) -> Statements:
-    """The statements after a branch; those of an `elif` stand after the `if` that it belongs to."""
+    """The statements after a branch; for an `elif`, those after its `if`."""
     outer: cst.CSTNode = branch
     while isinstance(site.parents[outer], cst.If | cst.Else):
         outer = site.parents[outer]
@@ -69,14 +69,14 @@ def choice_of(site: Site, branch: cst.If, following: Statements) -> Choice | Non
 
 
 def _without_skipping(site: Site, branch: cst.If, following: Statements) -> Choice | None:
-    """The rest of a turn as the side where the condition does not hold."""
+    """The rest of a turn as the side taken if the condition is false."""
     made = assigned_by(following)
     names = tuple(each for each in made or () if used_after(site, each, branch, *following))
     return Choice(names, [], following, rest=True) if names else None
 
 
 def out_of_place(site: Site, statements: Statements) -> Statements:
-    """`x = x + 1` for `x += 1`, where no other name can have the same memory; `a, b = 1, 2` as two assignments."""
+    """`x = x + 1` for `x += 1`, if no other name can share the memory; `a, b = 1, 2` as two assignments."""
     found: list[cst.BaseStatement] = []
     for each in statements:
         if isinstance(each, cst.SimpleStatementLine):
@@ -111,7 +111,7 @@ def _written_out(site: Site, small: cst.BaseSmallStatement) -> cst.BaseSmallStat
 
 
 def _is_own(site: Site, name: cst.Name) -> bool:
-    """Whether a variable is a number, or a tensor that was computed here and that nothing else can refer to."""
+    """Whether a variable is a number, or a tensor computed here that nothing else can refer to."""
     found = site.value(name)
     if found is not None and found.kind in ("int", "float", "bool"):
         return True
@@ -126,7 +126,7 @@ def _parameters(site: Site) -> set[str]:
 
 
 def _only_computes(site: Site, name: cst.Name) -> bool:
-    """Whether a place where a variable stands gives its memory to nobody else."""
+    """Whether a use of a variable shares its memory with nobody."""
     parent = site.parents[name]
     if isinstance(parent, cst.Attribute):
         parent = site.parents[parent]
@@ -136,7 +136,7 @@ def _only_computes(site: Site, name: cst.Name) -> bool:
 
 
 def assigned_by(statements: Statements) -> tuple[str, ...] | None:
-    """The names that assignments give values to; None where other things are done."""
+    """The names that assignments bind; None if anything else is done."""
     names: list[str] = []
     for each in statements:
         found: list[Sequence[str] | None] = [None]
@@ -155,7 +155,7 @@ def assigned_by(statements: Statements) -> tuple[str, ...] | None:
 
 
 def targets_of(small: cst.BaseSmallStatement) -> list[str] | None:
-    """The names that an assignment gives values to, none for a statement that does nothing; None of another one."""
+    """The names that an assignment binds, none for a statement without effect; None for any other."""
     is_text = isinstance(small, cst.Expr) and isinstance(small.value, cst.SimpleString | cst.ConcatenatedString)
     if isinstance(small, cst.Pass) or is_text:
         return []
@@ -168,7 +168,7 @@ def returns_in(statements: Statements) -> bool:
 
 
 def ends_in_return(statements: Statements) -> bool:
-    """Whether every way through the statements ends in the return of a value, and assigns before that at most."""
+    """Whether every path through the statements ends by returning a value, and only assigns before."""
     for number, each in enumerate(statements):
         if isinstance(each, cst.If) and returns_in([each]):
             body, otherwise = block_of(each.body), otherwise_of(each)
@@ -186,7 +186,7 @@ def ends_in_return(statements: Statements) -> bool:
 
 
 def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:
-    """Whether a name is read anywhere but in the branch: after it, or in the next turn of a loop around it."""
+    """Whether a name is read outside the branch: after it, or in the next turn of a loop around it."""
     inside = {id(node) for each in branch for node in walk(each)}
     return any(
         node.value == name and id(node) not in inside
@@ -196,8 +196,8 @@ def used_after(site: Site, name: str, *branch: cst.BaseStatement) -> bool:
 
 
 def bound_before(site: Site, statement: cst.BaseStatement, name: str) -> bool:
-    """Whether a variable has a value before a statement, whichever way leads there: it is an argument, or one of the
-    statements above assigns it, in this block or one around it. What a loop assigns further down does not count.
+    """Whether a variable has a value before a statement on every path: it is an argument, or a statement above in this
+    block or an outer one assigns it. Assignments further down in a loop do not count.
     """
     if name in _parameters(site):
         return True
@@ -214,7 +214,7 @@ def bound_before(site: Site, statement: cst.BaseStatement, name: str) -> bool:
 
 
 def _assigns(statement: cst.CSTNode, name: str) -> bool:
-    """Whether a statement gives a variable a value, whatever way it takes."""
+    """Whether a statement binds a variable on every path."""
     if isinstance(statement, cst.SimpleStatementLine):
         return any(name in (targets_of(small) or ()) for small in statement.body)
     if isinstance(statement, cst.If) and statement.orelse is not None:

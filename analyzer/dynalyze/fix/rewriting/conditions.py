@@ -1,4 +1,4 @@
-"""A condition on tensors as an expression that gives one boolean tensor, for torch.where and torch.cond."""
+"""A condition on tensors as an expression for one boolean tensor, for torch.where and torch.cond."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PLAIN = ("isinstance", "hasattr", "is_floating_point", "is_compiling", "len", "
 
 @dataclass(frozen=True)
 class Condition:
-    """`tensor` is the source of a boolean tensor. `static` is a condition of plain Python that holds as well, to be
-    asked first; None where there is none.
+    """`tensor` is the source of a boolean tensor. `static` is a condition of plain Python that must hold too, and is
+    asked first; None if there is none.
     """
 
     tensor: str
@@ -27,7 +27,7 @@ class Condition:
 
 
 def tensor_condition(site: Site, test: cst.BaseExpression) -> Condition | None:
-    """The condition as one of a tensor; None where it cannot be said which part of it is a tensor."""
+    """The condition as one of a tensor; None if its tensor part is unclear."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         plain, other = test.left, test.right
         if is_plain(site, other):
@@ -67,7 +67,7 @@ def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
 
 
 def _comparison(site: Site, test: cst.Comparison) -> str | None:
-    """A comparison with the reads of numbers left out: `x.max().item() > 1` is `x.max() > 1`."""
+    """A comparison without the reads of numbers: `x.max().item() > 1` is `x.max() > 1`."""
     if isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
         return None
     sides = compared(test)
@@ -89,8 +89,8 @@ def _has_tensor(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _as_compared(site: Site, side: cst.BaseExpression, other: cst.BaseExpression) -> str:
-    """A side without the read of a number: in double precision, as Python compares, where its own type may not hold
-    the other one.
+    """A side without the read of a number: in double precision, as Python compares, if its own dtype may not hold the
+    other side.
     """
     bare = without_read(side)
     if bare is side:
@@ -128,13 +128,13 @@ def _truth(site: Site, test: cst.BaseExpression) -> str | None:
 
 
 def _bracketed(site: Site, node: cst.BaseExpression) -> str:
-    """A condition of Python as a part of an `and`."""
+    """A condition of Python as part of an `and`."""
     code = site.code(node)
     return f"({code})" if isinstance(node, cst.BooleanOperation | cst.IfExp | cst.NamedExpr) and not node.lpar else code
 
 
 def is_plain(site: Site, node: cst.BaseExpression) -> bool:
-    """A condition of Python alone: no part of it is a tensor."""
+    """Whether no part of a condition is a tensor."""
     if isinstance(node, cst.BooleanOperation):
         return is_plain(site, node.left) and is_plain(site, node.right)
     if isinstance(node, cst.UnaryOperation):
@@ -154,7 +154,6 @@ def is_plain(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def torch_name(site: Site) -> str:
-    """What the file calls torch."""
     for name, value in site.values.items():
         if value.kind == "module" and value.name == "torch" and name.isidentifier():
             return name
@@ -162,7 +161,7 @@ def torch_name(site: Site) -> str:
 
 
 def import_of_torch(site: Site) -> str:
-    """The line that a file lacks which does not import torch by that name; "" where it does."""
+    """The import that a file lacks to use torch by that name; "" if it has it."""
     imports = (each for each in ast.parse(site.text).body if isinstance(each, ast.Import))
     is_there = any(
         (each.name == "torch" and each.asname in (None, torch_name(site)))

@@ -1,5 +1,5 @@
-"""What a function tells people (prints, messages, warnings), what it computes for that alone, and contexts for people:
-left out of compiled code, kept in eager.
+"""Prints, messages and warnings, what is computed for them alone, and contexts around them: left out of compiled code,
+kept in eager.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILTERS = ("warnings.simplefilter", "warnings.filterwarnings", "warnings.resetw
 
 @rewriter("eager-only", rank=10)
 def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
-    """`print(...)` below `if not torch.compiler.is_compiling():`, and so what is computed for it alone, or loops and
+    """`print(...)` below `if not torch.compiler.is_compiling():`, with what is computed for it alone, or loops and
     branches that do nothing else. What is left out must have no other effect.
     """
     reporting = Reporting(site)
@@ -56,7 +56,7 @@ def without_asked_break(site: Site) -> Iterator[Proposal]:
 
 @rewriter("eager-only-context", rank=12)
 def context_in_eager_alone(site: Site) -> Iterator[Proposal]:
-    """`with warnings.catch_warnings():` and the like: nothing in compiled code, and so what sets it up."""
+    """`with warnings.catch_warnings():` and the like: no context in compiled code, nor what sets it up."""
     around: cst.CSTNode | None = site.statement
     while around is not None and not (isinstance(around, cst.With) and any(_for_people(site, around))):
         around = site.parents.get(around)
@@ -80,7 +80,7 @@ def context_in_eager_alone(site: Site) -> Iterator[Proposal]:
 
 
 def _for_people(site: Site, statement: cst.With) -> list[cst.WithItem]:
-    """The items of its head that change nothing but what people see."""
+    """The items of its head that only change what people see."""
     calls = [(each, each.item) for each in statement.items if isinstance(each.item, cst.Call)]
     return [each for each, call in calls if (function_name(site, call) or site.code(call.func)) in _FOR_PEOPLE]
 
@@ -91,7 +91,7 @@ def _sets_filter(site: Site, line: cst.SimpleStatementLine) -> bool:
 
 
 class Reporting:
-    """Which statements of a function only tell people something. `names` are variables that nothing else reads."""
+    """Which statements of a function only report something. `names` are variables that nothing else reads."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -101,7 +101,7 @@ class Reporting:
             self.names -= left
 
     def tells(self, statement: cst.CSTNode) -> bool:
-        """Whether it changes nothing but what people see, and variables of `names`."""
+        """Whether it only changes what people see, and variables of `names`."""
         if isinstance(statement, cst.SimpleStatementLine | cst.SimpleStatementSuite):
             return all(map(self._tells_small, statement.body))
         if isinstance(statement, cst.IndentedBlock | cst.Else | cst.Finally):
@@ -123,12 +123,12 @@ class Reporting:
         return sorted((each for each in found if each not in inner), key=lambda each: self._site.range_of(each)[:2])
 
     def around(self, name: str) -> list[Statement]:
-        """The innermost statements that a variable stands in."""
+        """The innermost statements that hold a variable."""
         found = dict.fromkeys(_statement(self._site, use) for use in self._uses_of(name))
         return [each for each in found if each is not None]
 
     def calls(self, statement: cst.CSTNode) -> list[cst.Call]:
-        """The calls in a statement that tell something."""
+        """The reporting calls in a statement."""
         return [each.value for each in walk(statement, cst.Expr) if isinstance(each.value, cst.Call)]
 
     def _tells_small(self, statement: cst.BaseSmallStatement) -> bool:
@@ -151,7 +151,7 @@ class Reporting:
         return found is not None and self.names.issuperset(found)
 
     def _assigned_simply(self) -> set[str]:
-        """Local variables that get their values from expressions which only read."""
+        """Local variables assigned from expressions that only read."""
         simple: set[str] = set()
         other = {each.name.value for each in walk(self._site.function.params, cst.Param)}
         for node in walk(self._site.function):
@@ -182,7 +182,7 @@ class Reporting:
 
 
 def _targets(statement: cst.CSTNode) -> Iterator[str]:
-    """The variables that a statement assigns, anywhere in it."""
+    """The variables that a statement assigns, at any depth."""
     for each in walk(statement):
         if isinstance(each, cst.AssignTarget | cst.AugAssign | cst.For):
             yield from variables_of(each.target) or ()
@@ -195,7 +195,7 @@ def _enclosing(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def _statement(site: Site, node: cst.CSTNode) -> Statement | None:
-    """The innermost statement that holds a node, the function itself not counted."""
+    """The innermost statement that holds a node, except the function itself."""
     for each in _enclosing(site, node):
         if isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement):
             return None if each is site.function else each
@@ -203,7 +203,7 @@ def _statement(site: Site, node: cst.CSTNode) -> Statement | None:
 
 
 def _guards(site: Site, statements: Sequence[Statement]) -> Changes:
-    """Each of these below a question for compiling; those that follow each other share one."""
+    """Each of these below `if not is_compiling`; consecutive ones share one."""
     changes: Changes = {}
     groups: list[list[Statement]] = []
     for each in statements:
@@ -227,5 +227,5 @@ def _next(site: Site, statement: Statement) -> cst.CSTNode | None:
 
 
 def _shown(site: Site, calls: Sequence[cst.Call]) -> str:
-    """Of what is left out, so that one knows it again: the first call."""
+    """The first call, to recognize what is left out."""
     return f"{site.code(calls[0].func)}(...)" if calls else site.code(site.statement).strip()

@@ -27,7 +27,7 @@ _LOOPING = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent opera
 
 
 def own(site: Site, value: cst.BaseExpression) -> str:
-    """What a side hands on, as a tensor of its own: torch.cond forbids aliases."""
+    """What a side returns, as a tensor of its own: torch.cond forbids aliases."""
     code = site.code(value)
     if is_new(value) or isinstance(value, cst.Tuple):
         return code
@@ -35,7 +35,7 @@ def own(site: Site, value: cst.BaseExpression) -> str:
 
 
 class Conds:
-    """Branches as calls of torch.cond, those inside of their sides too."""
+    """Branches as calls of torch.cond, also those inside their sides."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -43,7 +43,7 @@ class Conds:
         self._torch = torch_name(site)
 
     def chosen(self, condition: Condition, choice: Choice, made: frozenset[str]) -> Statements | None:
-        """Two functions and the call of torch.cond. `made` are names that the sides around it have given values."""
+        """Two functions and the call of torch.cond. `made` are names that outer sides have assigned."""
         stem = "_".join(choice.names[:2]) or "result"
         names = [fresh_name(f"{stem}_{which}", self._taken) for which in ("if_true", "if_false")]
         operands = self._operands(choice, made)
@@ -62,7 +62,7 @@ class Conds:
     def _function(
         self, name: str, takes: str, choice: Choice, statements: Statements, made: frozenset[str]
     ) -> cst.BaseStatement | None:
-        """One side as a function. What it hands on without computing it is copied: torch.cond forbids aliases."""
+        """One side as a function. What it returns without computing it is copied: torch.cond forbids aliases."""
         lowered = self._lowered(statements, choice.returns, made)
         if lowered is None:
             return None
@@ -85,7 +85,7 @@ class Conds:
         return name if made or unpacked else f"{name}.clone()"
 
     def _lowered(self, statements: Statements, returns: bool, made: frozenset[str]) -> list[cst.BaseStatement] | None:
-        """The statements of a side, with branches on tensors in it as calls of torch.cond."""
+        """The statements of a side, with its branches on tensors as calls of torch.cond."""
         found: list[cst.BaseStatement] = []
         for number, each in enumerate(statements):
             if isinstance(each, cst.If):
@@ -106,7 +106,6 @@ class Conds:
         return found
 
     def _inner(self, branch: cst.If, rest: Statements, made: frozenset[str]) -> Statements | None:
-        """A branch inside of a side."""
         condition = tensor_condition(self._site, branch.test)
         body, otherwise = block_of(branch.body), otherwise_of(branch)
         if body is None or otherwise is None:
@@ -124,7 +123,7 @@ class Conds:
         return self.chosen(condition, choice, made)
 
     def _operands(self, choice: Choice, made: frozenset[str]) -> list[str]:
-        """Tensors that a side both reads and assigns, or hands on unchanged: they are passed, others closed over."""
+        """Tensors that a side reads and assigns, or returns unchanged: they are passed, others closed over."""
         sides = [*choice.when_true, *choice.when_false]
         assigned = {name for each in sides for node in walk(each, cst.AssignTarget) for name in names_of(node)}
         names = (node.value for each in sides for node in walk(each, cst.Name))
@@ -140,7 +139,7 @@ class Conds:
 
 @rewriter("while-loop", *_LOOPING, rank=28)
 def loop_in_graph(site: Site) -> Iterator[Proposal]:
-    """`while c: x = f(x)`: torch.while_loop. What is in it must be pure."""
+    """`while c: x = f(x)` with a pure body: torch.while_loop."""
     loop, torch = site.statement, torch_name(site)
     if not isinstance(loop, cst.While) or loop.orelse is not None or (block := block_of(loop.body)) is None:
         return
@@ -156,7 +155,7 @@ def loop_in_graph(site: Site) -> Iterator[Proposal]:
 
 
 def _carried(site: Site, loop: cst.While, body: Statements) -> list[str] | None:
-    """The variables that go from turn to turn, whole numbers first: all of them known before the loop."""
+    """The variables carried from turn to turn, whole numbers first; all have a value before the loop."""
     names = assigned_by(body)
     if not names or not all(map(pure, body)):
         return None

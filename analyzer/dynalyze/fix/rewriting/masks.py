@@ -1,4 +1,6 @@
-"""What a boolean mask or a list of rows chooses: assigned, reduced or guarded without looking at what is chosen."""
+"""Code that selects by a boolean mask or a list of rows: assignments, reductions and guards that need not look at the
+selection.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _NONE, _SOME = (cst.Equal, cst.LessThan), (cst.GreaterThan, cst.NotEqual, cst.Gr
 
 @dataclass(frozen=True)
 class Masked:
-    """`x[mask]`, with their dimensions; the mask's are the first ones of the tensor's."""
+    """`x[mask]` with the dimensions of both; the mask has the tensor's first ones."""
 
     tensor: cst.BaseExpression
     mask: cst.BaseExpression
@@ -33,25 +35,25 @@ class Masked:
     mask_dims: int
 
     def wide(self, site: Site) -> str:
-        """The mask with as many dimensions as the tensor has."""
+        """The mask with all dimensions of the tensor."""
         code = bracketed(site, self.mask)
         more = self.dims - self.mask_dims
         return code if not more else f"{code}[{', '.join(['...', *['None'] * more])}]"
 
     def left_out(self, site: Site) -> str:
-        """Where the mask does not hold, with as many dimensions as the tensor has."""
+        """The inverted mask, with all dimensions of the tensor."""
         mask = self.mask
         if isinstance(mask, cst.UnaryOperation) and isinstance(mask.operator, cst.BitInvert):
             return replace(self, mask=mask.expression).wide(site)
         return f"~{self.wide(site)}"
 
     def filled(self, site: Site) -> str:
-        """The whole tensor, with 0 where the mask does not hold."""
+        """The whole tensor, with 0 outside the mask."""
         return f"{bracketed(site, self.tensor)}.masked_fill({self.left_out(site)}, 0)"
 
 
 def masked_of(site: Site, node: cst.BaseExpression) -> Masked | None:
-    """`x[mask]` or `torch.masked_select(x, mask)`, where the dimensions of both are known."""
+    """`x[mask]` or `torch.masked_select(x, mask)`, if the dimensions of both are known."""
     tensor: cst.BaseExpression
     if isinstance(node, cst.Call) and called(node) == "masked_select" and isinstance(node.func, cst.Attribute):
         given = [each.value for each in node.args]
@@ -91,7 +93,7 @@ def assign_under_mask(site: Site) -> Iterator[Proposal]:
 
 
 def assigned_under_mask(site: Site, only: cst.BaseSmallStatement, condition: str = "") -> str | None:
-    """`x[mask] = ...` as a copy of the whole tensor, which keeps what it was where a condition does not hold either."""
+    """`x[mask] = ...` as a copy of the whole tensor, which also keeps its values where `condition` is false."""
     target = target_of(only)
     masked = masked_of(site, target) if target is not None else None
     if masked is None or not isinstance(only, cst.Assign | cst.AugAssign):
@@ -110,7 +112,7 @@ def assigned_under_mask(site: Site, only: cst.BaseSmallStatement, condition: str
 
 
 def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
-    """What is assigned through a mask, for the whole tensor: without the mask; None where it is no such thing."""
+    """The assigned value for the whole tensor, without the mask; None if there is none."""
     mask = site.code(masked.mask)
     changes: dict[cst.CSTNode, cst.CSTNode] = {}
     for node in walk(value, cst.Subscript):
@@ -137,7 +139,7 @@ def _whole(site: Site, value: cst.BaseExpression, masked: Masked) -> str | None:
 
 @rewriter("masked-reduction", *_MASKED, rank=16)
 def reduce_under_mask(site: Site) -> Iterator[Proposal]:
-    """`x[mask].sum()`: of the whole tensor, with 0 where the mask does not hold; `mean()` alike."""
+    """`x[mask].sum()`: of the whole tensor, with 0 outside the mask; `mean()` alike."""
     reduced = {node: _reduced(site, node) for node in walk(site.statement, cst.Call)}
     changes: Changes = {node: cst.parse_expression(text) for node, text in reduced.items() if text is not None}
     if changes:
@@ -162,7 +164,7 @@ def _reduced(site: Site, call: cst.Call) -> str | None:
 
 
 def _over(masked: Masked, args: Sequence[cst.Arg]) -> str | None:
-    """The dimensions to reduce; None where the call asks for something that cannot be said of the whole tensor."""
+    """The dimensions to reduce; None if the call cannot be said of the whole tensor."""
     if not args:
         return ""
     given = args[0]
@@ -193,8 +195,8 @@ def _over_all(site: Site, masked: Masked, name: str, dims: str) -> str | None:
 
 @rewriter("unguarded", *_MASKED, "Consider annotating your code using torch._check", rank=19)
 def without_guard(site: Site) -> Iterator[Proposal]:
-    """`if rows.numel() == 0: continue` in a loop, `if mask.any(): x[mask] = ...`: without the condition, where what it
-    guards goes through the rows, or the mask, alone.
+    """`if rows.numel() == 0: continue` in a loop, `if mask.any(): x[mask] = ...`: without the condition, if the guarded
+    code only touches these rows, or the mask.
     """
     branch = site.statement
     if not isinstance(branch, cst.If) or branch.orelse is not None:
@@ -221,7 +223,7 @@ def _moved(branch: cst.If, body: Sequence[cst.BaseStatement]) -> list[cst.BaseSt
 
 
 def _asked(site: Site, test: cst.BaseExpression) -> tuple[str, bool] | None:
-    """What is asked whether it chooses anything, as source, and whether the condition holds where it does."""
+    """The source of what the condition asks to select anything, and whether it is true if that does."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         inner = _asked(site, test.expression)
         return None if inner is None else (inner[0], not inner[1])
@@ -258,8 +260,8 @@ def _any_of(site: Site, node: cst.BaseExpression, name: str) -> str | None:
 
 
 def _only_where(site: Site, statements: Sequence[cst.BaseStatement], key: str) -> bool:
-    """Whether statements do nothing where nothing is chosen: they change tensors through what is chosen alone, and
-    give values to variables that nothing else reads.
+    """Whether statements do nothing for an empty selection: they only change tensors through it, and assign variables
+    that nothing else reads.
     """
     keys, changing = {key}, 0
     for each in statements:

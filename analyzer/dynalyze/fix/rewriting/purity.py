@@ -1,4 +1,4 @@
-"""What names and operations tell of code to be moved: may it be computed always, and does it do nothing else?"""
+"""What names and operations say about code to be moved: may it always be computed, and does it do nothing else?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAKING = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultipl
 
 
 def total(node: cst.CSTNode) -> bool:
-    """Whether an expression has a value and a finite gradient for all inputs, does nothing else and costs little."""
+    """Whether an expression has a value and a finite gradient for all inputs, does nothing else and is cheap."""
     for each in walk(node):
         if isinstance(each, cst.Call) and called(each) not in _TOTAL:
             return False
@@ -40,7 +40,7 @@ def total(node: cst.CSTNode) -> bool:
 
 
 def _is_there(node: cst.Subscript) -> bool:
-    """Whether it asks for no single element, which need not be there, but of a shape."""
+    """Whether it does not index a single element, which may not exist, except of a shape."""
     if isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape":
         return True
     indices = [each.slice.value for each in node.slice if isinstance(each.slice, cst.Index)]
@@ -55,7 +55,7 @@ def _safe(node: cst.BinaryOperation) -> bool:
 
 
 def pure(node: cst.CSTNode) -> bool:
-    """Nothing in it is changed in place, printed or kept, as far as names tell; the proof looks at what happens."""
+    """Whether nothing is changed in place, printed or stored, as far as names tell; running it shows the rest."""
     for each in walk(node):
         if isinstance(each, cst.Del | cst.Global | cst.Nonlocal | cst.NamedExpr | cst.Await | cst.Yield | cst.Raise):
             return False
@@ -67,12 +67,12 @@ def pure(node: cst.CSTNode) -> bool:
 
 
 def _draws(name: str) -> bool:
-    """Whether a function of this name takes random numbers: which it takes must not depend on how it is compiled."""
+    """Whether a function of this name draws random numbers: these must not depend on how it is compiled."""
     return "dropout" in name or name.startswith(("rand", "normal", "bernoulli", "multinomial"))
 
 
 def alike(site: Site, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Whether two values can be taken for those of one tensor, element by element, as far as can be told."""
+    """Whether two values fit one tensor, element by element, as far as is known."""
     if not (elementwise(one) and elementwise(other)):
         return False
     mine, theirs = site.value(one), site.value(other)
@@ -93,7 +93,7 @@ def _fits_float32(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def is_new(node: cst.BaseExpression) -> bool:
-    """Whether an expression makes a tensor of its own, that shares no memory with another one."""
+    """Whether an expression makes a tensor that shares no memory with another."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, _MAKING)
     if isinstance(node, cst.UnaryOperation):

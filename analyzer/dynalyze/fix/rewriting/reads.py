@@ -1,8 +1,8 @@
-"""Numbers read out of tensors that one operation is done with: left in the tensor, where that computes the same. And
-arguments of torch's own functions that need none.
+"""Numbers read out of tensors for a single operation: left in the tensor, if that computes the same. And arguments of
+torch's own functions that need no read.
 
-Python computes with whole numbers of any size and in double precision: what is computed from a read number in Python
-(`n * 3`, `total += loss.item()`) is something else in a tensor, and stays.
+Python computes with integers of any size and in double precision: what Python computes from a read number (`n * 3`,
+`total += loss.item()`) would differ in a tensor, and stays.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _BOUND = (cst.AssignTarget, cst.AugAssign, cst.NamedExpr, cst.Param, cst.CompFor
 
 @rewriter("keep-in-tensor", *_READING, rank=15)
 def keep_in_tensor(site: Site) -> Iterator[Proposal]:
-    """`x / x.max().item()`, `scale = float(x.max())`: without the read, where one operation with a tensor of the same
-    dtype, or a comparison, is all that is done with it.
+    """`x / x.max().item()`, `scale = float(x.max())`: without the read, if the number is only used in an operation with
+    a tensor of the same dtype, or in a comparison.
     """
     if not isinstance(site.statement, cst.SimpleStatementLine):
         return
@@ -56,7 +56,7 @@ def keep_in_tensor(site: Site) -> Iterator[Proposal]:
 
 
 def _without_read(site: Site, node: cst.Call) -> tuple[cst.BaseExpression, str] | None:
-    """The tensor in the place of what is read from it, and its dtype; None where the expression is no read."""
+    """The tensor to use instead of the read number, and its dtype; None if nothing is read."""
     bare = without_read(node)
     if bare is not node and called(node) != "tolist":
         return _detached(site, bare), dtype_of(site, bare)
@@ -75,7 +75,7 @@ def _without_read(site: Site, node: cst.Call) -> tuple[cst.BaseExpression, str] 
 
 
 def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """A tensor that, as the number, has no gradient and stays what it is when another one is changed in place."""
+    """The tensor without a gradient, and unaffected by later changes in place, as the number was."""
     if isinstance(node, cst.Call) and called(node) in ("detach", "any", "all", "isnan", "isinf", "isfinite", "argmax"):
         return node
     found = site.value(node)
@@ -87,9 +87,7 @@ def _detached(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def counts_alike(site: Site, node: cst.CSTNode, dtype: str, *, named: bool = False) -> bool:
-    """Whether what is done with a read number of this dtype gives the same with the tensor itself. `named` is a
-    variable that holds it.
-    """
+    """Whether a read number of this dtype can be replaced by the tensor here. `named`: by a variable that holds it."""
     parent = site.parents.get(node)
     if isinstance(parent, cst.UnaryOperation):
         if isinstance(parent.operator, cst.Not):
@@ -119,7 +117,7 @@ def _compares(site: Site, other: cst.BaseExpression, dtype: str) -> bool:
 
 
 def _held_alike(site: Site, target: cst.BaseExpression, dtype: str) -> bool:
-    """Whether all that is done with a variable, which is assigned once, gives the same where it holds the tensor."""
+    """Whether all uses of a variable that is assigned once give the same if it holds the tensor."""
     if not isinstance(target, cst.Name) or len(assigned_values(site, target.value)) != 1:
         return False
     for use in walk(site.function, cst.Name):
@@ -131,7 +129,7 @@ def _held_alike(site: Site, target: cst.BaseExpression, dtype: str) -> bool:
 
 
 def _is_asked(site: Site, node: cst.CSTNode) -> bool:
-    """Whether it is a condition, or a part of one: only whether it is 0 counts then."""
+    """Whether it is a condition, or a part of one: then it only matters whether it is 0."""
     parent = site.parents.get(node)
     while isinstance(parent, cst.BooleanOperation) or (
         isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
@@ -142,7 +140,9 @@ def _is_asked(site: Site, node: cst.CSTNode) -> bool:
 
 @rewriter("causal-mask", "Unsupported Tensor.item() call", "Data-dependent", "Data dependent operator", rank=11)
 def take_any_mask(site: Site) -> Iterator[Proposal]:
-    """`encoder(x, mask=mask)` of torch.nn: `is_causal=False`, which any mask is right with; it is looked at else."""
+    """`encoder(x, mask=mask)` of torch.nn with `is_causal=False`, which is right for any mask; otherwise torch reads
+    it.
+    """
     changes: Changes = {}
     for call in walk(site.statement, cst.Call):
         found = site.value(call.func)
@@ -164,7 +164,7 @@ def take_any_mask(site: Site) -> Iterator[Proposal]:
 @rewriter("no-leaf", "Attempted to use tensor creation function with requires_grad=True", rank=13)
 def make_no_leaf(site: Site) -> Iterator[Proposal]:
     """`loss = torch.tensor(0.0, requires_grad=True)` that a function adds to: without a gradient of its own, which
-    nobody can ask for. That what comes out has the gradients that it had shows in the proof.
+    nobody can read. Running it shows that the output keeps its gradients.
     """
     changes: Changes = {}
     for call in walk(site.statement, cst.Call):
@@ -177,8 +177,8 @@ def make_no_leaf(site: Site) -> Iterator[Proposal]:
 
 
 def kept_in_python(site: Site) -> str:
-    """Why nothing can end a break that reads a number: compiled code is made for one value of what keeps it. "" where
-    nothing does.
+    """Why nothing can end a break that reads a number: code is compiled for one value of what stores
+    it. "" if it can.
     """
     if not site.broken.gb_type.startswith(READS):
         return ""
@@ -208,7 +208,7 @@ def kept_in_python(site: Site) -> str:
 
 
 def _names_read(site: Site) -> set[str]:
-    """The variables that hold what the statement reads, or what is computed from it by Python."""
+    """The variables that hold the read number, or what Python computes from it."""
     statement = site.statement
     if not isinstance(statement, cst.SimpleStatementLine):
         return set()
@@ -218,7 +218,7 @@ def _names_read(site: Site) -> set[str]:
 
 
 def _holds(site: Site, value: cst.CSTNode, read: set[str]) -> bool:
-    """Whether an expression is on the line that breaks and reads a number, or computes with what it read."""
+    """Whether an expression on the breaking line reads a number, or uses a read one."""
     here = site.range_of(value)[0] <= site.line <= site.range_of(value)[2]
     calls = {called(each) for each in walk(value, cst.Call)}
     return bool((here and calls & {"item", "float", "int", "tolist"}) or names_of(value) & read)

@@ -1,4 +1,4 @@
-"""What can be left out of compiled code, or done once for all: expressions that only read, and calls that only tell."""
+"""What may be left out of compiled code: expressions that only read, and calls that only report."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _BUILT_IN = ("builtins.", "str.", "list.", "dict.", "tuple.", "set.", "float.", 
 
 
 def only_reads(site: Site, node: cst.CSTNode) -> bool:
-    """Whether an expression changes nothing, as far as can be told: no assignment in it, no call that may have effects,
-    no number drawn.
+    """Whether an expression changes nothing, as far as is known: no assignment, no call that may have effects, no
+    random number.
     """
     for each in walk(node):
         if isinstance(each, cst.NamedExpr | cst.Await | cst.Yield):
@@ -90,14 +90,14 @@ def _is_used_up(site: Site, node: cst.CSTNode) -> bool:
 
 
 def function_name(site: Site, call: cst.Call) -> str:
-    """What is called, by its module and qualified name; "" where that is not known."""
+    """The called function, by module and qualified name; "" if unknown."""
     value = site.value(call.func)
     return value.name if value is not None and value.kind in ("function", "class") else ""
 
 
 def effects_of(site: Site, call: cst.Call) -> tuple[str, ...] | None:
-    """The kinds of side effects of a call that does nothing but tell people something, or is about memory and
-    debugging; None of any other one. Its arguments are not looked at.
+    """The kinds of side effects of a call that only reports something, or is about memory and debugging; None for any
+    other call. Its arguments are not looked at.
     """
     name, known, text = called(call), function_name(site, call), site.code(call.func)
     if text == "print" and known in ("", "builtins.print"):
@@ -118,7 +118,7 @@ def effects_of(site: Site, call: cst.Call) -> tuple[str, ...] | None:
 
 
 def _of_logger(call: cst.Call, known: str) -> bool:
-    """Whether a method of that name is one of a logger: a user's own class may have one that keeps state."""
+    """Whether the method belongs to a logger: a user's own class may keep state."""
     if known:
         return known.startswith(_OF_LOGGERS)
     if not isinstance(call.func, cst.Attribute):

@@ -1,4 +1,4 @@
-"""What syntax alone tells of code, and pieces of code to write."""
+"""What syntax alone tells about code, and pieces of code to write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def called(call: cst.Call) -> str:
 
 
 def number(node: cst.BaseExpression) -> int | float | None:
-    """A number that is written out."""
+    """The value of a number literal."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         inner = number(node.expression)
         return None if inner is None else -inner
@@ -31,12 +31,12 @@ def number(node: cst.BaseExpression) -> int | float | None:
 
 
 def names_of(node: cst.CSTNode) -> set[str]:
-    """All names that stand in some code."""
+    """All names in some code."""
     return {each.value for each in walk(node, cst.Name)}
 
 
 def variables_of(target: cst.CSTNode) -> list[str] | None:
-    """The variables of a target; None where it is more than variables."""
+    """The variables of a target; None if it is more than variables."""
     if isinstance(target, cst.Name):
         return [target.value]
     if isinstance(target, cst.Tuple | cst.List):
@@ -54,7 +54,7 @@ def target_of(statement: cst.CSTNode | None) -> cst.BaseExpression | None:
 
 
 def assigned_values(site: Site, name: str) -> list[cst.BaseExpression]:
-    """All that a function assigns to a variable by itself."""
+    """All values that a function assigns to a variable alone."""
     return [
         node.value for node in walk(site.function, cst.Assign)
         if any(isinstance(each.target, cst.Name) and each.target.value == name for each in node.targets)
@@ -69,7 +69,7 @@ def is_label(site: Site, use: cst.Name) -> bool:
 
 
 def only_of(statements: cst.CSTNode | Statements | None) -> cst.BaseSmallStatement | None:
-    """The one small statement that a statement, or a list of statements, is."""
+    """The only small statement of a statement, or of a list of statements."""
     if isinstance(statements, Sequence):
         statements = statements[0] if len(statements) == 1 else None
     line = statements if isinstance(statements, cst.SimpleStatementLine) else None
@@ -77,7 +77,6 @@ def only_of(statements: cst.CSTNode | Statements | None) -> cst.BaseSmallStateme
 
 
 def block_of(body: cst.BaseSuite) -> Statements | None:
-    """The statements of a body."""
     if isinstance(body, cst.SimpleStatementSuite):
         return [cst.SimpleStatementLine(list(body.body))]
     if not isinstance(body, cst.IndentedBlock):
@@ -100,12 +99,12 @@ def skips_turn(site: Site, branch: cst.If) -> bool:
 
 
 def bracketed(site: Site, node: cst.BaseExpression) -> str:
-    """Its source, as a part of a longer expression."""
+    """Its source, as part of a longer expression."""
     return site.code(node) if node.lpar or isinstance(node, ATOMS) else f"({site.code(node)})"
 
 
 def fresh_name(name: str, taken: set[str]) -> str:
-    """A name like this one that is not taken yet; it is from here on."""
+    """A name like this one that is not taken; it is now."""
     while name in taken:
         name += "_"
     taken.add(name)

@@ -1,5 +1,5 @@
-"""Which expressions are tensors, of which dtype and with how many dimensions: from what was seen when the program ran,
-else from names and operations.
+"""Which expressions are tensors, with which dtype and how many dimensions: as seen when the program ran, else by names
+and operations.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ ELEMENTWISE = frozenset({
 
 
 def without_read(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.item()`; the expression itself where it reads nothing."""
+    """`x` of `x.item()`; the expression itself if it reads nothing."""
     if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
         return node
     return node.func.value if called(node) in _READS else node
 
 
 def looks_like_tensor(site: Site, node: cst.BaseExpression, deepest: int = _DEEPEST) -> bool:
-    """Whether it was one when the program ran, or is computed from one by an operation or a method."""
+    """Whether it was one when the program ran, or comes from one by an operation or a method."""
     if site.is_tensor(node):
         return True
     if isinstance(node, cst.Name) and site.value(node) is None:
@@ -77,7 +77,7 @@ def looks_like_tensor(site: Site, node: cst.BaseExpression, deepest: int = _DEEP
 
 
 def compared(node: cst.Comparison) -> list[cst.BaseExpression]:
-    """What a comparison compares, from left to right."""
+    """The operands of a comparison, from left to right."""
     return [node.left, *(each.comparator for each in node.comparisons)]
 
 
@@ -100,7 +100,7 @@ def is_boolean(site: Site, node: cst.BaseExpression, deepest: int = _DEEPEST) ->
 
 
 def elementwise(node: cst.BaseExpression) -> bool:
-    """Whether an expression has the shape of the tensors in it, as far as names tell."""
+    """Whether an expression has the shape of its tensors, as far as names tell."""
     if isinstance(node, cst.Name | cst.Attribute | cst.Integer | cst.Float):
         return True
     if isinstance(node, cst.UnaryOperation):
@@ -116,7 +116,7 @@ def elementwise(node: cst.BaseExpression) -> bool:
 
 
 def dims_of(site: Site, node: cst.BaseExpression, deepest: int = _DEEPEST) -> int | None:
-    """How many dimensions an expression has, where that can be told."""
+    """The number of dimensions of an expression, if known."""
     found = site.value(node)
     if found is not None:
         return found.dims if found.kind == "tensor" else 0 if found.kind in ("int", "float", "bool") else None
@@ -158,7 +158,7 @@ def _dims_left(site: Site, call: cst.Call, deepest: int) -> int | None:
 
 
 def dtype_of(site: Site, node: cst.BaseExpression, deepest: int = _DEEPEST) -> str:
-    """The dtype of a tensor; "" where it is not known, or the expression is no tensor."""
+    """The dtype of a tensor; "" if unknown, or it is no tensor."""
     found = site.value(node)
     if found is not None:
         return found.dtype if found.kind == "tensor" else ""
@@ -206,12 +206,12 @@ def _of_call(site: Site, call: cst.Call, function: cst.Attribute, deepest: int) 
 
 
 def holds(dtype: str, other: str) -> bool:
-    """Whether a number of this dtype counts the same beside a tensor of the other one, in a tensor and in Python."""
+    """Whether a number of this dtype acts the same on a tensor of the other one, as a tensor or in Python."""
     return bool(dtype) and (dtype == other or (dtype in (*_WHOLE, _BOOL) and other in _WIDE))
 
 
 def is_exact(value: float, dtype: str) -> bool:
-    """Whether a tensor of this dtype, or of any one of floats where it is not known, holds a number as it is."""
+    """Whether a tensor of this dtype, or of any float dtype if it is unknown, holds a number exactly."""
     if dtype in _WHOLE:
         return isinstance(value, int)
     try:

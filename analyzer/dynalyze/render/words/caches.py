@@ -1,4 +1,4 @@
-"""The sentences on two starts and their caches that the terminal and the JSON share."""
+"""Sentences on two starts and their caches, for the terminal and the JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_PROFILE = "not asked: TORCH_COMPILE_JOB_ID is not set"
 
 
 def verdict(found: CacheComparison, *, shared: bool) -> str:
-    """Whether the second start was cold, and what that comes from."""
+    """Whether the second start was cold, and why."""
     after = found.after
     if found.before is None or after is None:
         return ""
@@ -63,12 +63,12 @@ def _because(first: CacheDifference | None) -> str:
 
 
 def ended(message: str) -> str:
-    """Where there is nothing to compare."""
+    """The verdict if there is nothing to compare."""
     return f"The first start did not come to its end: {message}"
 
 
 def notes(before: Report, after: Report) -> list[str]:
-    """What stands around the two starts and explains the rest, or limits what is known."""
+    """What else differs between the two starts, or limits what is known."""
     found = []
     for name, label in (("torch", "torch"), ("python", "Python"), ("machine", "the machine")):
         one, other = before.environment.get(name), after.environment.get(name)
@@ -105,7 +105,7 @@ def compiling(start: Start) -> str:
 
 
 def uses_table(found: CacheComparison) -> tuple[list[str], list[list[str]]]:
-    """What each cache did in each start: the heads and the rows; no rows where no cache is known."""
+    """Heads and rows: what each cache did in each start; no rows if no cache is known."""
     starts = [start for start in (found.before, found.after) if start is not None]
     names = list(dict.fromkeys(use.cache for start in starts for use in start.uses))
     rows = []
@@ -120,7 +120,7 @@ def uses_table(found: CacheComparison) -> tuple[list[str], list[list[str]]]:
 
 
 def values_of(each: CacheDifference) -> tuple[str, str] | None:
-    """Both values of a component; None where the sentence or the line says it all."""
+    """Both values of a component; None if the sentence or the line says it all."""
     if each.kind in ("constant", "graph", "names", "new") or (each.location and each.kind != "kernel"):
         return None
     return each.before or "none", each.after or "none"
@@ -162,7 +162,7 @@ def move_words(move: Move) -> str:
 
 
 def vllm_verdict(found: list[CacheDifference]) -> str:
-    """What two of vLLM's cache folders are named after."""
+    """What differs in the names of two of vLLM's cache folders."""
     if not found:
         return "vLLM names both folders after the same factors."
     return f"vLLM compiles again: {count_of(len(found), 'factor')} of its key differ. First of all: {found[0].says}"

@@ -1,4 +1,4 @@
-"""What is said of fixes: how far each was checked, and what all of them come to."""
+"""Sentences on fixes: how far each was checked, and what they come to together."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def verdict(report: Report, fixed: Fixed) -> str:
 
 
 def _of_recompiles(report: Report) -> str:
-    """What became of the settings that were tried against recompiles; "" where none was."""
+    """What came of the settings tried against recompiles; "" if none was."""
     tried = [each for each in report.fixes if each.recompiles]
     all_of_them = count_of(len(report.recompiles), "recompile")
     for status, how in (("verified", "Fixed and verified"), ("suggested", "Suggested, not verified: a setting for")):
@@ -78,7 +78,7 @@ def _of_recompiles(report: Report) -> str:
 
 
 def standing(report: Report) -> tuple[str, bool]:
-    """What the changes are, in a word or two, and whether they are verified."""
+    """The state of the changes in a word or two, and whether they are verified."""
     statuses = {each.status for each in report.fixes if each.ends}
     if "verified" in statuses:
         return "Verified", True
@@ -88,7 +88,7 @@ def standing(report: Report) -> tuple[str, bool]:
 
 
 def _of_given(report: Report, fixed: Fixed) -> str:
-    """The first line on a change that somebody else made."""
+    """The first line on a given change."""
     if not report.fixes:
         return "Not verified: the calls of the program could not be compared."
     fix = report.fixes[0]
@@ -175,7 +175,7 @@ def caveats(fix: Fix) -> list[str]:
 
 
 def _effect(text: str) -> str:
-    """What compiled code does otherwise, as the end of a sentence about it."""
+    """A different effect of compiled code, as the end of a sentence."""
     if (found := _GONE.fullmatch(text)) and found[1] in _VERBS:
         return f"no longer {_VERBS[found[1]]} {found[2]}"
     if (found := _MORE.fullmatch(text)) and found[1] in _VERBS:
@@ -184,13 +184,13 @@ def _effect(text: str) -> str:
 
 
 def reason(fix: Fix) -> str:
-    """Why a change is not verified, in a sentence; "" where that is not known, or it is."""
+    """Why a change is not verified, in a sentence; "" if unknown, or it is."""
     return f"{_REASONS[fix.status]}: {fix.reason.rstrip('.')}." if fix.reason and fix.status in _REASONS else ""
 
 
 def why_it_stays(report: Report, left: Unfixed) -> list[str]:
-    """What was tried for a graph break and why it does not hold, a sentence each; else why nothing was tried.
-    Changes that fail for the same reason share a sentence.
+    """What was tried against a graph break and why it fails, a sentence each; else why nothing was tried. Changes that
+    fail for the same reason share a sentence.
     """
     by_reason: dict[str, list[str]] = {}
     for fix in report.fixes:
@@ -202,7 +202,7 @@ def why_it_stays(report: Report, left: Unfixed) -> list[str]:
 
 
 def before_and_after(fixed: Fixed) -> tuple[str, list[tuple[str, int, int]]]:
-    """A table of what is compiled before and after: its title, and its rows; none where that is not known."""
+    """The title and rows of a table of what is compiled before and after; no rows if unknown."""
     evidence = fixed.evidence
     if fixed.before is not None and fixed.after is not None:
         return "the whole program", _rows(fixed.before, fixed.after)
@@ -220,8 +220,8 @@ def _rows(before: CompileCounts, after: CompileCounts) -> list[tuple[str, int, i
 
 
 def patch_head(report: Report, *, suggested: bool = False) -> str:
-    """Comments for the head of a patch: what each fix is and how it was checked, and the settings, which no diff holds.
-    With `suggested` changes are in it that were not verified.
+    """Comments for the head of a patch: each fix and how it was checked, and the settings, which no diff holds. With
+    `suggested` it includes changes that were not verified.
     """
     assert report.fixed is not None
     said: list[str] = []
@@ -238,7 +238,7 @@ def patch_head(report: Report, *, suggested: bool = False) -> str:
 
 
 def gain(evidence: Evidence | None) -> str:
-    """What the whole gains in speed; empty where that was not measured."""
+    """The speedup of the whole; "" if not measured."""
     if evidence is None or evidence.speedup is None:
         return ""
     speed = evidence.speedup
@@ -247,7 +247,6 @@ def gain(evidence: Evidence | None) -> str:
 
 
 def changes(fix: Fix) -> str:
-    """How the fix is made."""
     if fix.instead is not None:
         return f"a setting that compiles less: {fix.instead.operators:.0%} of the operators"
     if fix.kind == "source":
@@ -256,8 +255,8 @@ def changes(fix: Fix) -> str:
 
 
 def fix_command(report: Report, about: Collection[str] | None = None) -> str:
-    """The command line that tries changes for these graph breaks, of their ids, or for all that it can be tried for,
-    recompiles among them; "" where there is none.
+    """The command line that tries changes for the graph breaks with these ids, or for everything, recompiles included;
+    "" if there is nothing to try.
     """
     fixable = [each.id for each in report.graph_breaks if _can_change(each)]
     wanted = [name for name in fixable if about is None or name in about]
@@ -271,20 +270,19 @@ def fix_command(report: Report, about: Collection[str] | None = None) -> str:
 
 
 def _has_setting(report: Report) -> bool:
-    """Whether a setting is advised against recompiles."""
     advised = (each.detail.config for each in report.findings if each.rule == "recompile" and each.detail is not None)
     return any(".config." in config for config in advised)
 
 
 def write_command(report: Report, fixed: Fixed) -> str:
-    """The command line that writes what was verified; "" where there is nothing to write, or it may not be written."""
+    """The command line that writes what was verified; "" if there is nothing to write, or it must not be."""
     if not _changes_files(report, "verified") or fixed.libraries:
         return ""
     return _with_options(report, fixed, "--write")
 
 
 def apply_command(report: Report, fixed: Fixed, fix: Fix) -> str:
-    """The command line that writes this change alone; "" where it changes no file, or may not be written."""
+    """The command line that writes this change alone; "" if it changes no file, or must not be written."""
     if fix.status == "rejected" or not (fix.kind == "source" or fix.files) or fixed.libraries:
         return ""
     only = [] if "--only" in report.command else ["--only", ",".join(fix.breaks)]
@@ -292,7 +290,7 @@ def apply_command(report: Report, fixed: Fixed, fix: Fix) -> str:
 
 
 def unsafe_command(report: Report, fixed: Fixed) -> str:
-    """The command line that writes what is suggested; "" where something was verified, or there is nothing to write."""
+    """The command line that writes what is suggested; "" if something was verified, or there is nothing to write."""
     if ended_breaks(report) or not _changes_files(report, "suggested"):
         return ""
     return _with_options(report, fixed, "--write", "--unsafe-fixes")
@@ -311,7 +309,7 @@ def _changes_files(report: Report, status: FixStatus) -> bool:
 
 
 def _can_change(broken: GraphBreak) -> bool:
-    """Whether the line is in a file that is not torch's own, and the program's first process came there."""
+    """Whether the line is not in torch's own files, and the program's first process reached it."""
     file = broken.location.file
     return is_file(file) and not Places().is_torch(file) and 0 in (broken.processes or [broken.process])
 

@@ -1,4 +1,4 @@
-"""The sentences and tables of a plan of compiling that the terminal and the page share."""
+"""Sentences and tables of a compile plan, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CACHES = (
 
 
 def sentences(plan: CompilePlan) -> list[str]:
-    """What to do, what it takes against eager, and what would be best with warm caches."""
+    """What to do, how it compares with eager, and what would be best with warm caches."""
     points = {point.configuration: point for point in plan.points}
     if not points:
         why = plan.problem or "nothing could be measured"
@@ -50,7 +50,7 @@ def what(configuration: str) -> str:
 
 
 def table(plan: CompilePlan) -> tuple[list[str], list[list[str]]]:
-    """A row for each way: the heads and the rows, the frontier marked."""
+    """Heads and rows, one row a way, with the frontier marked."""
     asked = plan.calls is not None or plan.seconds is not None
     heads = ["Way", "Starts in", "warm", "A call"]
     if asked:
@@ -78,7 +78,7 @@ def ranges_words(ranges: Sequence[PlanRange]) -> str:
 
 
 def _all_ranges(plan: CompilePlan) -> list[str]:
-    """With empty caches and with warm ones; nothing is said of ways that have no point."""
+    """The ranges with empty and with warm caches; ways without a point are left out."""
     text = ranges_words(plan.ranges)
     text = f"Of what was measured, {text}." if plan.not_measured else f"{capital(text)}."
     return [text, *_warm_ranges(plan)]
@@ -91,13 +91,13 @@ def _warm_ranges(plan: CompilePlan) -> list[str]:
 
 
 def notes(plan: CompilePlan) -> list[str]:
-    """From when on which way is best, where the verdict does not say so, and what was not measured."""
+    """From how many calls on which way is best, if the verdict does not say so, and what was not measured."""
     found = _all_ranges(plan) if plan.choice and plan.ranges else []
     return [*found, *(f"{each.configuration}: {each.reason}." for each in plan.not_measured)]
 
 
 def pasted(plan: CompilePlan) -> str:
-    """The lines of the choice; without one those of the last range, which is best in the long run."""
+    """The lines of the choice, or of the last range, which is best in the long run."""
     name = plan.choice or (plan.ranges[-1].configuration if plan.ranges else "")
     return next((point.lines for point in plan.points if point.configuration == name), "")
 
@@ -135,7 +135,7 @@ def shape_table(shapes: ShapePlan) -> tuple[list[str], list[list[str]]]:
 
 
 def shape_lines(shapes: ShapePlan) -> str:
-    """What to paste, and the list for the environment."""
+    """The lines to paste, and the list for the environment."""
     if not shapes.sources:
         return shapes.lines
     return f'{shapes.lines}\n# or without a change of the code:\n# TORCH_COMPILE_DYNAMIC_SOURCES="{shapes.sources}"'
@@ -153,7 +153,7 @@ def _asked(plan: CompilePlan) -> str:
 
 
 def _takes(plan: CompilePlan, point: PlanPoint, *, warm: bool = False) -> str:
-    """What it comes to, with eager beside it, or beside eager what comes next."""
+    """What the point takes or makes, compared with eager, or eager with the next best."""
     others = [each for each in plan.points if each is not point and EAGER in (each.configuration, point.configuration)]
     if plan.calls is not None:
         other = min(others, key=lambda each: each.total or 0.0, default=None)

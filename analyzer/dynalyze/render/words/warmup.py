@@ -1,4 +1,4 @@
-"""The sentences and cells on the warm-up check that the page and the terminal share."""
+"""Sentences and cells on the warm-up check, for the page and the terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def headline(warmup: Warmup) -> str:
 
 
 def sentences(warmup: Warmup) -> list[str]:
-    """What there is to say beside the headline, one sentence each."""
+    """What else there is to say, one sentence each."""
     if warmup.reason:
         return []
     said = [f"After warm-up, {shape_words(run.shape)} compiled {compiled(run)}." for run in warmup.after_warmup]
@@ -68,12 +68,12 @@ def second_start(second: SecondStart) -> str:
 
 
 def shape_words(shape: Mapping[str, int]) -> str:
-    """A shape for people: "batch 1, sequence 128"."""
+    """ "batch 1, sequence 128"."""
     return ", ".join(f"{name} {size:,}" for name, size in shape.items()) or "the only one"
 
 
 def shapes_words(runs: Iterable[ShapeRun]) -> str:
-    """Several of them, the first ones by name."""
+    """Several shapes, the first ones by name."""
     names = list(dict.fromkeys(shape_words(run.shape) for run in runs))
     left = len(names) - _MOST_SHAPES
     return "; ".join(names[:_MOST_SHAPES]) + (f" and {left:,} more" if left > 0 else "")
@@ -95,7 +95,7 @@ def compiled(run: ShapeRun) -> str:
 
 
 def runs(run: ShapeRun) -> str:
-    """What runs for a shape once all is warm."""
+    """What runs for a shape after warm-up."""
     if run.error:
         return ""
     graphs = ", ".join(f"version {number}" for number in run.versions)
@@ -104,5 +104,5 @@ def runs(run: ShapeRun) -> str:
 
 
 def later(run: ShapeRun) -> str:
-    """How long the same call took when it came again."""
+    """How long the same call took when repeated."""
     return "" if run.later_milliseconds is None else milliseconds(run.later_milliseconds)
