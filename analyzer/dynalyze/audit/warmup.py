@@ -226,7 +226,7 @@ def _result(child: WarmupProcess, configuration: Configuration) -> Warmup:
     if child.last is not None:
         found.recompile_limit, found.notes = child.last.recompile_limit, list(child.last.notes)
     if not found.reason and all(run.error for run in calls):
-        found.reason = f"no call came to its end: {calls[0].error}" if calls else "there was no call"
+        found.reason = f"no call finished: {calls[0].error}" if calls else "there was no call"
     if not found.reason and not child.functions:
         found.reason = "nothing was compiled: every call ran in eager"
     return found

@@ -186,7 +186,7 @@ def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks
         report = _new_report(target, seen.report.environment)
         if seen.report.outcome.status in ("failed", "timed_out", "interrupted"):
             report.outcome = seen.report.outcome
-            report.capture.notes.append("No speed was measured: the program did not run to its end.")
+            report.capture.notes.append("No speed was measured: the program did not finish.")
             return report
         source = _program_source(target, seen, plan.timeout) if plan.rerun else _source(target, seen)
         plan = _as_called(plan, seen)

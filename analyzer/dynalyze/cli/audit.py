@@ -166,13 +166,13 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
 
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
-    """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
+    """The baseline of this run, written; an earlier one stays if the run did not finish."""
     from dynalyze.audit.verdict import judged
     from dynalyze.audit.waivers import Baseline, excused_findings, known_of, read_baseline, to_json
 
     path = Path(file)
     if report.outcome.status != "complete":
-        report.capture.notes.append(f"The baseline {path.name} was not written: the run did not come to its end.")
+        report.capture.notes.append(f"The baseline {path.name} was not written: the run did not finish.")
         return read_baseline(path) if path.is_file() else None
     whole = judged(report)
     counting = excused_findings(whole, policy).counting(whole.findings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.capture.libraries import prefix_of
-from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
+from dynalyze.cli.files import check_found, read_report, write_found
 from dynalyze.cli.options import (
     compile_options,
     library_options,
@@ -68,31 +69,24 @@ def cache(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
     from dynalyze.privacy import cleaned
+    from dynalyze.render import html
+    from dynalyze.render.cache_text import render_caches
     from dynalyze.report.caches import SCHEMA_VERSION
     from dynalyze.text.json_text import json_text
 
     first = options["target"]
-    outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
-    check_outputs(
-        [(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")], first
-    )
+    check_found(options, first)
     before = None if first is None or options["module"] else _written(first)
     with Interrupts():
         found = _found(context, before)
     found = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    document = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)} if options["json_file"] else {}
-    if options["html_file"] is not None:
-        from dynalyze.render import html
-
-        write_whole(Path(options["html_file"]), html.render_caches(found))
-    if not write_json(options["json_file"], json_text(document)):
-        from dynalyze.render.cache_text import render_caches
-
-        files = [("Page", options["html_file"]), ("JSON", options["json_file"])]
-        files = [(title, file) for title, file in files if file]
-        print_summary(render_caches(found, files=files))
+    write_found(
+        options, lambda: html.render_caches(found),
+        lambda: json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)}),
+        partial(render_caches, found),
+    )  # fmt: skip
     if (number := first_signal()) is not None:
         return 128 + number
     ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []

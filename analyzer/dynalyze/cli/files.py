@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -71,6 +71,26 @@ def write_json(file: str | None, text: str) -> bool:
     elif file is not None:
         write_whole(Path(file), text)
     return file == "-"
+
+
+def check_found(options: Mapping[str, Any], *sources: str | None) -> None:
+    """Refuse --json and --html of what a command finds, as `check_outputs` does."""
+    named = [("--json", options["json_file"]), ("--html", options["html_file"])]
+    check_outputs(
+        [(option, file) for option, file in named if file is not None and (option, file) != ("--json", "-")], *sources
+    )
+
+
+def write_found(
+    options: Mapping[str, Any], page: Callable[[], str], document: Callable[[], str], summary: Callable[..., str]
+) -> None:
+    """Write what a command has found as --html and --json say, and the summary, which gets the `files`."""
+    json_file, html_file = options["json_file"], options["html_file"]
+    if html_file is not None:
+        write_whole(Path(html_file), page())
+    if not write_json(json_file, document() if json_file else ""):
+        files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
+        print_summary(summary(files=files))
 
 
 def print_document(text: str) -> None:

@@ -164,8 +164,8 @@ def _plan(options: dict[str, Any]) -> Plan:
 def _with_buckets(
     wanted: Plan, shapes: Histogram | None, dims: tuple[Dim, ...], target: TargetSpec
 ) -> tuple[Plan, str]:
-    """The plan with a workload for each bucket in the place of the target's own; as it was where its inputs cannot be
-    made so large, with the reason.
+    """The plan with a workload for each bucket instead of the target's own; unchanged, with the reason, if its inputs
+    cannot be made so large.
     """
     if shapes is None:
         return wanted, ""

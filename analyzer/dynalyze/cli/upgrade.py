@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.bench import DEFAULT_PAIRS
-from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
+from dynalyze.cli.files import check_found, write_found
 from dynalyze.cli.options import (
     compile_options,
     count_option,
@@ -67,15 +67,18 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
     from dynalyze.privacy import cleaned
+    from dynalyze.render.html import render_comparison
+    from dynalyze.render.upgrade_text import render_json, render_upgrade
 
-    outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
-    check_outputs([(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")])
+    check_found(options)
     with Interrupts():
         found, reports = _found(context)
     shown = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    _publish(shown, options)
+    write_found(
+        options, lambda: render_comparison(shown.comparison), lambda: render_json(shown), partial(render_upgrade, shown)
+    )
     if (number := first_signal()) is not None:
         return 128 + number
     if status := max((EXIT_STATUSES[each.outcome.status] for each in reports), default=0):
@@ -108,17 +111,4 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
 def _plan(options: dict[str, Any], target: Any) -> Any:
     from dynalyze.cli.explain import short_bench
 
-    plan = short_bench(options, target)
-    return replace(plan, pairs=options["pairs"], recorded=False)
-
-
-def _publish(found: Upgrade, options: dict[str, Any]) -> None:
-    from dynalyze.render.upgrade_text import render_json, render_upgrade
-
-    if (page := options["html_file"]) is not None:
-        from dynalyze.render.html import render_comparison
-
-        write_whole(Path(page), render_comparison(found.comparison))
-    if not write_json(options["json_file"], render_json(found) if options["json_file"] else ""):
-        files = [(name, file) for name, file in (("Page", page), ("JSON", options["json_file"])) if file is not None]
-        print_summary(render_upgrade(found, files=files))
+    return replace(short_bench(options, target), pairs=options["pairs"], recorded=False)

@@ -22,7 +22,7 @@ from dynalyze.fix.settings import as_python
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation
 from dynalyze.report import Report
-from dynalyze.report.fixes import CompiledOperators, Evidence
+from dynalyze.report.fixes import Evidence
 from dynalyze.text.amounts import count_of
 
 _TRACED = "eager"
@@ -75,7 +75,7 @@ class Gates:
         verdict.unchecked += found.unchecked
         verdict.different = found.different
         if verdict.after is not None and not verdict.different:
-            slack = vanished(evidence.compiled_before, evidence.compiled_after)
+            slack = vanished(evidence)
             verdict.different = _less_in_graphs(self._before, verdict.after, slack)
         return verdict
 
@@ -133,27 +133,29 @@ class Gates:
         return _UNKNOWN, reason or verdict
 
 
-def less_compiled(before: CompiledOperators | None, after: CompiledOperators | None) -> str:
-    """Why less of the calls is compiled with a change; "" if it is not. An operator that ran in a graph, or could have,
-    must not run in eager.
+def less_compiled(evidence: Evidence) -> str:
+    """Why less of the calls is compiled with a change; "" if it is not. An operator that ran in a graph, or could
+    have, must not run in eager.
     """
+    before, after = evidence.compiled_before, evidence.compiled_after
     if before is None or after is None:
         return ""
     if before.compiled and not after.compiled:
-        return "nothing of its calls is compiled any more"
+        return "its calls are no longer compiled"
     more = (after.operators - after.compiled) - (before.operators - before.compiled)
     return f"its calls run {count_of(more, 'more operator')} in eager" if more > 0 else ""
 
 
-def vanished(before: CompiledOperators | None, after: CompiledOperators | None) -> int:
+def vanished(evidence: Evidence) -> int:
     """How many operators the calls no longer run."""
+    before, after = evidence.compiled_before, evidence.compiled_after
     return 0 if before is None or after is None else max(0, before.operators - after.operators)
 
 
 def _less_in_graphs(before: Report, after: Report, slack: int) -> str:
     """Why the whole program compiles less; "" if it does not. `slack` operators are gone with their callers."""
     if before.graphs and not after.graphs:
-        return "the program compiles nothing any more"
+        return "the program no longer compiles anything"
     was, now = _operators_in_graphs(before), _operators_in_graphs(after)
     return f"the program's graphs hold {now} operators, {was} before" if now < _LEAST_LEFT * (was - slack) else ""
 

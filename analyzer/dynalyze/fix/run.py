@@ -20,9 +20,9 @@ from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.fixing.records import CheckRequest, SourceChange
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fix.gates import Gates, GateVerdict
+from dynalyze.fix.gates import Gates, GateVerdict, less_compiled
 from dynalyze.fix.proof import DRAWS, Attempt, ChangeProcess, Checked, FixState, UnchangedCode
-from dynalyze.fix.search import FixSearch, evidence_of, reason_against, whole_less
+from dynalyze.fix.search import FixSearch, evidence_of, reason_against
 from dynalyze.fix.settings import SettingCandidate, as_python, candidates, gone, merged, no_better, title_of
 from dynalyze.fix.source_files import changed, is_library, patch_of, patch_of_file, same_break, source_of
 from dynalyze.fix.whole_program import Gate
@@ -37,7 +37,7 @@ from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
 _MOST_ROUNDS = 4
-"""How often changes are looked for anew, in the place of some that did not come through the gates."""
+"""How often the search is repeated after a change failed a gate."""
 
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
@@ -139,6 +139,9 @@ class FixSession:
         calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
         by_program = [] if observation.target.rebuilt else calls
         self._gone: Sequence[GraphBreak] = ()
+        self._again = None if observation.target.rebuilt else observation.again(seen.report)
+        program = None if self._again is None else Gate(observation, self._again, progress)
+        self._gates = Gates(plan, lambda: self._pool(untimed=True), program, seen.report, progress)
         self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
     def go(self) -> FixResult:
@@ -185,7 +188,7 @@ class FixSession:
             fixed.unfixed = _all_unfixed(report, baseline.problem)
             return FixResult(report)
         wanted = self._wanted(baseline.compiled.breaks)
-        gates = self._gates()
+        self._announce_runs()
         attempts: list[Attempt] = []
         search = self._search(process, baseline)
         try:
@@ -195,7 +198,7 @@ class FixSession:
                 if not holds and not search.thorough and search.set_aside_state is None:
                     search = self._search(process, baseline, thorough=True)
                     attempts.clear()
-                elif not holds or not self._taken_back(gates, process, search, attempts):
+                elif not holds or not self._taken_back(search, attempts):
                     break
             else:
                 search.set_aside([each for each in attempts if each.status == "verified"], _TOO_MANY_ROUNDS)
@@ -209,22 +212,22 @@ class FixSession:
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
         try:
             if report.outcome.status != "interrupted" and not self._options.only:
-                self._end_recompiles(gates, process, search)
+                self._end_recompiles(search)
             if report.outcome.status != "interrupted" and fixed.kept and self._options.bench_seconds:
                 assert fixed.evidence is not None
-                fixed.evidence.speedup = self._speed(gates, process.changes(search.state.texts), search.state)
+                fixed.evidence.speedup = self._speed(process.changes(search.state.texts), search.state)
         except Stopped:  # What was verified stays.
             self._note_interrupted()
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
         return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
 
-    def _end_recompiles(self, gates: Gates, process: ChangeProcess, search: FixSearch) -> None:
+    def _end_recompiles(self, search: FixSearch) -> None:
         """Try the settings that the advice on recompiles names, on top of all kept changes, until one holds."""
         fixed, kept = self._fixed, search.state
         for candidate in candidates(self._report):
             self._progress(f"trying against recompiles: {title_of(candidate.settings)}")
             state = replace(kept, settings=merged(kept.settings, candidate.settings), changed=True)
-            record, after = self._tried_against(candidate, state, gates, process, search)
+            record, after = self._tried_against(candidate, state, search)
             record.id = f"f{len(self._report.fixes) + 1}"
             self._report.fixes.append(record)
             if record.status == "verified":
@@ -235,25 +238,25 @@ class FixSession:
                 return
 
     def _tried_against(
-        self, candidate: SettingCandidate, state: FixState, gates: Gates, process: ChangeProcess, search: FixSearch
+        self, candidate: SettingCandidate, state: FixState, search: FixSearch
     ) -> tuple[Fix, CompileCounts | None]:
         """The record of settings tried against recompiles, and what the whole program compiles with them, if it was
         run.
         """
         asked = CheckRequest(settings=state.settings, regions=state.instead.regions, draws=DRAWS)
-        tried = process.check(state.texts, asked)
+        tried = search.process.check(state.texts, asked)
         calls = search.baseline.counts
-        evidence = evidence_of(tried, calls=self._calls, before=calls, share=search.share)
+        evidence = search.evidence(tried, calls)
         record = Fix(
             "", [], "setting", "rejected", title_of(candidate.settings), evidence=evidence,
             setting=as_python(candidate.settings), recompiles=[each.id for each in candidate.recompiles],
         )  # fmt: skip
-        record.reason = reason_against(tried, state.loses) or whole_less(evidence)
+        record.reason = reason_against(tried, state.loses) or less_compiled(evidence)
         if calls.recompiles and tried.after is not None:  # Else what set them off is not met in the calls alone.
             record.reason = record.reason or no_better(calls, tried.after.counts)
         if record.reason:
             return record, None
-        verdict, after = self._through(gates, process, state, evidence), None
+        verdict, after = self._through(search.process, state, evidence), None
         record.reason = verdict.different
         if verdict.after is not None:
             after = counts_of(verdict.after)
@@ -268,22 +271,22 @@ class FixSession:
         seconds = self._options.search_seconds
         return FixSearch(process, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
 
-    def _taken_back(self, gates: Gates, process: ChangeProcess, search: FixSearch, attempts: Sequence[Attempt]) -> bool:
+    def _taken_back(self, search: FixSearch, attempts: Sequence[Attempt]) -> bool:
         """Whether a kept change failed a gate and was taken back: the first one with which the changes kept until then
         fail. What could only not be checked is suggested.
         """
-        whole = self._fixed.evidence
+        whole, process = self._fixed.evidence, search.process
         kept = [each for each in attempts if each.status == "verified"]
         if not kept or whole is None:
             return False
-        verdict = self._through(gates, process, search.state, whole)
+        verdict = self._through(process, search.state, whole)
         if not verdict.different:
             if verdict.after is not None:
                 self._fixed.after = counts_of(verdict.after)
                 after = verdict.after.graph_breaks
                 self._gone = _moved(self._report.graph_breaks, after, process.originals, search.state.texts)[0]
             for each in kept:
-                each.evidence = gates.noted(each.evidence, whole)
+                each.evidence = self._gates.noted(each.evidence, whole)
             if verdict.unchecked:
                 search.set_aside(kept, "; ".join(verdict.unchecked))
             return False
@@ -292,13 +295,13 @@ class FixSession:
             middle = (low + high) // 2
             state = kept[middle].proposed
             assert state is not None
-            found = self._through(gates, process, state, whole)
+            found = self._through(process, state, whole)
             low, high = (low, middle) if found.different else (middle + 1, high)
             verdict = found if found.different else verdict
         search.take_back(kept[low], kept[low + 1 :], verdict.different)
         return True
 
-    def _through(self, gates: Gates, process: ChangeProcess, state: FixState, evidence: Evidence) -> GateVerdict:
+    def _through(self, process: ChangeProcess, state: FixState, evidence: Evidence) -> GateVerdict:
         with TemporaryFolder() as folder:
             put = {}
             for number, file in enumerate(changed(process.originals, state.texts)):
@@ -306,15 +309,11 @@ class FixSession:
                 source.write_bytes(source_of(process.originals, file).content_of(state.texts[file]))
                 shutil.copymode(file, source)
                 put[file] = str(source)
-            return gates.judge(state, process.changes(state.texts), self._with(state), put, evidence)
+            return self._gates.judge(state, process.changes(state.texts), self._with(state), put, evidence)
 
-    def _gates(self) -> Gates:
-        target, program = self._observation.target, None
-        if not target.rebuilt:
-            again = self._observation.again(self._report)
-            program = Gate(self._observation, again, self._progress)
-            self._progress(again.announced("twice unchanged, and once with each set of changes that holds"))
-        return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
+    def _announce_runs(self) -> None:
+        if self._again is not None:
+            self._progress(self._again.announced("twice unchanged, and once with each set of changes that holds"))
 
     def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: UnchangedCode) -> FixResult:
         """Verify the given change as the only fix of the report."""
@@ -331,10 +330,10 @@ class FixSession:
         record = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
         report.fixes = [record]
         uncompared = not tried.own or bool(tried.problem)
-        against = reason_against(tried, frozenset()) or whole_less(evidence)
+        against = reason_against(tried, frozenset()) or less_compiled(evidence)
         state = FixState(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
-        gates = self._gates()
-        verdict = gates.judge(
+        self._announce_runs()
+        verdict = self._gates.judge(
             state, given.changes, self._with(state), given.put, evidence, given.uncovered, calls=not uncompared
         )
         fixed.after = counts_of(verdict.after) if verdict.after is not None else None
@@ -349,7 +348,7 @@ class FixSession:
             record.status, record.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
         fixed.kept = [record.id] if record.status == "verified" else []
         if fixed.kept and self._options.bench_seconds and process is not None:
-            evidence.speedup = self._speed(gates, given.changes, state)
+            evidence.speedup = self._speed(given.changes, state)
         return FixResult(report, given.originals, given.texts)
 
     @property
@@ -397,9 +396,9 @@ class FixSession:
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
-    def _speed(self, gates: Gates, changes: list[SourceChange], state: FixState) -> Speedup | None:
+    def _speed(self, changes: list[SourceChange], state: FixState) -> Speedup | None:
         """Compiled calls before vs after, in pairs of processes that take turns; None if that fails."""
-        before, after = gates.request(), gates.request_with(state, changes)
+        before, after = self._gates.request(), self._gates.request_with(state, changes)
         generator = random.Random(0)
         pairs: list[Pair] = []
         control: list[Pair] = []

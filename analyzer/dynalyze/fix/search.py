@@ -57,7 +57,7 @@ _KEPT = "No change: the program keeps this number in Python"
 _NOT_TOGETHER = "all changes together could not be verified"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
-"""Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
+"""Of the operators or of the time of a call: submodules that run less are no fix."""
 
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
@@ -73,12 +73,12 @@ class FixSearch:
         self, process: ChangeProcess, baseline: UnchangedCode, progress: Callable[[str], None], *, calls: int,
         seconds: float = math.inf, thorough: bool = False,
     ) -> None:  # fmt: skip
-        self._process = process
+        self.process = process
         self._ends = time.monotonic() + seconds
         self.stopped_early = False
         self.thorough = thorough
-        self.baseline, self.share = baseline.compiled, baseline.share
-        self.calls = calls
+        self.baseline, self._share = baseline.compiled, baseline.share
+        self._calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
         self.originals = process.originals = Originals(files)
@@ -132,9 +132,9 @@ class FixSearch:
             return None, True
         self._progress("verifying all changes together")
         tried = self._check(state, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS)
-        whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts, share=self.share)
+        whole = self.evidence(tried, self.baseline.counts)
         kept = [each for each in attempts if each.status == "verified"]
-        reason = reason_against(tried, state.loses) or ("" if state.instead.regions else whole_less(whole))
+        reason = reason_against(tried, state.loses) or ("" if state.instead.regions else less_compiled(whole))
         if OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
             self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
@@ -188,7 +188,7 @@ class FixSearch:
         known: list[Mapping[str, Sequence[str]]] = [{}]
         for settings in (self.state.settings, merged(self.state.settings, READS_VALUES)):
             self._progress("looking for submodules that can be compiled instead")
-            instead = self._process.instead(self.state.texts, settings)
+            instead = self.process.instead(self.state.texts, settings)
             if instead.regions in known:
                 continue
             known.append(instead.regions)
@@ -205,11 +205,11 @@ class FixSearch:
         attempt.title = _INSTEAD
         tried = self._check(new, draws=DRAWS, regions=instead.regions)
         attempt.proposed = replace(new, compiled=tried.after or new.compiled)
-        attempt.evidence = evidence_of(tried, calls=self.calls, before=before, share=self.share)
+        attempt.evidence = self.evidence(tried, before)
         attempt.reason = reason_against(tried, new.loses) or _worse(tried, before, instead)
         if not attempt.reason:
             covers = max(instead.operators, instead.seconds) >= _LEAST_COVERED
-            less = whole_less(attempt.evidence) or ("" if covers else f"it compiles only {share}")
+            less = less_compiled(attempt.evidence) or ("" if covers else f"it compiles only {share}")
             attempt.status = "suggested" if less else "verified"
             attempt.reason = less
 
@@ -245,10 +245,14 @@ class FixSearch:
         attempt.proposed = state
         sides = self._sides(proposal, there)
         tried = self._check(state, draws=DRAWS, sides=sides, traced=self.thorough)
-        attempt.evidence = self._evidence(tried, proposal, there)
+        attempt.evidence = self.evidence(tried, self.state.compiled.counts)
+        attempt.evidence.sides = [
+            BranchSide(Location(file, line, None, there.location.function), (file, line) in tried.lines)
+            for file, line in sides
+        ]
         none = tried.after is not None and not tried.after.breaks and not tried.after.counts.graphs
         nothing = _NOTHING_COMPILED if none and self.baseline.counts.graphs else ""  # So no break is met either.
-        if reason := reason_against(tried, state.loses) or nothing or whole_less(attempt.evidence):
+        if reason := reason_against(tried, state.loses) or nothing or less_compiled(attempt.evidence):
             attempt.reason = reason
             if reason == tried.draws.unproved:
                 attempt.status = "suggested"
@@ -262,8 +266,12 @@ class FixSearch:
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
 
+    def evidence(self, tried: Checked, before: CompileCounts) -> Evidence:
+        """The record of what was run for a change; `before` is what the calls compiled without it."""
+        return evidence_of(tried, calls=self._calls, before=before, share=self._share)
+
     def _check(self, state: FixState, **asked: Any) -> Checked:
-        return self._process.check(state.texts, CheckRequest(settings=state.settings, **asked))
+        return self.process.check(state.texts, CheckRequest(settings=state.settings, **asked))
 
     def _follow(
         self, attempt: Attempt, state: FixState, proposal: Proposal, there: GraphBreak, deepest: int
@@ -344,7 +352,7 @@ class FixSearch:
     def _look(self, site: Site, state: FixState) -> dict[str, Value]:
         """What the names around a break were when its line ran, in the unchanged code."""
         file = site.broken.location.file
-        text = self._process.originals[file]
+        text = self.process.originals[file]
         line = line_before(text, site.text, site.line) or line_instead_of(text, site.text, site.line)
         if line is None:
             return {}
@@ -356,13 +364,13 @@ class FixSearch:
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
-            known = self._process.values({(file, line): list(dict.fromkeys([*names, *torches]))})
+            known = self.process.values({(file, line): list(dict.fromkeys([*names, *torches]))})
             self._values[file, line] = known.get((file, line), {})
         return self._values[file, line]
 
     def _find(self, state: FixState, broken: GraphBreak, of: FixState | None = None) -> GraphBreak | None:
         """The break of a state that is `broken` of the state `of` (None: of the baseline)."""
-        before = self._process.originals if of is None else of.texts
+        before = self.process.originals if of is None else of.texts
         return next((each for each in state.compiled.breaks if same_break(broken, each, before, state.texts)), None)
 
     def _new(self, state: FixState, before: FixState) -> list[GraphBreak]:
@@ -387,24 +395,16 @@ class FixSearch:
 
     def _sides(self, proposal: Proposal, there: GraphBreak) -> list[tuple[str, int]]:
         file = there.location.file
-        lines = (line_before(self._process.originals[file], self.state.texts[file], line) for line in proposal.sides)
+        lines = (line_before(self.process.originals[file], self.state.texts[file], line) for line in proposal.sides)
         return [(file, line) for line in lines if line is not None]
-
-    def _evidence(self, tried: Checked, proposal: Proposal, there: GraphBreak) -> Evidence:
-        found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts, share=self.share)
-        function = there.location.function
-        found.sides = [
-            BranchSide(Location(file, line, None, function), (file, line) in tried.lines)
-            for file, line in self._sides(proposal, there)
-        ]
-        return found
 
 
 def _with(state: FixState, proposal: Proposal) -> FixState:
-    state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
-    state = replace(state, settings=merged(state.settings, proposal.settings))
     texts = {proposal.file: proposal.source} if proposal.source else {}
-    return replace(state, texts={**state.texts, **texts})
+    return replace(
+        state, texts={**state.texts, **texts}, settings=merged(state.settings, proposal.settings),
+        loses=state.loses | set(proposal.loses), changed=True,
+    )  # fmt: skip
 
 
 def reason_against(tried: Checked, loses: frozenset[str]) -> str:
@@ -444,11 +444,6 @@ def _places(broken: GraphBreak) -> list[Location]:
     ats = [place.at for place in broken.stack]
     above = broken.stack[: ats.index(broken.location.at)] if broken.location.at in ats else []
     return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
-
-
-def whole_less(evidence: Evidence) -> str:
-    """Why less of the calls is compiled with a change; "" if it is not."""
-    return less_compiled(evidence.compiled_before, evidence.compiled_after)
 
 
 def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: CompiledOperators | None) -> Evidence:

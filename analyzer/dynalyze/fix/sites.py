@@ -18,7 +18,7 @@ from dynalyze.capture.source_lines import lines_of
 from dynalyze.report import GraphBreak
 
 Changes = dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]
-"""What stands in the place of nodes: another one, several or nothing."""
+"""Nodes and their replacements: one node, several or none."""
 Node = TypeVar("Node", bound=cst.CSTNode)
 _HOLDER = "if 1:\n"
 """Makes an indented function a module of its own, whatever its indentation."""

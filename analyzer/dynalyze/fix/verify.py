@@ -43,7 +43,7 @@ def verify(
         report.fixed = Fixed(given=True, before=counts_of(report), reproduce=list(report.command))
         if report.outcome.status not in ("complete", "incomplete"):
             how = report.outcome.message.rstrip(".")
-            report.capture.notes.append(f"Nothing could be verified: the program did not run to its end. {how}.")
+            report.capture.notes.append(f"Nothing could be verified: the program did not finish. {how}.")
             return FixResult(report)
         ready, source = planned(seen, observation.target, plan)
         session = FixSession(observation, ready or plan, FixOptions(bench_seconds=bench_seconds), progress, seen)

@@ -162,7 +162,7 @@ def _unusable(one: ProgramRun, other: ProgramRun) -> str:
     """Why nothing can be learned from two runs of the unchanged program; "" if something can."""
     for run in (one, other):
         if run.report.outcome.status not in _ENDED:
-            return f"run again, the program was not left to its end: {run.report.outcome.message}"
+            return f"run again, the program did not finish: {run.report.outcome.message}"
     if _masked(one.ending) != _masked(other.ending):
         return f"run twice as it is, the program ends in two ways: {one.ending}; {other.ending}"
     if one.report.outcome.status == "failed":
@@ -230,7 +230,7 @@ def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str])
             was, now = one[first:last], after[start:end]
             if was and now:
                 at = next((at for at, (a, b) in enumerate(zip(was[0], now[0], strict=False)) if a != b), 0)
-                return f"prints {_quoted(now[0], at)} in the place of {_quoted(was[0], at)}"
+                return f"prints {_quoted(now[0], at)} instead of {_quoted(was[0], at)}"
             return f"prints {_quoted(now[0])} in addition" if now else f"no longer prints {_quoted(was[0])}"
     return "prints other numbers"
 

@@ -184,7 +184,7 @@ def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator
         try:
             status, now = target.stat(), target.read_bytes()
         except OSError as error:
-            raise UsageError(f"--write: {_shown(Path(file))} cannot be read any more: {error.strerror}") from error
+            raise UsageError(f"--write: {_shown(Path(file))} can no longer be read: {error.strerror}") from error
         if reason := _reason_against(file, target, status):
             raise UsageError(f"--write: {_shown(Path(file))} {reason}")
         source = source_of(originals, file) if isinstance(originals, Originals) else FileText.read(str(target))

@@ -33,11 +33,11 @@ SAME = ["start", "loss 0.5", ""]
     ("other", "after", "said"),
     [
         (SAME, SAME, ""),
-        (SAME, ["start", "loss 0.6", ""], "prints 'loss 0.6' in the place of 'loss 0.5'"),
+        (SAME, ["start", "loss 0.6", ""], "prints 'loss 0.6' instead of 'loss 0.5'"),
         (SAME, ["start", ""], "no longer prints 'loss 0.5'"),
         (SAME, ["start", "loss 0.5", "more", ""], "prints 'more' in addition"),
         (["start", "loss 0.7", ""], ["start", "loss 0.9", ""], ""),
-        (["start", "loss 0.7", ""], ["start", "cost 0.9", ""], "prints 'cost 0.9' in the place of 'loss 0.5'"),
+        (["start", "loss 0.7", ""], ["start", "cost 0.9", ""], "prints 'cost 0.9' instead of 'loss 0.5'"),
         (["start", "another", ""], SAME, None),
         (["start", ""], SAME, None),
     ],
@@ -86,7 +86,7 @@ def test_a_program_that_does_not_agree_with_itself_tells_nothing() -> None:
     assert "ends in two ways" in _unusable(run(), run("failed", 1, "The program raised ValueError: x"))
     failed = run("failed", 1, "The program raised OSError: no network")
     assert _unusable(failed, failed) == "run again as it is, the program raised OSError: no network"
-    assert "left to its end" in _unusable(run("timed_out"), run())
+    assert "did not finish" in _unusable(run("timed_out"), run())
 
 
 def test_the_counts_of_a_program_that_cannot_be_run_again_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -396,7 +396,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
     file.write_bytes(OLD)
     originals, texts = without_break(file)
     file.unlink()
-    with pytest.raises(UsageError, match="cannot be read any more"):
+    with pytest.raises(UsageError, match="can no longer be read"):
         write(originals, texts)
     assert not tree(tmp_path)
 

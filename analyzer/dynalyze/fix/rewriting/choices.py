@@ -146,7 +146,7 @@ def assigned_by(statements: Statements) -> tuple[str, ...] | None:
             found = [None if side is None else assigned_by(side) for side in (block_of(each.body), otherwise_of(each))]
         elif isinstance(each, cst.For) and each.orelse is None:
             turn = block_of(each.body)
-            found = [sorted(names_of(each.target)), None if turn is None else assigned_by(turn)]
+            found = [[node.value for node in walk(each.target, cst.Name)], None if turn is None else assigned_by(turn)]
         for given in found:
             if given is None:
                 return None

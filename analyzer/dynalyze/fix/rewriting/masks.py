@@ -87,7 +87,7 @@ def assign_under_mask(site: Site) -> Iterator[Proposal]:
     text = None if only is None else assigned_under_mask(site, only)
     if text is not None:
         yield Proposal(
-            "Choose between the whole tensors in the place of copying through the mask",
+            "Choose between the whole tensors instead of copying through the mask",
             site.with_statement(*statements_of(text), top=import_of_torch(site)),
         )  # fmt: skip
 

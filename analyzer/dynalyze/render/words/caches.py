@@ -64,7 +64,7 @@ def _because(first: CacheDifference | None) -> str:
 
 def ended(message: str) -> str:
     """The verdict if there is nothing to compare."""
-    return f"The first start did not come to its end: {message}"
+    return f"The first start did not finish: {message}"
 
 
 def notes(before: Report, after: Report) -> list[str]:
