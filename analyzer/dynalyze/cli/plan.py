@@ -13,6 +13,7 @@ import click
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.files import read_report
 from dynalyze.cli.options import (
+    check_fail_on,
     compile_options,
     count_option,
     model_options,
@@ -103,8 +104,6 @@ def plan(context: click.Context, /, **options: Any) -> int:
     shapes = _histogram(options["shapes_file"])
     saved = options["target"] or ""
     if saved.endswith(".json") and not options["module"]:
-        from dynalyze.cli.options import check_fail_on
-
         check_fail_on(options["fail_on"])
         report = read_report(Path(saved))
         outputs = Outputs(options, f"{Path(saved).stem}.plan", saved)

@@ -118,7 +118,7 @@ class ChangeChecker:
         self._own_traced: tuple[Hashable, Run] | None = None
         self._own_result: tuple[Hashable, CheckResult] | None = None
         self._new_code_run: set[tuple[types.CodeType, int]] = set()
-        self._before: dict[Hashable, _Before] = {}
+        self._before: dict[Hashable, Run] = {}
         self._room = _MOST_KEPT
 
     def baseline(self) -> BaselineResult:
@@ -198,7 +198,7 @@ class ChangeChecker:
         if change.swap is not None:
             before, result.own["eager"] = self._own_in_eager(result, change, change.swap)
         else:  # What is compiled makes no difference where nothing is.
-            before, result.own["eager"] = self._as_it_is(self._workload, "own").made, Compared("bitwise")
+            before, result.own["eager"] = self._as_it_is(self._workload, "own"), Compared("bitwise")
         result.gradients = has_gradients(before)
         if result.own["eager"].equality == "different":
             return
@@ -211,9 +211,9 @@ class ChangeChecker:
 
     def _own_in_eager(self, result: CheckResult, change: _Change, swap: Swap) -> tuple[Run, Compared]:
         """A run of the unchanged code, and the changed code compared with it."""
-        first = self._as_it_is(self._workload, _FIRST).made
-        own = self._as_it_is(self._workload, "own", swap.codes)
-        before, result.lines = own.made, sorted(own.lines)
+        first = self._as_it_is(self._workload, _FIRST)
+        before = self._as_it_is(self._workload, "own", swap.codes)
+        result.lines = sorted(before.lines)
         with self._with(change):
             # What happens once for all, as a message that is logged once, happens in the first run.
             self._remembering.forget()
@@ -328,13 +328,12 @@ class ChangeChecker:
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
             with ended_after(self._patience):
-                as_it_is = self._as_it_is(drawn, (kind, circumstance, number), change.codes_to_watch(seen))
+                before = self._as_it_is(drawn, (kind, circumstance, number), change.codes_to_watch(seen))
         except (NoSuchDraw, Endless):
             return None
-        before = as_it_is.made
         if circumstance and kind not in SEARCHING and before.raised:
             return before  # What a model refuses it may refuse in another way.
-        seen |= as_it_is.lines
+        seen |= before.lines
         try:
             with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
                 after = {}
@@ -369,25 +368,25 @@ class ChangeChecker:
         with instructions_run(change.new_codes, self._new_code_run):
             yield
 
-    def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> _Before:
-        """A run of the unchanged code, with the lines of these functions that ran. It is made once for all changes that
-        look at the same state, and again if one looks at further functions.
+    def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> Run:
+        """A run of the unchanged code in which these functions are watched. It is made once for all changes that look
+        at the same state, and again if one watches further functions.
         """
         held = self._runs.held
         key = what, len(held), frozenset(held.ignored)
         known = self._before.get(key)
-        if known is not None and known.codes.issuperset(codes):
+        if known is not None and known.watched.issuperset(codes):
             return known
-        new = _Before(known.codes.union(codes) if known is not None else frozenset(codes))
+        watched, lines = frozenset(codes).union(known.watched if known is not None else ()), set[tuple[str, int]]()
         if what == _FIRST:
             self._remembering.forget()
-        with lines_run(new.codes, new.lines) if new.codes else contextlib.nullcontext():
-            new.made = self._run(workload, self._eager)
+        with lines_run(watched, lines) if watched else contextlib.nullcontext():
+            made = replace(self._run(workload, self._eager), watched=watched, lines=lines)
         if known is None:
-            self._room -= sum(each.nbytes for each in new.made.outputs.tensors.values())
+            self._room -= sum(each.nbytes for each in made.outputs.tensors.values())
         if self._room >= 0:
-            self._before[key] = new
-        return new
+            self._before[key] = made
+        return made
 
     def _compile(self, workload: Workload) -> Run:
         """Compile until nothing new is compiled, or it raises. Returns the last run."""
@@ -522,15 +521,6 @@ class ChangeChecker:
         if own:
             self._own_traced = key, made
         return made
-
-
-@dataclass
-class _Before:
-    """A run of the unchanged code, and the lines of some functions that ran."""
-
-    codes: frozenset[types.CodeType]
-    lines: set[tuple[str, int]] = field(default_factory=set)
-    made: Run = field(default_factory=Run)
 
 
 @dataclass(frozen=True)

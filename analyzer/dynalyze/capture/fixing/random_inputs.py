@@ -20,7 +20,7 @@ Kind = Literal[
 ]  # fmt: skip
 """How values are drawn: `alike` all of them from the range they had; `floats` those of floating tensors alone; `near`
 these too, close by what they were; the others change floating tensors in one way, to come by another side of a branch.
-The last one draws nothing: it says that conditions were turned round (`turning`).
+The last one draws nothing: it says that conditions were negated (`flip_conditions`).
 """
 Circumstance = Literal[
     "", "gradients", "other mode", "smaller batch", "larger batch", "other length", "other weights", "other numbers",

@@ -30,7 +30,7 @@ _ITEMS = ("block", "part", "piece")
 """What the variable of a loop is called, and that of one inside of it."""
 
 Make = Callable[[Callable[..., Any]], object]
-"""Makes a pass of the calls, of what it is given in the place of the model."""
+"""Makes the calls of what it is given instead of the model."""
 
 
 def members_of(model: Any) -> Iterator[torch.nn.Module]:

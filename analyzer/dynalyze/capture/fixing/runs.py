@@ -36,13 +36,17 @@ _TOLERANCE, OF_GRADIENTS = 1e-5, 10
 
 @dataclass
 class Run:
-    """What one run did. `values` are what each call returned, changed and left behind, by name."""
+    """What one run did. `values` are what each call returned, changed and left behind, by name; `lines` are those of
+    `watched` functions that ran.
+    """
 
     outputs: RunOutputs = field(default_factory=RunOutputs)
     values: dict[str, Any] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     raised: str = ""
     raised_types: tuple[str, ...] = ()
+    watched: frozenset[types.CodeType] = frozenset()
+    lines: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def error(self) -> str:

@@ -185,7 +185,7 @@ def _functions(change: SourceChange) -> list[_Swapped]:
             raise CannotSwap(f"{code.co_name} closes over other variables then")
         found.append(_Swapped(each, code, put))
     if not found:
-        raise CannotSwap(f"no function of {change.path} is there any more")
+        raise CannotSwap(f"no function of {change.path} is left")
     return found
 
 
@@ -210,7 +210,7 @@ def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new
         alike = [each for each in theirs if _body(each) == _body(code)]
         found = alike[0] if len(alike) == 1 else None
     if found is None:
-        return CannotSwap(f"{name} is not there any more")
+        return CannotSwap(f"{name} is gone")
     if _signature(code) != _signature(found):
         return CannotSwap(f"{code.co_name} takes other arguments")
     return found
