@@ -97,9 +97,8 @@ def _pairs(before: Path, after: Path) -> Iterator[tuple[Path, Path]]:
 
 def _files(root: Path) -> Iterator[str]:
     """The files below a folder, links followed, and the empty folders."""
-    above: dict[
-        Path, frozenset[str]
-    ] = {}  # Where a folder and those above it really are: links may lead back to these.
+    # The real paths of a folder and those above it: links may lead back to these.
+    above: dict[Path, frozenset[str]] = {}
     for folder, folders, files in os.walk(root, followlinks=True):
         known, really = above.get(Path(folder).parent, frozenset()), os.path.realpath(folder)
         if really in known:

@@ -29,7 +29,7 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
     branches that do nothing else. What is left out must have no other effect.
     """
     reporting = Reporting(site)
-    if not reporting.tells(site.statement):
+    if not reporting.reports(site.statement):
         return
     guarded = reporting.with_readers(site.statement)
     calls = [call for each in guarded for call in reporting.calls(each)]
@@ -86,7 +86,8 @@ def _for_people(site: Site, statement: cst.With) -> list[cst.WithItem]:
 
 
 def _sets_filter(site: Site, line: cst.SimpleStatementLine) -> bool:
-    call = only.value if isinstance(only := only_of(line), cst.Expr) else None
+    only = only_of(line)
+    call = only.value if isinstance(only, cst.Expr) else None
     return isinstance(call, cst.Call) and site.code(call.func) in _FILTERS
 
 
@@ -97,16 +98,16 @@ class Reporting:
         self._site = site
         self._uses = walk(site.function, cst.Name)
         self.names = self._assigned_simply()
-        while left := {name for name in self.names if not self._read_by_telling(name)}:
+        while left := {name for name in self.names if not self._read_by_reporting(name)}:
             self.names -= left
 
-    def tells(self, statement: cst.CSTNode) -> bool:
+    def reports(self, statement: cst.CSTNode) -> bool:
         """Whether it only changes what people see, and variables of `names`."""
         if isinstance(statement, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-            return all(map(self._tells_small, statement.body))
+            return all(map(self._small_reports, statement.body))
         if isinstance(statement, cst.IndentedBlock | cst.Else | cst.Finally):
             body = statement.body if isinstance(statement, cst.IndentedBlock) else [statement.body]
-            return all(map(self.tells, body))
+            return all(map(self.reports, body))
         if isinstance(statement, cst.If):
             return only_reads(self._site, statement.test) and self._all(statement.body, statement.orelse)
         if isinstance(statement, cst.For) and self._own(statement.target):
@@ -131,7 +132,7 @@ class Reporting:
         """The reporting calls in a statement."""
         return [each.value for each in walk(statement, cst.Expr) if isinstance(each.value, cst.Call)]
 
-    def _tells_small(self, statement: cst.BaseSmallStatement) -> bool:
+    def _small_reports(self, statement: cst.BaseSmallStatement) -> bool:
         if isinstance(statement, cst.Expr):
             call = statement.value
             if not isinstance(call, cst.Call):
@@ -144,7 +145,7 @@ class Reporting:
         return isinstance(statement, cst.Pass | cst.Continue | cst.Break)
 
     def _all(self, body: cst.BaseSuite, orelse: cst.CSTNode | None) -> bool:
-        return self.tells(body) and (orelse is None or self.tells(orelse))
+        return self.reports(body) and (orelse is None or self.reports(orelse))
 
     def _own(self, target: cst.BaseExpression) -> bool:
         found = variables_of(target)
@@ -172,11 +173,11 @@ class Reporting:
     def _uses_of(self, name: str) -> list[cst.Name]:
         return [use for use in self._uses if use.value == name and not is_label(self._site, use)]
 
-    def _read_by_telling(self, name: str) -> bool:
+    def _read_by_reporting(self, name: str) -> bool:
         for use in self._uses_of(name):
             around = _statement(self._site, use)
             goes_round = isinstance(around, cst.For) and use in walk(around.target)
-            if around is None or not (goes_round or self.tells(around)):
+            if around is None or not (goes_round or self.reports(around)):
                 return False
         return True
 
