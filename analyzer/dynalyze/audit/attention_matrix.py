@@ -33,8 +33,8 @@ from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CellStatus
 from dynalyze.report.measurements import Measurement
-from dynalyze.sweep.items import Item
-from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, judge_run
+from dynalyze.sweep.records import Item
+from dynalyze.sweep.rows import ItemVerdict, after_eager, judge_run
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
@@ -332,10 +332,8 @@ class Trials:
 
     def _verdict(self, observation: Observation, seen: Observed) -> ItemVerdict:
         """The same judgement as that of an item of a sweep."""
-        target, outcome = observation.target, seen.report.outcome
-        item = Item(target.spec, target, observation.options)
-        reason = "timed_out" if outcome.status == "timed_out" else "ended"
-        verdict = judge_run(item, seen.report, seen.log, RunEnd(reason, outcome.exit_status, outcome.seconds))
+        target = observation.target
+        verdict = judge_run(Item(target.spec, target, observation.options), seen.report, seen.log)
         if not verdict.unsure:
             return verdict
         request = self._request(target, observation.options.dtype, EAGER)

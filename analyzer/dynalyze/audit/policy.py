@@ -29,7 +29,6 @@ from typing import Any, get_args
 from dynalyze.files.project_file import (
     PROJECT_FILE,
     check_keys,
-    dashed,
     nearest,
     nearest_table,
     parsed,
@@ -41,6 +40,7 @@ from dynalyze.report.audit import Waiver
 from dynalyze.report.measurements import AccuracyVerdict
 from dynalyze.rules.rule import BREAK_LIMIT, break_limit, stands_for
 from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import dashed
 
 _NEEDED = ("rule", "reason", "expires")
 _KEYS = (*_NEEDED, "file", "function", "code")

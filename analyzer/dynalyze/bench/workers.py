@@ -27,8 +27,7 @@ from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
 from dynalyze.launch.interrupts import Interrupts
-from dynalyze.launch.question import START, exit_status
-from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
+from dynalyze.launch.run import NOTHING_REMEMBERED, START, cache_variables, exit_status
 from dynalyze.launch.sandbox import Sandbox
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised

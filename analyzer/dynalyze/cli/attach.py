@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 

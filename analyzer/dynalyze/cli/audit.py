@@ -13,6 +13,7 @@ from dynalyze.cli.explain import same_call, short_bench
 from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
     FORMATS,
+    Sectioned,
     compile_options,
     is_given,
     library_options,
@@ -25,7 +26,6 @@ from dynalyze.cli.options import (
     target_options,
     vary_inputs_option,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 

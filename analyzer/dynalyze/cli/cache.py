@@ -12,6 +12,7 @@ import click
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
 from dynalyze.cli.options import (
+    Sectioned,
     compile_options,
     library_options,
     observation_of,
@@ -20,7 +21,6 @@ from dynalyze.cli.options import (
     target_options,
     with_model_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 

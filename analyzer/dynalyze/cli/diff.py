@@ -57,9 +57,7 @@ def diff(before: str, after: str, json_file: str | None, html_file: str | None, 
     """
     from dynalyze.sweep.folder import is_sweep
 
-    outputs = [("--json", json_file), ("--html", html_file)]
-    named = [(option, file) for option, file in outputs if file is not None and (option, file) != ("--json", "-")]
-    check_outputs(named, before, after)
+    check_outputs([("--json", json_file), ("--html", html_file)], before, after)
     first, second = Path(before), Path(after)
     sweeps = [is_sweep(path) for path in (first, second)]
     if all(sweeps):

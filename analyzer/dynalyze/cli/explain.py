@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze.cli.options import (
+    Sectioned,
     artifacts_option,
     brief_option,
     compile_options,
@@ -22,7 +23,6 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
 )
-from dynalyze.cli.sections import Sectioned
 
 if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan

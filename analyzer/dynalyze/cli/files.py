@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
@@ -44,12 +44,15 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
         raise UsageError(f"{option} {file}: not writable")
 
 
-def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> None:
-    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option."""
-    for option, file in files:
+def check_outputs(files: Iterable[tuple[str, str | None]], *sources: str | None) -> None:
+    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option. `--json -`
+    is none, nor is what was not asked for.
+    """
+    named = [(option, file) for option, file in files if file is not None and (option, file) != ("--json", "-")]
+    for option, file in named:
         for source in sources or (None,):
             check_writable(option, file, source)
-    for (option, file), (other, second) in combinations(files, 2):
+    for (option, file), (other, second) in combinations(named, 2):
         if Path(file).resolve() == Path(second).resolve():  # Links followed.
             raise UsageError(f"{option} and {other} both name {file}")
 

@@ -12,6 +12,7 @@ import click
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_outputs, print_summary, write_whole
 from dynalyze.cli.options import (
+    Sectioned,
     brief_option,
     check_fail_on,
     compile_options,
@@ -23,7 +24,6 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.files.paths import working_folder
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.libraries import PREFIXES
-from dynalyze.files.read_write import read_input
+from dynalyze.files.read_write import read_input, write_below
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.files.write_below import write_below
 from dynalyze.launch.supervised import Supervised
 from dynalyze.render.brief import READING
 from dynalyze.report.document import is_report

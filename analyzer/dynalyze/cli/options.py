@@ -1,36 +1,81 @@
-"""Options that several commands share, under the names of the contract."""
+"""Options that several commands share, under the names of the contract, and their help: in sections, those that few
+people need at its end.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
-from dynalyze.cli.sections import Renamed
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import dashed
 
 if TYPE_CHECKING:
     from dynalyze.launch.observe import Observation
     from dynalyze.launch.spec import TargetSpec
+
+
+_OWN, _MORE = "Options", "More"
+_SECTIONS = {
+    "Target": "module inputs chosen python quiet_target",
+    "Compile": "backend mode dynamic fullgraph train device dtype autocast configs matrix",
+    "Models of libraries": "batch batches sequence sequences size phase phases full_size weights",
+    "Output": "html_file json_file outs brief artifacts patch verbose fail_on csv_file",
+    "Privacy": "no_source redact show_values",
+    "Limits": "timeout stop_after no_bench bench_seconds search_seconds seconds pairs sandbox allow_effects memory",
+    _MORE: "attn_implementation static_cache new_tokens features steps lora cold init trust_remote_code provenance "
+    "vary_inputs threads seed no_memory no_accuracy prices rerun spawn shared_disk gpus_per_item show_output",
+}
+_SECTION_OF = {name: title for title, names in _SECTIONS.items() for name in names.split()}
+
+
+class Sectioned(click.Command):
+    """A command whose help lists its own options first, then those that it shares with others, by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OWN, *_SECTIONS)}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx) if isinstance(each, click.Option) else None
+            if record is not None and "--help" not in each.opts:
+                rows[_SECTION_OF.get(each.name or "", _OWN)].append(record)
+        for title, found in rows.items():
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+
+class Renamed(click.Option):
+    """An option that answers to older names too, which its help leaves out, with the range of a number."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        known, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = known
+
+    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if "default" in extra:
+            extra["default"] = extra["default"].removesuffix(".0")
+        return extra
+
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _all(*decorators: _Decorator) -> _Decorator:
     """Several as one, in the order in which the help lists them."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for each in reversed(decorators):
-            command = each(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda made, each: each(made), reversed(decorators), command)
 
 
 def seconds_option(name: str, help: str, default: float | None = None, *older: str) -> _Decorator:
@@ -171,10 +216,6 @@ report_options = _all(
 """Where a report goes, and what it may show."""
 
 
-def as_word(name: str) -> str:
-    return name.replace("_", "-")
-
-
 FORMATS = {
     "chrome_trace": ("Chrome trace", "Write the compile times for Perfetto."),
     "graphml": ("GraphML", "Write the map of compiles and breaks as GraphML."),
@@ -191,12 +232,9 @@ output_options = _all(
         "outs",
         multiple=True,
         metavar="FORMAT=FILE",
-        help=f"Write another format: {', '.join(map(as_word, FORMATS))}; repeatable. --sarif FILE does the same.",
+        help=f"Write another format: {', '.join(map(dashed, FORMATS))}; repeatable. --sarif FILE does the same.",
     ),
-    *(
-        click.option(f"--{as_word(name)}", metavar="FILE", help=says, hidden=True)
-        for name, (_, says) in FORMATS.items()
-    ),
+    *(click.option(f"--{dashed(name)}", metavar="FILE", help=says, hidden=True) for name, (_, says) in FORMATS.items()),
     report_options,
 )
 """Where the report of what was compiled goes, and what it may show."""
@@ -224,7 +262,7 @@ def with_model_options(context: click.Context, target: TargetSpec, names: Sequen
     for name in names:
         if is_given(context, name) and (target.asked is None or name not in library_facts(target.library).options):
             takers = [f"{prefix}:NAME" for prefix in PREFIXES if name in library_facts(prefix).options]
-            raise UsageError(f"--{name.replace('_', '-')} is for {listed(takers)} alone")
+            raise UsageError(f"--{dashed(name)} is for {listed(takers)} alone")
     if target.asked is None:
         return target
     asked = replace(target.asked, **{name: context.params[name] for name in names})

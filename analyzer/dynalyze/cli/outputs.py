@@ -12,7 +12,7 @@ from typing import Any
 
 from dynalyze import privacy
 from dynalyze.cli.files import check_outputs, print_document, print_summary, write_whole
-from dynalyze.cli.options import FORMATS, as_word
+from dynalyze.cli.options import FORMATS
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
@@ -23,7 +23,7 @@ from dynalyze.rules.report_queries import costliest_break
 from dynalyze.rules.rule import break_limit, reaches
 from dynalyze.text.amounts import milliseconds
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.visible import dashed, say
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 _DOCUMENTS = ("json_file", "markdown", "bug_report")
@@ -38,7 +38,7 @@ WORST_FIRST = (2, 4, 3, 1, 0)
 
 def _of_out(given: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
     """The files that --out FORMAT=FILE names, by the option that does the same."""
-    formats = {"json": "json_file", "html": "html_file", **{as_word(name): name for name in FORMATS}}
+    formats = {"json": "json_file", "html": "html_file", **{dashed(name): name for name in FORMATS}}
     found: dict[str, str] = {}
     for each in given:
         word, _, file = each.partition("=")
@@ -171,4 +171,4 @@ class Outputs:
 
 def _option(name: str) -> str:
     """`--bug-report` for `bug_report`."""
-    return f"--{name.removesuffix('_file').replace('_', '-')}"
+    return f"--{dashed(name.removesuffix('_file'))}"

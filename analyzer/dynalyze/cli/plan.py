@@ -13,6 +13,8 @@ import click
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.files import read_report
 from dynalyze.cli.options import (
+    Renamed,
+    Sectioned,
     compile_options,
     count_option,
     model_options,
@@ -21,7 +23,6 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
 )
-from dynalyze.cli.sections import Renamed, Sectioned
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze import registry
-from dynalyze.cli.options import artifacts_option, brief_option, check_fail_on, output_options
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import Sectioned, artifacts_option, brief_option, check_fail_on, output_options
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import click
 from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import (
+    Sectioned,
     compile_options,
     count_option,
     library_options,
@@ -22,12 +23,11 @@ from dynalyze.cli.options import (
     target_options,
     with_model_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
 if TYPE_CHECKING:
-    from dynalyze.comparison.upgrades import Upgrade
+    from dynalyze.comparison.types import Upgrade
     from dynalyze.report import Report
 
 

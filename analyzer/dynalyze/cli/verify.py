@@ -11,6 +11,7 @@ import click
 
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.options import (
+    Sectioned,
     brief_option,
     compile_options,
     library_options,
@@ -21,7 +22,6 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.options import output_options
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import Sectioned, output_options
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 

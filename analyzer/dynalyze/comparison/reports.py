@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -137,6 +137,36 @@ def _run(report: Report) -> ComparedRun:
     lost = report.capture.unreadable_lines + len(report.capture.listener_errors)
     outcome = report.outcome
     return ComparedRun(report.dynalyze, report.created, report.target.spec, outcome.status, outcome.seconds, lost)
+
+
+# Two versions of torch.
+
+
+def found_again(first: Iterable[Regression], again: Iterable[Regression]) -> list[Regression]:
+    """Those of a pair of runs that another pair of the same programs has too: chance alone makes none of these."""
+    known = {_identity(each) for each in again}
+    return [each for each in first if _identity(each) in known]
+
+
+def _identity(found: Regression) -> tuple[str, ...]:
+    place = (found.location.file, str(found.location.line)) if found.location is not None else ()
+    return found.kind, found.what, *place
+
+
+def settings_changed(before: Report, after: Report) -> list[Difference]:
+    """Public settings of torch that both versions have, with another value: most are defaults that changed."""
+    one, other = _settings(before), _settings(after)
+    return [
+        Difference(name, str(one[name])[:80], str(other[name])[:80])
+        for name in one
+        if name in other and one[name] != other[name]
+    ]
+
+
+def _settings(report: Report) -> dict[str, Any]:
+    blocks = report.caches.settings if report.caches is not None else []
+    named = ((f"{block.of}.{name}", value) for block in blocks[::-1] for name, value in block.values.items())
+    return {name: value for name, value in named if "._" not in name}
 
 
 # Latencies: compared where both measured the same configuration in the same way.

@@ -1,4 +1,6 @@
-"""The typed comparison of two reports: what `dynalyze diff --json` writes, and all that its renderers know."""
+"""The typed comparison of two reports: what `dynalyze diff --json` and `dynalyze upgrade --json` write, and all that
+their renderers know.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report import Cause, Effect, Location, Status
-from dynalyze.report.held import Argument, Message, Name, Quote, Word
-from dynalyze.report.measurements import Interval
+from dynalyze.report.held import Argument, FilePath, Message, Name, Quote, Word
+from dynalyze.report.measurements import AccuracyVerdict, Interval, Speedup
 
 SCHEMA_VERSION = 1
+UPGRADE_SCHEMA = 2
 
 Direction = Literal["better", "worse", "same"]
 RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "compilation"]
@@ -185,3 +188,50 @@ class Comparison(msgspec.Struct):
     compile_seconds: Seconds
     measurements: list[LatencyChange]
     regressions: list[Regression]
+
+
+class ComparedInterpreter(msgspec.Struct):
+    python: FilePath
+    torch: Word
+
+
+class OutputsCompared(msgspec.Struct):
+    """What became of the answers: the verdict of compiled against its own eager, under each, and of the second's eager
+    and compiled against the first's. None where that is not known: `note` says why.
+    """
+
+    before: AccuracyVerdict | None = None
+    after: AccuracyVerdict | None = None
+    eager_across: AccuracyVerdict | None = None
+    compiled_across: AccuracyVerdict | None = None
+    note: Quote = ""
+
+    @property
+    def worse(self) -> str:
+        """Which answers are wrong now and were not; "" for none."""
+        if self.after == "suspicious":
+            return "compiled against its own eager" if self.before not in (None, "suspicious") else ""
+        if self.eager_across == "suspicious":
+            return "eager itself gives other values"
+        other = self.compiled_across == "suspicious" and self.eager_across == "equal"
+        return "compiled gives other values" if other else ""
+
+
+class Upgrade(msgspec.Struct):
+    """`comparison` is that of `dynalyze diff` for the two runs. `speed` is the first by the second: above 1 the second
+    is faster; `latency_ms` are medians of both.
+    """
+
+    before: ComparedInterpreter
+    after: ComparedInterpreter
+    comparison: Comparison
+    outputs: OutputsCompared = msgspec.field(default_factory=OutputsCompared)
+    speed: Speedup | None = None
+    latency_ms: tuple[float, float] | None = None
+    notes: list[Message] = []
+
+    @property
+    def is_worse(self) -> bool:
+        """What --fail-on regression asks."""
+        slower = self.speed is not None and self.speed.verdict == "slower"
+        return bool(self.comparison.regressions or slower or self.outputs.worse)

@@ -21,7 +21,7 @@ import msgspec
 
 from dynalyze.doctor.packages import KNOWN
 from dynalyze.doctor.records import CompileTrial, Facts, Folder
-from dynalyze.launch import question
+from dynalyze.launch.run import question
 
 Show = Callable[[str], None]
 
@@ -44,7 +44,7 @@ class Asker:
         """The answer as far as it came; with `silence`, the reason, where the process ended before it was whole. Raises
         UsageError where the interpreter cannot be started.
         """
-        answer, status, printed = question.ask(self.python, what, request, self.timeout, self.show, self.stop.is_set)
+        answer, status, printed = question(self.python, what, request, self.timeout, self.show, self.stop.is_set)
         if status is None:
             answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
         elif status != 0:

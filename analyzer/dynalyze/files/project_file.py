@@ -11,6 +11,7 @@ from typing import Any
 
 from dynalyze.files.read_write import read_input
 from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import dashed
 
 
 def parsed(path: Path) -> dict[str, Any]:
@@ -42,11 +43,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a sentence that names what was probably meant; empty where nothing is known."""
     near = difflib.get_close_matches(dashed(word), list(known), n=1, cutoff=0.0)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def dashed(key: str) -> str:
-    """A key as it is documented."""
-    return key.replace("_", "-")
 
 
 PROJECT_FILE = "pyproject.toml"

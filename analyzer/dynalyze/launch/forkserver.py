@@ -12,7 +12,7 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
-from dynalyze.launch.question import START
+from dynalyze.launch.run import START
 from dynalyze.launch.supervised import Supervised
 from dynalyze.text.errors import UsageError
 

@@ -24,8 +24,7 @@ from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.facts.kernels import lacking
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.question import START
-from dynalyze.launch.run import run
+from dynalyze.launch.run import START, run
 from dynalyze.launch.sandbox import Again, Isolation, Sandbox, Wanted, how_to_run_again
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line

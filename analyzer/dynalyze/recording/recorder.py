@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import time
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _LONGEST = 2000
+_COLUMNS = 80
+_HEIGHT = 640
+# Scripts of the page may run and its links open a tab; it reaches neither the notebook nor the notebook's cookies.
+_SANDBOX = "allow-scripts allow-popups allow-downloads"
+_WHY_PLAIN = "This is the summary. Run the cell, or trust the notebook, to see the whole page."
+_RENDERERS = {".json": "", ".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 
 
 @dataclass(frozen=True)
@@ -165,9 +172,14 @@ class Recording:
 
         Raises ValueError for another suffix, and OSError where the file cannot be written: what was there is untouched.
         """
-        from dynalyze.recording.output import save
+        from dynalyze.files.read_write import write_whole_file
+        from dynalyze.report.document import to_json
 
-        save(self.report, Path(path))
+        renderer = _RENDERERS.get(Path(path).suffix)
+        if renderer is None:
+            raise ValueError(f"{path}: name a file that ends in one of {', '.join(_RENDERERS)}")
+        render = importlib.import_module(f"dynalyze.render.{renderer}").render if renderer else to_json
+        write_whole_file(Path(path), render(self.report))
 
     def __repr__(self) -> str:
         if self._folder is None:
@@ -186,16 +198,33 @@ class Recording:
         return terminal.render(self.report).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own: nothing in it reaches the notebook around it."""
-        from dynalyze.recording.output import framed
-
         return framed(self.report)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The page for a notebook, and the summary for what shows text alone."""
-        from dynalyze.recording.output import summary
+        return {"text/html": self._repr_html_(), "text/plain": _summary(self.report)}
 
-        return {"text/html": self._repr_html_(), "text/plain": summary(self.report)}
+
+def framed(report: Report) -> str:
+    """The page for a notebook, in a frame of its own: nothing in it reaches the notebook around it. Its summary stands
+    beside it, for where a notebook is not trusted: Jupyter takes frames and styles away there.
+    """
+    from markupsafe import escape
+
+    from dynalyze.render import html
+
+    return (
+        "<style>.dynalyze-plain { display: none }</style>"
+        f'<div class="dynalyze-plain"><p>{_WHY_PLAIN}</p><pre>{escape(_summary(report))}</pre></div>'
+        f'<iframe sandbox="{_SANDBOX}" srcdoc="{escape(html.render(report))}" title="dynalyze report" '
+        f'style="width: 100%; height: {_HEIGHT}px; border: 0; resize: vertical"></iframe>'
+    )
+
+
+def _summary(report: Report) -> str:
+    from dynalyze.render import terminal
+
+    return terminal.render(report, color=False, width=_COLUMNS).rstrip("\n")
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dynalyze.comparison.upgrades import SCHEMA_VERSION, Upgrade
+from dynalyze.comparison.types import UPGRADE_SCHEMA, Upgrade
 from dynalyze.render.comparison_text import render_comparison
 from dynalyze.render.console import Summary
 from dynalyze.render.words.bench import no_difference, ratio_words
@@ -18,7 +18,7 @@ from dynalyze.text.json_text import json_text
 def render_json(found: Upgrade) -> str:
     """The whole document, indented."""
     facts = msgspec.to_builtins(found)
-    return json_text({"schema_version": SCHEMA_VERSION, "verdict": _verdict(found), "worse": found.is_worse, **facts})
+    return json_text({"schema_version": UPGRADE_SCHEMA, "verdict": _verdict(found), "worse": found.is_worse, **facts})
 
 
 def render_upgrade(

@@ -16,9 +16,8 @@ from dynalyze.bench.schedule import Arm
 from dynalyze.bench.stats import enough, latency, speedup
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers
-from dynalyze.comparison.reports import compare
-from dynalyze.comparison.types import LatencyChange
-from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade, settings_changed, told_again
+from dynalyze.comparison.reports import compare, found_again, settings_changed
+from dynalyze.comparison.types import ComparedInterpreter, LatencyChange, OutputsCompared, Upgrade
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.interrupts import first_signal
 from dynalyze.launch.observe import Observation, Observed, observed
@@ -68,7 +67,7 @@ def upgrade(
         both = all(each.outcome.status not in _ENDED for each in (first, second)) and first_signal() is None
         if both and comparison.regressions:
             newer, older = (start(python).report for python in reversed(pythons))
-            comparison.regressions = told_again(comparison.regressions, compare(older, newer, show).regressions)
+            comparison.regressions = found_again(comparison.regressions, compare(older, newer, show).regressions)
         comparison.differences += settings_changed(first, second)
         versions = [str(each.environment.get("torch") or "") for each in (first, second)]
         found = Upgrade(

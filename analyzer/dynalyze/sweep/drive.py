@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from dynalyze.launch.streams import Sink
 from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
-from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Pool
-from dynalyze.sweep.records import STATUSES, TRACED, Sweep
+from dynalyze.sweep.records import STATUSES, TRACED, Item, Sweep
 from dynalyze.sweep.shown import shown
 from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.visible import notice, one_line

@@ -18,7 +18,7 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import read_json
 
 if TYPE_CHECKING:
-    from dynalyze.sweep.items import Item
+    from dynalyze.sweep.records import Item
     from dynalyze.sweep.work import Finished
 
 ROWS = "rows.jsonl"

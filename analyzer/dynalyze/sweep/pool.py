@@ -15,7 +15,7 @@ import msgspec
 
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.sweep import worker
-from dynalyze.sweep.items import Item
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, Runner, RunSettings
 from dynalyze.sweep.worker import Task

@@ -14,9 +14,10 @@ from typing import Any
 from dynalyze.bench.configurations import ALIASES, MODES
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
-from dynalyze.files.project_file import check_keys, dashed, nearest, parsed
+from dynalyze.files.project_file import check_keys, nearest, parsed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
+from dynalyze.text.visible import dashed
 
 # Running code that came with a checkpoint is allowed on the command line alone.
 OF_MODELS = tuple(name for name in MODEL_OPTIONS if name != "trust_remote_code")

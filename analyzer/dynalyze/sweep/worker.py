@@ -25,7 +25,7 @@ import msgspec
 
 from dynalyze.launch.forkserver import ServerLost
 from dynalyze.sweep.folder import store
-from dynalyze.sweep.items import Item
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.work import Finished, RunSettings, run_item
 
 # What does not end within this long is left to its supervisor, which kills it when this process is gone.

@@ -12,15 +12,20 @@ from typing import Any, overload
 
 import torch
 
+from dynalyze.capture.bench.accuracy import accuracy
+from dynalyze.capture.bench.call_workload import CallsWorkload
+from dynalyze.capture.bench.contracts import Broken
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.environment import compile_disabled
 from dynalyze.capture.inputs import Inputs, calls_from
+from dynalyze.capture.nested_values import leaves
 from dynalyze.capture.torch_private import dynamo
+from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
 from dynalyze.capture.torch_private.trace import TRACE_LOGGER
 from dynalyze.recording.recorder import Recording
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
-from dynalyze.testing.answers import compiled_already, wrong_here
 from dynalyze.text.amounts import count_of
 from dynalyze.text.visible import visible
 
@@ -239,3 +244,38 @@ def no_recompiles(report: Report, error: BaseException | None) -> str:
     """Nothing compiled again. Where torch.compile is switched off that verifies nothing."""
     failure = fact_failure(report, report.recompiles, "recompile")
     return failure or (nothing_checked(report) if compile_disabled() else "")
+
+
+def wrong_here(fn: Callable[..., Any], call: Inputs, options: Mapping[str, Any], *, gradients: bool) -> str:
+    """Why compiled answers one call otherwise than eager, by the accuracy test of `dynalyze bench`; "" where it does
+    not. `options` are those of torch.compile; a compiled function keeps its own. Raises AssertionError: the answers
+    cannot be compared.
+    """
+    __tracebackhide__ = True
+    given = fn if compiled_already(fn) else torch.compile(fn, **options)
+    workload = CallsWorkload(
+        dynamo.wrapped_by_compile(fn) or fn, [call], phase="train" if gradients else "forward", grad=gradients
+    )
+    tensors = (each for each in leaves(tuple(call), objects=True) if isinstance(each, torch.Tensor))
+    device = next((each.device.type for each in tensors), "cpu")
+    # Of the configuration the test takes only whether it is Inductor, which can be told how to round.
+    backend = options.get("backend", "inductor")
+    configuration = Configuration("tested", backend=backend if isinstance(backend, str) else "its own")
+    answer = accuracy(workload, lambda: given, configuration, device)
+    why = _why_wrong(answer)
+    contracts = [str(Broken(**each)) for each in answer.get("contracts", ())]
+    return "\n".join([why, *(text for text in contracts if text.lower() not in why.lower())]) if why else ""
+
+
+def compiled_already(fn: Callable[..., Any]) -> bool:
+    """Whether it is what torch.compile returned, or a module after `module.compile()`."""
+    in_place = isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None
+    return in_place or is_compiled_function(fn) or is_compiled_module(fn)
+
+
+def _why_wrong(answer: Mapping[str, Any]) -> str:
+    __tracebackhide__ = True
+    reason = str(answer.get("reason", ""))
+    if answer["verdict"] not in ("equal", "benign", "rounding only", "suspicious"):
+        raise AssertionError(f"not comparable: {reason}")
+    return (reason or "suspicious") if answer["verdict"] == "suspicious" else ""

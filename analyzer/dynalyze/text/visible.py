@@ -1,4 +1,5 @@
-"""Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown.
+"""Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown. Words as a
+shell takes them.
 
 And our own lines on standard error beside what the target prints there, each on one line, whatever it quotes.
 """
@@ -6,7 +7,9 @@ And our own lines on standard error beside what the target prints there, each on
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
+from pathlib import Path
 
 TAB = "    "
 
@@ -68,3 +71,36 @@ def say(text: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             print(notice(text), file=sys.stderr, flush=True)
+
+
+def shell_word(text: str) -> str:
+    """A word quoted for bash and zsh; one with a newline or what a terminal obeys is spelled out: `$'a\\nb'`."""
+    if visible(text) == text and "\n" not in text:
+        return shlex.quote(text)
+    return "$'" + "".join(map(_quoted, text)) + "'"
+
+
+def _quoted(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if visible(character) == character and character != "\n":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
+
+
+def dashed(name: str) -> str:
+    """A name of Python's as options and keys are written: `no-source`."""
+    return name.replace("_", "-")
+
+
+def path_word(path: Path) -> str:
+    """A path as such a word, from the current folder on where it is below; never to be taken for an option."""
+    text = short_path(path)
+    return shell_word(f"./{text}" if text.startswith("-") else text)
+
+
+def short_path(path: Path) -> str:
+    """A path from the current folder on where it is below."""
+    with contextlib.suppress(OSError, ValueError):
+        return str(path.relative_to(Path.cwd()))
+    return str(path)

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from comparison_reports import again, at, broken, report
-from dynalyze.comparison import upgrades
+from dynalyze.comparison import reports
 from dynalyze.comparison.reports import compare
-from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade
+from dynalyze.comparison.types import ComparedInterpreter, OutputsCompared, Upgrade
 from dynalyze.render.upgrade_text import render_json, render_upgrade
 from dynalyze.report import Report
 from dynalyze.report.measurements import Interval, Speedup
@@ -64,7 +64,7 @@ def test_what_one_pair_of_runs_tells_alone_is_left_out() -> None:
     first = compare(plain, breaks).regressions
     again = compare(plain, report(broken(at(10)), environment=NEW)).regressions
     assert len(first) == 2
-    assert [each.location.line for each in upgrades.told_again(first, again) if each.location] == [10]
+    assert [each.location.line for each in reports.found_again(first, again) if each.location] == [10]
 
 
 def speed(low: float, value: float, high: float, verdict: Any) -> Speedup:

@@ -18,7 +18,7 @@ from dynalyze.doctor.ask import Asker, _import_packages, _tried, folder, trials_
 from dynalyze.doctor.checks import diagnose, render
 from dynalyze.doctor.packages import meets
 from dynalyze.doctor.records import CompileTrial, Device, Facts, Folder, Line, Package
-from dynalyze.launch import question
+from dynalyze.launch import run as running
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
 
@@ -302,7 +302,7 @@ def test_the_text_fits_eighty_columns_and_commands_stay_whole() -> None:
 
 @pytest.fixture
 def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    monkeypatch.setattr(question, "START", tmp_path / "answers.py")
+    monkeypatch.setattr(running, "START", tmp_path / "answers.py")
     return Asker(sys.executable, 3.0, lambda _step: None)
 
 

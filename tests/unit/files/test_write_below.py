@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynalyze.files.write_below import write_below
+from dynalyze.files.read_write import write_below
 from dynalyze.text.errors import UsageError
 
 

@@ -12,7 +12,7 @@ from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep import expand as expanding
 from dynalyze.sweep.expand import Expanded, Interpreter, Request, expand
-from dynalyze.sweep.items import Item, with_key
+from dynalyze.sweep.records import Item, with_key
 from dynalyze.sweep.settings import configurations, read_toml
 from dynalyze.text.errors import UsageError
 

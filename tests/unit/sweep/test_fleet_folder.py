@@ -13,9 +13,8 @@ from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.folder import About, SweepFolder
-from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Done
-from dynalyze.sweep.records import Row, Sweep
+from dynalyze.sweep.records import Item, Row, Sweep
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError

@@ -22,8 +22,8 @@ from dynalyze.capture.settings import CompileOptions, ModelOptions
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.launch.spec import Mode, TargetSpec
 from dynalyze.report import FailedStage, Graph, GraphBreak, Location, Outcome, Report, Target, TargetModel
-from dynalyze.sweep.items import Item
-from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, caller, judge_run, portable, row_of
+from dynalyze.sweep.records import Item
+from dynalyze.sweep.rows import ItemVerdict, after_eager, caller, judge_run, portable, row_of
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 LLAMA = f"{SITE}/transformers/models/llama/modeling_llama.py"
@@ -57,20 +57,19 @@ def log(*events: Event) -> RunLog:
 
 
 ENDED = TargetEnded(exit_status=0)
-WELL = RunEnd("ended", 0, 1.0)
 
 
 def raised(exception: str, file: str = "/home/ada/model.py") -> TargetEnded:
     return TargetEnded(exit_status=1, exception=exception, message=f"{exception}: no", file=file, line=9)
 
 
-def status(found: Report, run: RunLog, end: RunEnd = WELL, of: Item | None = None) -> str:
-    return judge_run(of or item(), found, run, end).status
+def status(found: Report, run: RunLog, of: Item | None = None) -> str:
+    return judge_run(of or item(), found, run).status
 
 
 def test_nothing_compiled_is_no_full_graph() -> None:
     for found in (report("nothing_compiled", "Why not."), report()):
-        verdict = judge_run(item(), found, log(ENDED), WELL)
+        verdict = judge_run(item(), found, log(ENDED))
         assert verdict.status == "compile_error"
         assert "nothing was compiled" in (verdict.error or "")
 
@@ -83,22 +82,22 @@ def test_nothing_compiled_is_no_full_graph() -> None:
 def test_what_fails_before_compiling_is_no_result_of_the_compiler(stage: Any, expected: str) -> None:
     failed = FailedStage(stage, "ValueError", "ValueError: no such head", LLAMA, 7)
     found = report("failed", "It failed.", stage=failed)
-    verdict = judge_run(item(), found, log(raised("ValueError")), RunEnd("ended", 1, 1.0))
+    verdict = judge_run(item(), found, log(raised("ValueError")))
     assert (verdict.status, verdict.error) == (expected, f"{stage}: ValueError: no such head")
-    row = row_of(item(), found, verdict, 1.0, None)
+    row = row_of(item(), found, verdict)
     assert row.error_at == "transformers/models/llama/modeling_llama.py:7"
 
 
 def test_a_model_that_ran_in_eager_and_fails_compiled() -> None:
     found = report("failed", "It raised.", graph_breaks=[broken()])
-    assert status(found, log(CompileStarted(), raised("RuntimeError")), RunEnd("ended", 1, 1.0)) == "compile_error"
+    assert status(found, log(CompileStarted(), raised("RuntimeError"))) == "compile_error"
 
 
 def test_the_limits_come_before_everything() -> None:
     found = report(graphs=[graph()], graph_breaks=[broken()])
-    late = judge_run(item(), report("timed_out", "Ended after 5 s."), log(), RunEnd("timed_out", None, 5.0))
+    late = judge_run(item(), report("timed_out", "Ended after 5 s."), log())
     assert (late.status, late.error) == ("timeout", "Ended after 5 s.")
-    big = judge_run(item(), found, log(), RunEnd("memory", -9, 5.0, memory_limit=3 << 30))
+    big = judge_run(item(), found, log(), 3 << 30)
     assert big.status == "crash"
     assert "more than 3 GiB" in (big.error or "")
 
@@ -106,7 +105,8 @@ def test_the_limits_come_before_everything() -> None:
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL])
 def test_a_signal_is_a_crash(number: signal.Signals) -> None:
     found = report("failed", f"The program was killed by {number.name}.")
-    verdict = judge_run(item(), found, log(CompileStarted()), RunEnd("ended", -number, 1.0))
+    found.outcome.exit_status = -number
+    verdict = judge_run(item(), found, log(CompileStarted()))
     assert verdict.status == "crash"
     assert number.name in (verdict.error or "")
     assert ("memory runs out" in (verdict.error or "")) == (number == signal.SIGKILL)
@@ -114,7 +114,7 @@ def test_a_signal_is_a_crash(number: signal.Signals) -> None:
 
 class TestPrograms:
     def judged(self, *events: Event, mode: Mode = "script") -> ItemVerdict:
-        return judge_run(item(mode), report("failed", "no"), log(*events), RunEnd("ended", 1, 1.0))
+        return judge_run(item(mode), report("failed", "no"), log(*events))
 
     def test_one_that_fails_before_it_compiles(self) -> None:
         assert self.judged(raised("KeyError")).status == "eager_error"
@@ -137,7 +137,7 @@ class TestPrograms:
     def test_a_call_that_fails_only_compiled(self) -> None:
         failed = InPlaceFailed("net", "Net", "IndexError: no")
         run = log(InPlaceStarted(), CompileStarted(), failed, ProgramEnded(exit_status=0), ENDED)
-        verdict = judge_run(item("script"), report(graphs=[graph()]), run, WELL)
+        verdict = judge_run(item("script"), report(graphs=[graph()]), run)
         assert (verdict.status, verdict.error) == ("compile_error", "IndexError: no")
 
     def test_an_object_that_cannot_be_imported_or_made(self) -> None:
@@ -154,8 +154,8 @@ class TestRows:
     def test_the_contract_and_the_rest(self) -> None:
         stack = (Location("/home/ada/run.py", 3), Location(LLAMA, 80, function="forward"))
         found = report(graphs=[graph(), graph()], graph_breaks=[broken(SHARED, 228, stack)])
-        found.target.model = TargetModel("LlamaModel", "llama", 1000)
-        row = row_of(item(), found, judge_run(item(), found, log(ENDED), WELL), 1.23456, 5 << 20)
+        found.target.model, found.outcome.seconds = TargetModel("LlamaModel", "llama", 1000), 1.235
+        row = row_of(item(), found, judge_run(item(), found, log(ENDED)), 5 << 20)
         assert (row.target, row.status, row.graph_breaks, row.recompiles) == ("hf:LlamaModel", "graph_break", 1, 0)
         assert (row.seconds, row.report, row.error) == (1.235, None, None)
         assert (row.family, row.class_name, row.parameters, row.graphs, row.ops) == ("llama", "LlamaModel", 1000, 2, 14)
@@ -173,7 +173,7 @@ class TestRows:
 
     def test_errors_are_one_line_of_bounded_length(self) -> None:
         found = report("failed")
-        row = row_of(item(), found, ItemVerdict("eager_error", "one\n  two " + "x" * 900), 1.0, None)
+        row = row_of(item(), found, ItemVerdict("eager_error", "one\n  two " + "x" * 900))
         assert row.error is not None
         assert row.error.startswith("one two xx")
         assert len(row.error) == 500

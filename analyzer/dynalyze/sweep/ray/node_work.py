@@ -14,8 +14,7 @@ import msgspec
 from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.facts.source_files import hash_of_set
 from dynalyze.report import Report
-from dynalyze.sweep.items import Item
-from dynalyze.sweep.records import Row
+from dynalyze.sweep.records import Item, Row
 from dynalyze.sweep.work import Finished, Runner, RunSettings, page_of
 
 _PROBE = f"""

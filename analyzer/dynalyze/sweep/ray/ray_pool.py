@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from dynalyze.privacy.redaction import redaction
-from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Done
 from dynalyze.sweep.ray import node
 from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
 from dynalyze.sweep.ray.ray_session import RaySession
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError, first_line
