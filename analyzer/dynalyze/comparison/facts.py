@@ -14,7 +14,6 @@ from dynalyze.comparison.pairing import (
     cause_of,
     direction,
     entry,
-    if_no_code,
     pair_up,
     type_of,
 )
@@ -68,7 +67,9 @@ def compare_breaks(before: ReportSide, after: ReportSide, *, reworded: bool = Fa
         pairs = list(zip(side.report.graph_breaks, side.shown.graph_breaks, strict=True))
         shown.update((id(item), each) for item, each in pairs)
         entries.append([entry(item, item.location, side.places) for item, _ in pairs])
-    for old, new in pair_up(entries[0], entries[1], _break_keys(reworded)):
+    causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
+    keys = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
+    for old, new in pair_up(entries[0], entries[1], keys, [_offset, _line]):
         told = new_findings.get(new.id) if new else old_findings.get(old.id) if old else None
         change = _break_change(old and shown[id(old)], new and shown[id(new)], told)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
@@ -109,22 +110,12 @@ def _break_change(old: GraphBreak | None, new: GraphBreak | None, told: Finding 
     return BreakChange(known.gb_id, known.gb_type, before, after, worse, text, told.title if told else "")
 
 
-def _break_keys(reworded: bool) -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
-    """From strict to lenient. Where one side has no code, the line within its function stands for it."""
-    causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
+def _offset(item: ComparableFact[GraphBreak]) -> Hashable:
+    return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
 
-    def offset(item: ComparableFact[GraphBreak]) -> Hashable:
-        return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
 
-    def line(item: ComparableFact[GraphBreak]) -> Hashable:
-        return cause_of(item), item.file, item.bare_function, item.line
-
-    with_code = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
-    keys: list[tuple[Key[GraphBreak], Key[GraphBreak]]] = [(key, key) for key in with_code]
-    for place in (offset, line):
-        bare_place = if_no_code(place)
-        keys += [(bare_place, bare_place), (bare_place, place), (place, bare_place)]
-    return keys
+def _line(item: ComparableFact[GraphBreak]) -> Hashable:
+    return cause_of(item), item.file, item.bare_function, item.line
 
 
 # Recompiles: the same where function, cause and source agree, and counted.
@@ -156,8 +147,7 @@ def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool 
     def place(item: ComparableFact[_Group]) -> Hashable:
         return item.fact[0][0].cause, item.file, item.bare_function
 
-    keys = [qualified, bare, *((place,) if reworded else ())]
-    for old, new in pair_up(ours, theirs, [(key, key) for key in keys]):
+    for old, new in pair_up(ours, theirs, [qualified, bare, *((place,) if reworded else ())]):
         known = (new or old or [])[0][1]
         times = len(old or ()), len(new or ())
         change = RecompileChange(
@@ -200,7 +190,7 @@ def compare_functions(before: ReportSide, after: ReportSide) -> Functions:
     keys: list[Key[_Function]] = [
         lambda item: (item.file, item.function), lambda item: (item.file, item.bare_function),
     ]  # fmt: skip
-    for pair in pair_up(_functions(before), _functions(after), [(key, key) for key in keys]):
+    for pair in pair_up(_functions(before), _functions(after), keys):
         name = next(each[0] for each in reversed(pair) if each)
         old, new = (each[1] if each else None for each in pair)
         change = FunctionChange(name, old, new)

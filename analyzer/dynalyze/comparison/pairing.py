@@ -187,11 +187,6 @@ def by_code(cause: Key[Broken], *, bare: bool = False) -> Key[Broken]:
     return key
 
 
-def if_no_code(key: Key[Broken]) -> Key[Broken]:
-    """This key, for entries without code alone."""
-    return lambda item: key(item) if item.code is None else None
-
-
 def entry(fact: Fact, location: Location, places: ComparablePlaces) -> ComparableFact[Fact]:
     """A fact, placed."""
     return ComparableFact(
@@ -208,15 +203,21 @@ def entry(fact: Fact, location: Location, places: ComparablePlaces) -> Comparabl
 def pair_up(
     before: Sequence[ComparableFact[Fact]],
     after: Sequence[ComparableFact[Fact]],
-    keys: Sequence[tuple[Key[Fact], Key[Fact]]],
+    keys: Sequence[Key[Fact]],
+    places: Sequence[Key[Fact]] = (),
 ) -> list[tuple[Fact | None, Fact | None]]:
     """Match each fact at most once. What is gone comes last; the rest keeps the order of the second report.
 
-    `keys` are tried in turn on what is still unmatched; each is a pair, one key for either side.
+    `keys` are tried in turn on what is still unmatched, from strict to lenient; then `places`, where a side, or both,
+    has no code.
     """
     partner: dict[int, int] = {}
     matched: set[int] = set()
-    for key, other_key in keys:
+    tried = [(key, key) for key in keys]
+    for place in places:
+        without = _if_no_code(place)
+        tried += [(without, without), (without, place), (place, without)]
+    for key, other_key in tried:
         groups = _grouped(before, key, matched)
         for name, theirs in _grouped(after, other_key, set(partner)).items():
             for one, other in _nearest(groups.get(name, []), theirs, before, after):
@@ -226,6 +227,10 @@ def pair_up(
         (before[partner[at]].fact if at in partner else None, item.fact) for at, item in enumerate(after)
     ]
     return pairs + [(item.fact, None) for at, item in enumerate(before) if at not in matched]
+
+
+def _if_no_code(key: Key[Fact]) -> Key[Fact]:
+    return lambda item: key(item) if item.code is None else None
 
 
 def _grouped(entries: Sequence[ComparableFact[Fact]], key: Key[Fact], done: set[int]) -> dict[Hashable, list[int]]:

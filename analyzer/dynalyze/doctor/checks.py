@@ -29,32 +29,29 @@ _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)")
 _LITTLE = 1 << 30
 _VARIABLES = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}
 _AGAIN = "every start compiles everything again"
-# What a value other than the default does; the others are only named.
+# What a value other than the default does; variables that are not listed are only named.
 _EFFECTS = {
-    "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
     "TORCH_TRACE": "torch writes all that it compiles into this folder",
-    "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
-    "TORCH_COMPILE_FORCE_DISABLE_CACHES": _AGAIN,
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": _AGAIN,
     "TORCHINDUCTOR_MAX_AUTOTUNE": "compiling takes much longer, for faster kernels",
     "TORCHINDUCTOR_COMPILE_THREADS": "kernels are compiled by this many processes",
-    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager without a word",
     "TORCHDYNAMO_VERBOSE": "errors come with more text",
-    "TRITON_INTERPRET": "Triton's kernels run in Python, for debugging: very slow",
-    "CUDA_LAUNCH_BLOCKING": "each kernel is waited for, for debugging: slow",
     "CUDA_VISIBLE_DEVICES": "other GPUs are not seen",
     "OMP_NUM_THREADS": "kernels for the CPU use this many threads",
 }
-_SWITCHED_OFF = {
+_HARM = {
+    "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
+    "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
+    "TORCH_COMPILE_FORCE_DISABLE_CACHES": _AGAIN,
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": _AGAIN,
+    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager without a word",
+    "TRITON_INTERPRET": "Triton's kernels run in Python, for debugging: very slow",
+    "CUDA_LAUNCH_BLOCKING": "each kernel is waited for, for debugging: slow",
+}
+_HARM_SWITCHED_OFF = {
     "TORCHINDUCTOR_FX_GRAPH_CACHE": _AGAIN,
     "TORCHINDUCTOR_AUTOGRAD_CACHE": "every start traces the backward pass again",
 }
-_WARN = (
-    "TORCH_LOGS", "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_FORCE_DISABLE_CACHES", "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
-    "TORCHDYNAMO_SUPPRESS_ERRORS", "TRITON_INTERPRET", "CUDA_LAUNCH_BLOCKING", "TORCHINDUCTOR_FX_GRAPH_CACHE",
-    "TORCHINDUCTOR_AUTOGRAD_CACHE",
-)  # fmt: skip
-# Told by the checks of torch, of the compiler and of the caches.
+# Checked with torch, with the compiler and with the caches.
 _ELSEWHERE = (*SWITCHES, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CXX", "CC")
 _NO = ("", "0", "false", "False")
 _TITLES = {"eager": "Dynamo alone", "inductor cpu": "Inductor, CPU", "inductor cuda": "Inductor, GPU"}
@@ -219,12 +216,12 @@ def variables(facts: Facts) -> Iterator[Line]:
     for name, value in sorted(facts.variables.items()):
         if name in _ELSEWHERE:
             continue
-        effect = _SWITCHED_OFF.get(name) if value in _NO else _EFFECTS.get(name)
+        harm = (_HARM_SWITCHED_OFF if value in _NO else _HARM).get(name)
+        effect = harm or ("" if value in _NO else _EFFECTS.get(name, ""))
         if name == "CUDA_VISIBLE_DEVICES":
             effect = "no GPU is seen" if value in ("", "-1") else _EFFECTS[name]
-        warns = effect is not None and name in _WARN
-        found = f"{value or 'set, and empty'}{f': {effect}' if effect else ''}"
-        yield Line(name, "warning" if warns else "ok", found, f"unset {name}" if warns else "")
+        found = f"{value or 'set, and empty'}{effect and f': {effect}'}"
+        yield Line(name, "warning" if harm else "ok", found, f"unset {name}" if harm else "")
 
 
 def trials(facts: Facts) -> Iterator[Line]:

@@ -10,7 +10,6 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 
 from dynalyze.doctor.records import Facts, Line, Package, Status
 
@@ -65,15 +64,14 @@ def _holds(version: str, sign: str, wanted: str) -> bool:
     have, want = release(version), release(wanted)
     if not have or not want:
         return True
-    have += (0,) * (len(want) - len(have))  # 2.8 is 2.8.0.
-    # As numbers, place by place.
-    left, right = zip(*zip_longest(have, want, fillvalue=0), strict=True)
+    length = max(len(have), len(want))
+    left, right = (each + (0,) * (length - len(each)) for each in (have, want))  # 2.8 is 2.8.0.
     if sign in _ORDERED:
         return _ORDERED[sign](left, right)
     if sign == "~=":
-        return left >= right and have[: len(want) - 1] == want[:-1]
-    same = have[: len(want)] == want if "*" in wanted else left == right
-    return not same if sign == "!=" else same
+        return left >= right and left[: len(want) - 1] == want[:-1]
+    same = left[: len(want)] == want if "*" in wanted else left == right
+    return same is (sign != "!=")
 
 
 def packages(facts: Facts) -> Iterator[Line]:

@@ -14,12 +14,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from dynalyze.capture.events import (
+    BreakSeen,
+    CompileEnded,
+    CompileStarted,
+    Event,
+    ObjectStarted,
+    ProcessStarted,
+    ProgramEnded,
+)
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, TRACKING_VARIABLE
 from dynalyze.events.log import RunLog
-from dynalyze.events.reading import read_run
+from dynalyze.events.reading import decode_line, read_run
 from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.facts.kernels import lacking
 from dynalyze.files.paths import working_folder
@@ -211,14 +218,6 @@ def folder_of(package: str) -> str:
     return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
-class _EventHead(msgspec.Struct):
-    event: str = ""
-    pid: int = 0
-    main: bool = False
-    id: str = ""
-    backward: bool = False
-
-
 class Watch:
     """Reads the events as they come. `poll` is called some times a second while the target runs."""
 
@@ -233,7 +232,7 @@ class Watch:
         self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
         self._began = self._last_compile = self._last_progress = time.monotonic()
-        self._decoder = msgspec.json.Decoder(_EventHead)
+        self._log = RunLog()
         self._main_pid = 0
         self._stopped_at: float | None = None
         self._program_ended = False
@@ -245,8 +244,8 @@ class Watch:
         """Look for news; True when the target has to be ended now, because it did not stop when told to."""
         if self._events.is_dir():
             for path in self._events.glob("*.jsonl"):
-                for line in self._new_lines(path):
-                    self._note(path, line)
+                for line in filter(None, self._new_lines(path)):
+                    self._note(path, decode_line(line, self._log))
         now = time.monotonic()
         if now - self._last_progress > self._every and (self.compiled, self.breaks) != self._shown:
             self._shown = (self.compiled, self.breaks)
@@ -282,21 +281,17 @@ class Watch:
         self._offsets[path] = offset + len(whole) + (1 if whole else 0)
         return whole.splitlines()
 
-    def _note(self, path: Path, line: bytes) -> None:
-        try:
-            head = self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-        if head.event == "process" and head.main:
-            self._main_pid = head.pid
-        elif head.event == "compile_start":
+    def _note(self, path: Path, event: Event | None) -> None:
+        if isinstance(event, ProcessStarted) and event.main:
+            self._main_pid = event.pid
+        elif isinstance(event, CompileStarted):
             self.compiled += 1
-            self._in_progress.add((path, head.id))
+            self._in_progress.add((path, event.id))
             self._last_compile = time.monotonic()
-        elif head.event == "compile_end":
-            self._in_progress.discard((path, head.id))
+        elif isinstance(event, CompileEnded):
+            self._in_progress.discard((path, event.id))
             self._last_compile = time.monotonic()
-        elif head.event == "break":
+        elif isinstance(event, BreakSeen):
             self.breaks += 1
-        elif head.event in ("program_end", "object_start"):
+        elif isinstance(event, ProgramEnded | ObjectStarted):
             self._program_ended = True

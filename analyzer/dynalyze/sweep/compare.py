@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.comparison.pairing import ComparableFact, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
+from dynalyze.comparison.pairing import ComparableFact, by_code, cause_of, direction, pair_up, type_of
 from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
 from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
@@ -121,7 +121,10 @@ def _run(sweep: Sweep) -> SweepRun:
 
 
 def _change(before: Row, after: Row) -> ItemChange:
-    pairs = pair_up(_entries(before), _entries(after), _KEYS) if _both(before, after) else []
+    pairs = (
+        pair_up(_entries(before), _entries(after), [by_code(cause_of), by_code(type_of)], [_by_place])
+        if _both(before, after) else []
+    )  # fmt: skip
     change = _item(after, before.status, after.status)
     change.new = [found for was, found in pairs if was is None and found is not None]
     change.gone = [was for was, found in pairs if found is None and was is not None]
@@ -157,15 +160,6 @@ def _entries(row: Row) -> list[ComparableFact[RowBreak]]:
 
 def _by_place(item: ComparableFact[RowBreak]) -> Hashable:
     return cause_of(item), item.file, item.function
-
-
-_CODE: Key[RowBreak] = by_code(cause_of)
-_TYPE_AND_CODE: Key[RowBreak] = by_code(type_of)
-# From strict to lenient; where one side has no code, the function stands for it.
-_KEYS: tuple[tuple[Key[RowBreak], Key[RowBreak]], ...] = (
-    (_CODE, _CODE), (_TYPE_AND_CODE, _TYPE_AND_CODE), (if_no_code(_by_place), if_no_code(_by_place)),
-    (if_no_code(_by_place), _by_place), (_by_place, if_no_code(_by_place)),
-)  # fmt: skip
 
 
 def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange]:

@@ -104,11 +104,7 @@ def drive(
     began = time.monotonic()
     clean = partial(shown, no_source=settings.no_source, redact=settings.redact)
 
-    def describe() -> None:
-        sweep = clean(sweep_of(about, []))
-        folder.describe(replace(about, command=sweep.command, notes=sweep.notes, environment=sweep.environment))
-
-    describe()
+    folder.describe(clean(about))
     waiting = [item for item in items if item.key not in folder.rows]
 
     def done(item: Item, finished: Finished) -> None:
@@ -130,5 +126,5 @@ def drive(
             progress.close()
     about.seconds = round(time.monotonic() - began, 3)
     about.notes = [*about.notes, *pool.notes]
-    describe()
+    folder.describe(clean(about))
     return clean(sweep_of(about, folder.rows.values()))

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dynalyze.files.read_write import read_document, read_input, write_whole_file
 from dynalyze.privacy.redaction import redaction
+from dynalyze.report import held
 from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import read_json
@@ -84,14 +85,14 @@ def rows_in(content: bytes) -> list[Row]:
 class About(msgspec.Struct):
     """What the rows of a folder belong to. `order` are the keys of the items in the order they were asked for."""
 
-    dynalyze: str = ""
-    created: str = ""
-    command: list[str] = []
-    environment: dict[str, Any] = {}
-    order: list[str] = []
+    dynalyze: held.Word = ""
+    created: held.Word = ""
+    command: held.CommandLine = []
+    environment: held.Settings = {}
+    order: list[held.Word] = []
     planned: int = 0
     workers: int = 1
-    notes: list[str] = []
+    notes: list[held.Message] = []
     seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION
 
