@@ -49,19 +49,16 @@ _LONG_QUIET = 30.0
 class Observation:
     """What to run and under which limits; times in seconds.
 
-    `hint` is what to say where the program goes on and nothing new compiles.
-
-    `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
-    which they are. Calls with more than `largest_copy` bytes of tensors are not written: they are timed where they were
-    made, for `seconds_in_turns`, unless that is 0.
-    Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
-    `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
-    `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None. With `overrides` a `--backend` that was given holds for what the program itself compiles too.
-    `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
-    that do something to the outside may be made again. `isolation` says whether anything that the program does gets
-    there, `sandbox` what is asked for of further runs, and `keep` are folders of ours that it writes to in a sandbox as
-    well. `put` are files whose contents stand in a sandbox in the place of others, by their path there; "" for none.
+    - `hint` is shown where the program goes on and nothing new compiles.
+    - `bundle`: its calls are written, for processes that make them again; without `written` they are only listed. Calls
+      with more than `largest_copy` bytes of tensors are not written, but timed in the program for `seconds_in_turns`.
+    - Without `in_place` the calls of a program that compiles nothing are recorded, and not compiled. `regions`
+      (capture/regions.py) are compiled in place of modules. With `overrides` a given `--backend` also holds for what
+      the program compiles itself.
+    - It runs with `switches` in its environment over the user's, with `changes`, other texts for files by path, with
+      `settings`, Python statements about torch's settings, and in `folder`, by default ours.
+    - `isolation` is that of this run, `sandbox` the wish for further ones; with `allow_effects` calls with outside
+      effects may be repeated. `keep` and `put` are those of `Sandbox`.
     """
 
     target: TargetSpec
@@ -91,9 +88,7 @@ class Observation:
     put: Mapping[str, str] = field(default_factory=dict)
 
     def again(self, first: Report) -> Again:
-        """How the target may be run once more, after this first run of it. Raises UsageError where that is not as asked
-        for.
-        """
+        """How the target may be run after this first run. Raises UsageError where `--sandbox on` cannot be had."""
         if self.target.asked is not None:  # What a library reads and keeps to build a model is no program's doing.
             return Again()
         return how_to_run_again(first.capture.outside_effects, self.sandbox, allow_effects=self.allow_effects)
@@ -112,11 +107,10 @@ class Observed:
 def observed(
     observation: Observation, keep: Callable[[RunLog], list[str]] | None = None, streams: Streams | None = None
 ) -> Iterator[Observed]:
-    """Run the target to its end, or to its limit: the facts without findings. What it wrote is there inside the block.
+    """The facts of a run of the target, without findings; its files are there inside the block.
 
-    `keep` is called with its events, and returns notes for the report. With it the bytecode that Dynamo makes is
-    recorded too. `streams` get its output. Raises UsageError where what was asked for cannot be run; nothing is written
-    then.
+    `keep` is called with its events, and returns notes for the report; with it Dynamo's bytecode is recorded too.
+    `streams` get its output. Raises UsageError where the target cannot be run.
     """
     target = observation.target
     streams = streams or Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
@@ -138,7 +132,7 @@ def observed(
 
 
 def _environment(observation: Observation) -> dict[str, str]:
-    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
+    """Our environment, which the target and all that it starts inherit."""
     tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
     return {**tracking, **os.environ, **observation.switches}
 
@@ -157,9 +151,8 @@ def run_child(
     working_folder: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> tuple[RunLog, Ended]:
-    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. It runs in a
-    sandbox where one is given. Raises UsageError where the interpreter does
-    not start, or the child tells of the user's mistake.
+    """The events that a process of `capture/start.py` wrote into `folder`, and how it ended. Raises UsageError where
+    the interpreter does not start, or for a mistake of the user's that only the child could see.
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
@@ -176,7 +169,7 @@ def run_child(
 
 
 def read_log(folder: Path) -> RunLog:
-    """The events of a run. Raises UsageError where the child tells of the user's mistake."""
+    """The events of a run. Raises UsageError for a mistake of the user's that only the child could see."""
     log = read_run(folder)
     if (mistake := misuse(log)) is not None:
         raise UsageError(mistake)
@@ -193,7 +186,7 @@ def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
 
 
 def request_of(observation: Observation) -> dict[str, Any]:
-    """What the child is asked for, as it is written to its request file."""
+    """The observation as the child's request file has it."""
     return {
         **asdict(observation.target),
         "compile": asdict(observation.options),
@@ -219,7 +212,7 @@ def folder_of(package: str) -> str:
 
 
 class Watch:
-    """Reads the events as they come. `poll` is called some times a second while the target runs."""
+    """Shows progress from the events as they come, and stops the target after a pause of `stop_after` seconds."""
 
     def __init__(
         self, folder: Path, stop_after: float | None, progress: Callable[[str], None], every: float = 10.0, *,
@@ -241,7 +234,7 @@ class Watch:
         self._shown = (0, 0)
 
     def poll(self) -> bool:
-        """Look for news; True when the target has to be ended now, because it did not stop when told to."""
+        """Look for news; True when the target has to be killed, because it did not heed the stop."""
         if self._events.is_dir():
             for path in self._events.glob("*.jsonl"):
                 for line in filter(None, self._new_lines(path)):

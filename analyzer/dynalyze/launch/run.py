@@ -49,12 +49,12 @@ def run(
     grace: float = 10.0,
     folder: str | None = None,
 ) -> Ended:
-    """Starts the command and returns when it and everything it started have ended. `env` is the whole environment,
-    `folder` its working directory, ours where it is None.
+    """How a command ended, once everything that it started has ended too. `env` is its whole environment, `folder` its
+    working directory, by default ours.
 
-    `watch` is called about five times a second in this thread; True kills the target. One that was interrupted by
-    Ctrl-C or another signal to us may end by itself for `grace` seconds and is killed then; a second signal, or the end
-    of `timeout` seconds, kills at once. Raises UsageError where the command cannot be started.
+    `watch` is called about five times a second in this thread; True kills the target. After Ctrl-C or another signal
+    to us it has `grace` seconds to end by itself; a second signal, or the end of `timeout` seconds, kills at once.
+    Raises UsageError where the command cannot be started.
     """
     started = time.monotonic()
     seconds, kill_at, obeyed = 0.0, started + timeout, 0
@@ -92,7 +92,7 @@ def run(
 
 
 def cache_variables(caches: Path) -> dict[str, str]:
-    """Where the compilers keep what they made; CUDA's driver has a cache of its own."""
+    """The environment variables that put all compile caches below a folder; CUDA's driver has one of its own."""
     return {
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
@@ -112,10 +112,9 @@ def question(
     progress: Callable[[str], None] = lambda step: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[dict[str, Any], int | None, str]:
-    """Have `capture/start.py` answer, with at most so many seconds for each step; `progress` shows each as it begins.
-
-    Returns the answer as far as it came, the status of the process, None where a step took too long, and its last line.
-    Raises UsageError where the interpreter cannot be started.
+    """The answer of `capture/start.py` as far as it came, the exit status, None where a step took more than `seconds`,
+    and the last line that was printed. `progress` shows each step as it begins. Raises UsageError where the
+    interpreter cannot be started.
     """
     with TemporaryFolder() as folder:
         file, printed = folder / "question.json", folder / "printed"
@@ -142,7 +141,7 @@ def question(
 def exit_status(
     command: Sequence[str], environment: Mapping[str, str], output: Path, overdue: Callable[[], bool]
 ) -> int | None:
-    """Run a command that reads nothing; None where it was overdue first, which is asked some times a second."""
+    """The exit status of a command without input; None where it was `overdue`, which is called some times a second."""
     with output.open("wb") as file:
         sink = file.fileno()
         with Supervised(command, environment, sink, sink, stdin=subprocess.DEVNULL) as process:
@@ -154,7 +153,7 @@ def exit_status(
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Nothing where the process came not so far; then the file still holds the question."""
+    """The answer; nothing as long as the file still holds the question."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

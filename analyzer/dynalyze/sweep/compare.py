@@ -37,9 +37,9 @@ class SweepRun(msgspec.Struct):
 
 
 class ItemChange(msgspec.Struct):
-    """An item that did not end as before. A status is None, and there is no direction, where it is in one sweep alone.
+    """An item that changed. A status is None, and there is no direction, where only one sweep has the item.
 
-    `new` and `gone` are its breaks that the other sweep lacks; `error` is the error that it ends with now.
+    `new` and `gone` are the breaks that one sweep lacks; `error` is the error of the latest run.
     """
 
     target: Argument
@@ -53,10 +53,7 @@ class ItemChange(msgspec.Struct):
 
 
 class LineChange(msgspec.Struct):
-    """A break that is new, or gone, in these items. `line` is that of the sweep which has it.
-
-    `follows`: there it breaks only beside another break.
-    """
+    """A break that is new, or gone, in these targets; `line` is in the sweep with it, `follows` as in BrokenLine."""
 
     gb_type: BreakType
     gb_id: Word | None
@@ -77,7 +74,7 @@ class SweepRegression(msgspec.Struct):
 
 
 class SweepComparison(msgspec.Struct):
-    """`changes` begins with what is worse; items that ended as before are only counted."""
+    """`changes` begins with what is worse; unchanged items are only counted."""
 
     before: SweepRun
     after: SweepRun
@@ -93,7 +90,7 @@ class SweepComparison(msgspec.Struct):
 
 
 def compare(before: Sweep, after: Sweep) -> SweepComparison:
-    """Match items by target and configuration, and their breaks by cause and code."""
+    """Items matched by target and configuration, and their breaks by cause and code."""
     old, new = ({(row.target, row.configuration): row for row in sweep.items} for sweep in (before, after))
     pairs = [(old[name], row) for name, row in new.items() if name in old]
     changes = [_change(*pair) for pair in pairs]
@@ -139,7 +136,7 @@ def _item(row: Row, before: Status | None, after: Status | None) -> ItemChange:
 
 
 def _rank(status: Status) -> int:
-    """From good to bad; ways not to reach the compiler are neither better nor worse than each other."""
+    """From good to bad; all ways not to reach the compiler are equal."""
     return REACHED.index(status) if status in REACHED else len(REACHED)
 
 

@@ -27,9 +27,9 @@ _CLEAR = "\r\x1b[K"
 
 
 class SweepProgress:
-    """A line that renews itself on a terminal, and a line now and then elsewhere.
+    """Progress on standard error: a line that renews itself on a terminal, one line every ten seconds elsewhere.
 
-    What an item printed is shown where it failed, its last lines; `show_output` shows that of every item, `quiet` none.
+    Of what items print, the last lines of failed ones are shown; `show_output` shows all of every item, `quiet` none.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SweepProgress:
         self._shown = ""
 
     def done(self, finished: Finished) -> None:
-        """One item more has ended; its row is as it may be shown."""
+        """Count an item that has ended; its row is redacted already."""
         row = finished.row
         self._counts[row.status] += 1
         failed, lines = row.status not in TRACED, finished.output.rstrip().splitlines()
@@ -74,7 +74,7 @@ class SweepProgress:
             self._shown = ""
 
     def line(self, seconds: float) -> str:
-        """Counts, rate and time left; the rate is that of this run, not of what an earlier one did."""
+        """Counts, rate and time left, by the items of this run."""
         ended = sum(self._counts.values())
         counts = ", ".join(f"{self._counts[status]} {status}" for status in STATUSES if self._counts[status])
         parts = [f"{self._before + ended} of {self._planned} items", *([counts] if counts else [])]
@@ -97,9 +97,8 @@ def drive(
     items: Sequence[Item], pool: Pool, folder: SweepFolder, settings: RunSettings, about: About,
     progress: SweepProgress, keep_on: Callable[[], bool],
 ) -> Sweep:  # fmt: skip
-    """Run what is not done yet; returns the document of all that is, when everything is or `keep_on` says no.
-
-    Each row is on the disk before the next one is looked at.
+    """The document of the sweep, once all items have ended or `keep_on` says no. Items whose rows are in the folder are
+    not run again; each row is on the disk before the next one is looked at.
     """
     began = time.monotonic()
     clean = partial(shown, no_source=settings.no_source, redact=settings.redact)

@@ -34,10 +34,9 @@ class Pool(Protocol):
     notes: list[str]
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
-        """Run every item; `done` is called in this thread as each ends, in the order in which they end.
+        """Run every item, taken as there is room; `done` is called in this thread as each ends.
 
-        Items are taken as there is room for them. `keep_on` is called about five times a second: False means to start
-        nothing more, to end what runs, and to return.
+        `keep_on` is called about five times a second: once it returns False, what runs is ended.
         """
 
     def __enter__(self) -> Pool: ...
@@ -58,11 +57,11 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         self.task = task
-        with contextlib.suppress(OSError):  # It died; the end of its answers tells.
+        with contextlib.suppress(OSError):  # It died: the end of its connection shows that.
             self.connection.send_bytes(msgspec.json.encode(task))
 
     def end(self) -> None:
-        """Its connection was closed, and it may take the time that its supervisors need."""
+        """Wait for its end, with time for its supervisors; its connection is closed already."""
         try:
             self._process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -71,10 +70,9 @@ class _Worker:
 
 
 class LocalPool:
-    """`workers` processes that run items, below one fork server. Files of the items go to `folder`.
+    """`workers` processes that run items, below one fork server; the items' files go to `folder`.
 
-    An item that was at work when the fork server or its worker died is run once more, alone: only one that does it
-    again is a crash.
+    An item that ran when the fork server or its worker died is run once more, alone: the second time it is a crash.
     """
 
     def __init__(self, workers: int, settings: RunSettings, folder: Path) -> None:

@@ -106,10 +106,10 @@ class Row(msgspec.Struct):
 
 
 class Sweep(msgspec.Struct):
-    """A sweep as `--json` writes it. `items` are in the order in which they were asked for.
+    """A sweep as `--json` writes it; `items` are in the order of the command.
 
-    `environment` is that of the items (python, torch, transformers, device, ...). `planned` counts the items asked
-    for: more than there are rows where it was interrupted.
+    `environment` is that of the items (python, torch, transformers, device, ...). `planned` is more than there are
+    items where the sweep was interrupted.
     """
 
     dynalyze: held.Word
@@ -124,7 +124,7 @@ class Sweep(msgspec.Struct):
     schema_version: int = SCHEMA_VERSION
 
 
-# What a sweep compiles with unless it is told otherwise: graph breaks are Dynamo's, and eager costs least.
+# The default backend of a sweep: graph breaks are Dynamo's, and eager costs least.
 BACKEND = "eager"
 _DEFAULT_OPTIONS = asdict(CompileOptions(backend=BACKEND))
 _KEY_LENGTH = 20
@@ -132,9 +132,9 @@ _KEY_LENGTH = 20
 
 @dataclass(frozen=True)
 class Item:
-    """What is run. `target` is as tables show it; `root` is the folder that the sweep was started in.
+    """One target under one set of settings. `target` is as tables show it; `root` is where the sweep was started.
 
-    `key` is made once, where the item is: it stays when the item's file is somewhere else on another node.
+    `key` is made once, on the first machine: it stays where the item's file has another path on a node.
     """
 
     target: str
@@ -157,7 +157,7 @@ class Item:
 
     @property
     def file_stem(self) -> str:
-        """A name for its files that people can read, and that no other item has."""
+        """A readable name for its files, which no other item has."""
         named = re.sub(r"[^\w.-]+", "_", self.target.removeprefix("hf:")).strip("._")[-80:]
         shown = [named or "item", *([self.configuration] if self.configuration != "default" else []), self.key[:8]]
         return "-".join(re.sub(r"[^\w.=+-]+", "_", part) for part in shown)
@@ -169,7 +169,7 @@ class Item:
 def with_key(item: Item, environment: dict[str, Any], shown: dict[str, Any]) -> Item:
     """The item with the hash of all that decides its row: target, settings, its file, versions, and what is shown."""
     spec = item.spec
-    told = {
+    identity = {
         "target": spec.spec,
         **{name: getattr(spec, name) for name in ("mode", "name", "module", "arguments", "inputs")},
         "file": "" if spec.path is None else hashlib.sha256(Path(spec.path).read_bytes()).hexdigest(),
@@ -178,5 +178,5 @@ def with_key(item: Item, environment: dict[str, Any], shown: dict[str, Any]) -> 
         "environment": environment,
         "shown": shown,
     }
-    text = json.dumps(told, sort_keys=True, default=str)
+    text = json.dumps(identity, sort_keys=True, default=str)
     return replace(item, key=hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH])

@@ -34,7 +34,7 @@ _LONGEST_ERROR = 500
 
 
 def portable(file: str, root: str = "") -> str:
-    """A file from its package on; one of the user's from the folder that the sweep was started in, or by its name."""
+    """The file's path from its package on, else from `root`, the folder of the sweep, else its name."""
     if (library := package_path(file)) is not None:
         return library
     path = Path(file)
@@ -57,7 +57,7 @@ def caller(found: GraphBreak, root: str, own_file: str | None) -> str:
 
 
 def _is_own(line: Location, own_file: str | None) -> bool:
-    """Without a file of the user's the model is one of a library, or of code that came with a checkpoint."""
+    """Whether a line is the model's own: in `own_file`, in a library of models, or in code of a checkpoint."""
     if own_file is not None and Path(line.file).name == Path(own_file).name:
         return True
     if _MODEL_OF_A_LIBRARY.search(line.file.replace("\\", "/")):
@@ -67,7 +67,7 @@ def _is_own(line: Location, own_file: str | None) -> bool:
 
 @dataclass(frozen=True)
 class ItemVerdict:
-    """`unsure`: whether it is the compiler's fault can be told only by a call without compiling."""
+    """`unsure`: only a call without compiling shows whether it is the compiler's fault."""
 
     status: Status
     error: str | None = None
@@ -98,9 +98,9 @@ def judge_run(item: Item, report: Report, log: RunLog, exceeded: int | None = No
         refused = next(
             (event.refused for _, event in log.all() if isinstance(event, events.ObjectCall) and event.refused), ""
         )
-        told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
+        why = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
         status = "create_error" if log.last(events.Definitions) is not None else "compile_error"
-        return ItemVerdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
+        return ItemVerdict(status, f"nothing was compiled: {why}" if why else "nothing was compiled")
     failures = [each for each in report.compilations if each.status == "failed"]
     if failures and not report.graph_breaks:
         place = failures[0].location
@@ -109,7 +109,7 @@ def judge_run(item: Item, report: Report, log: RunLog, exceeded: int | None = No
 
 
 def after_eager(verdict: ItemVerdict, *, works: bool) -> ItemVerdict:
-    """The verdict of an item whose compiled call failed, once it is known whether it works without compiling."""
+    """An unsure verdict, once it is known whether the item works without compiling."""
     return replace(verdict, status="compile_error" if works else "eager_error", unsure=False)
 
 
@@ -132,7 +132,7 @@ def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
         return None
     message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
     found = ItemVerdict("eager_error", message, ending.file, ending.line)
-    # With the innermost line outside torch that the compiler was at, where it told one.
+    # With the innermost line outside torch that the compiler was at, where that is known.
     frames = [frame for _, event in log.all() if isinstance(event, events.ErrorSeen) for frame in event.inside]
     own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), ending)
     refused = replace(found, status="compile_error", file=own.file, line=own.line)
@@ -196,7 +196,7 @@ def _break(found: GraphBreak, root: str, own_file: str | None) -> RowBreak:
 
 
 def _speed(measured: Measurement) -> Speed:
-    """Numbers only where the benchmark claims a difference."""
+    """With numbers only where the benchmark claims a difference."""
     found = measured.speedup
     if found is None or found.verdict == "no difference shown":
         return Speed(measured.configuration, measured.status if found is None else found.verdict)

@@ -133,14 +133,10 @@ def render_diff(
         if lines:
             summary.line(title, style="bold")
             for line in lines[:MOST]:
-                mark = direction_mark("same" if line.follows else direction)
-                broken_line(
-                    summary,
-                    mark,
-                    line,
-                    f"in {count_of(len(line.targets), 'target')}",
-                    "follows from others" if line.follows else "",
-                )
+                mark, note = direction_mark(direction), ""
+                if line.follows:
+                    mark, note = direction_mark("same"), "follows from others"
+                broken_line(summary, mark, line, f"in {count_of(len(line.targets), 'target')}", note)
             summary.left_out(len(lines) - MOST, where="--html")
             summary.line()
     for direction, title in words.DIRECTIONS.items():
@@ -148,8 +144,8 @@ def render_diff(
         if some:
             summary.line(title, style="bold")
             for change in some[:MOST]:
-                told = Text.assemble(one_line(words.item_name(change)), (f"  {words.change_words(change)}", "dim"))
-                summary.beside(direction_mark(direction), told)
+                item = Text.assemble(one_line(words.item_name(change)), (f"  {words.change_words(change)}", "dim"))
+                summary.beside(direction_mark(direction), item)
                 if change.error:
                     summary.code(change.error, by=3)
             summary.left_out(len(some) - MOST, where="--html")

@@ -87,8 +87,8 @@ class Finished:
 
 
 def run_item(item: Item, settings: RunSettings, address: str | None = None) -> Finished:
-    """Run one item and make all of its results; `address` is that of a fork server, for items that are forked. Raises
-    ServerLost where that died meanwhile, of this item or of another one.
+    """The results of one item; `address` is that of a fork server, for items that are forked. Raises ServerLost where
+    that died meanwhile, of this item or of another one.
     """
     started = _forked(item, settings, address) if address and settings.forks(item) else _fresh(item, settings)
     try:
@@ -98,7 +98,7 @@ def run_item(item: Item, settings: RunSettings, address: str | None = None) -> F
         return Finished(bare_row(item, "create_error", str(error)))
     except ServerLost:
         raise
-    except Exception as error:  # A fault of ours costs one item, and is told.
+    except Exception as error:  # A fault of ours costs one item.
         traceback.print_exc()
         return Finished(bare_row(item, "crash", f"dynalyze itself failed: {type(error).__name__}: {error}"))
 
@@ -162,9 +162,8 @@ def _fresh(item: Item, settings: RunSettings) -> Iterator[_Ran]:
 
 
 class _MemoryWatch:
-    """Kills what was started below this process inside its `with` block once it holds more than `limit` bytes.
-
-    `exceeded` tells that it did, `peak` is the most that was seen.
+    """Kills what this process started inside the `with` block once that holds more than `limit` bytes; `exceeded` is
+    set then. `peak` is the most that was seen.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -239,7 +238,7 @@ def _tail(file: Path) -> str:
 
 
 def works_in_eager(observation: Observation, seconds: float) -> bool:
-    """Whether an item works with torch.compile switched off, which may take some times as long as it did compiled.
+    """Whether an item works with torch.compile switched off, given several times the `seconds` that it took compiled.
 
     For objects alone: a program might do again what it should do once.
     """
@@ -262,7 +261,6 @@ class Runner:
         self._server: ForkServer | None = None
 
     def run(self, item: Item) -> Finished:
-        """The results of one item; whatever it does, this comes back."""
         for attempt in (1, 2):
             try:
                 finished = run_item(item, self.settings, self.address(item))
@@ -280,7 +278,7 @@ class Runner:
             self._server = None
 
     def address(self, item: Item) -> str | None:
-        """That of a fork server which lives, for an item that is forked. Raises UsageError where torch cannot be
+        """The address of a fork server that lives, for an item that is forked. Raises UsageError where torch cannot be
         imported.
         """
         if not self.settings.forks(item):

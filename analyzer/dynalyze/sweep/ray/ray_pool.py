@@ -106,7 +106,7 @@ class ClusterPool:
         return Parcel(item, self._settings, root, shown, self._ships)
 
     def _check(self, demand: Demand) -> None:
-        """Say once what no node of the moment can give: Ray would wait for one in silence."""
+        """Say once what no node has room for: Ray would wait for one in silence."""
         if demand in self._announced:
             return
         self._announced.add(demand)
@@ -155,7 +155,7 @@ class ClusterPool:
         self._pending.clear()
 
     def _note_mixture(self) -> None:
-        """Rows of different versions do not compare: say so, and which nodes had which."""
+        """Note which nodes had which versions, where they differ: their rows do not compare."""
         hosts: dict[str, set[str]] = {}
         for each in self._nodes:
             hosts.setdefault(each.packages, set()).add(each.host)
@@ -168,11 +168,11 @@ class ClusterPool:
 
 
 def _refuse_broken_node(error: Exception) -> None:
-    """Where a task failed for another reason than its item, every one would fail there."""
+    """Raise UsageError where a task failed for another reason than its item: every item would fail there."""
     cause = getattr(error, "cause", None)
     if cause is not None and not isinstance(cause, node.AgentLost):
-        told = cause if isinstance(cause, node.NodeUnusable) else first_line(cause)
-        raise UsageError(f"a node of the cluster cannot run the items: {told}") from error
+        why = cause if isinstance(cause, node.NodeUnusable) else first_line(cause)
+        raise UsageError(f"a node of the cluster cannot run the items: {why}") from error
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,11 @@ class Demand:
 
 
 def demand_of(item: Item, settings: RunSettings, gpus_per_item: float | None, largest: float) -> Demand:
-    """One GPU for an item whose device is CUDA, or as many as were asked for; those of the CPU get none.
+    """What one item needs of a node.
 
-    A program chooses its device itself: it gets GPUs where their number was given. Where the CPU is measured, an item
-    has a node to itself, one of `largest` cores: others beside it would disturb what is timed.
+    An item on CUDA gets one GPU, or `gpus_per_item`; one on the CPU none; a program, which chooses its device itself,
+    gets GPUs where their number was given. An item timed on the CPU gets a node of `largest` cores to itself: others
+    beside it would disturb the times.
     """
     device = item.options.device or ""
     if device.startswith("cuda"):

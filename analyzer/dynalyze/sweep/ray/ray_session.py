@@ -33,7 +33,7 @@ _VARIABLES = {
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
-# A port that is open and no Ray would be asked for two minutes.
+# Ray would wait two minutes for an open port that is not Ray's.
 _IMPATIENT = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_NUM_REDIS_GET_RETRIES": "1"}
 # Without this a cluster on one machine listens on all of its addresses.
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -93,7 +93,7 @@ class RaySession:
             raise _refused(self._address, error, self._folder) from error
 
     def _place(self, meanwhile: contextlib.ExitStack) -> dict[str, Any]:
-        """Where to connect, and what to send: Ray has sent it when it is connected, so its copy goes away then."""
+        """The arguments of ray.init. Ray has shipped the copy of dynalyze when it is connected: it is removed then."""
         if self.starts_cluster:
             # Ray's sockets lie deep in it, and the path of a socket has at most 107 bytes.
             folder = str(self._undo.enter_context(TemporaryFolder("ray", longest=12)))
@@ -107,8 +107,8 @@ class RaySession:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """While it connects, Ray takes SIGTERM for itself, and would end us with what is done unsaid; and its C++ side
-    writes warnings to descriptor 2: what went wrong comes as an exception.
+    """Keeps Ray, while it connects, from taking SIGTERM, which would end us without our summary, and from writing
+    warnings to descriptor 2: what went wrong comes as an exception.
     """
     before, kept = signal.getsignal(signal.SIGTERM), os.dup(2)
     try:
@@ -123,7 +123,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself takes two minutes to say that nobody is there."""
+    """Raise UsageError where nobody listens: Ray itself takes two minutes to say so."""
     if address in (LOCAL, "auto"):
         return
     try:
@@ -158,10 +158,7 @@ def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeErr
 
 
 def runtime_env(stage: Path, folder: Path | None) -> dict[str, Any]:
-    """Ray's description of it. `stage` is an empty folder that lives until Ray has connected.
-
-    `folder` is that of the user's files; None ships none.
-    """
+    """Ray's description of what to ship: dynalyze, copied to the empty folder `stage`, and the user's `folder`."""
     package = stage / "dynalyze"  # A copy, as a wheel has it.
     shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if not (package / "templates").is_dir():
