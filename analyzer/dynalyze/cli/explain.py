@@ -107,7 +107,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
 
 
 def same_call(context: click.Context, name: str, but: Collection[str] = _OUTPUTS) -> list[str]:
-    """The command line of a command for the same target, with the options that it has too, `but` for these."""
+    """The command line of another command for the same target, with the options that both have, without `but`."""
     command = context.find_root().command
     assert isinstance(command, click.Group)
     other = command.get_command(context, name)

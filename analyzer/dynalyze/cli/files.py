@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(option: str, file: str, source: str | None = None) -> None:
-    """Refuse a file that cannot be written, or that is `source`, what the command reads; the line names the option."""
+    """Raise UsageError for a file that cannot be written, or is `source`, which the command reads."""
     if file == "-":
         raise UsageError(f"{option} needs a file; standard output carries the summary, or --json -")
     if not file:
@@ -45,8 +45,8 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
 
 
 def check_outputs(files: Iterable[tuple[str, str | None]], *sources: str | None) -> None:
-    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option. `--json -`
-    is none, nor is what was not asked for.
+    """Raise UsageError for files that cannot be written, that are one of `sources`, or each other. `--json -` and None
+    are no files.
     """
     named = [(option, file) for option, file in files if file is not None and (option, file) != ("--json", "-")]
     for option, file in named:
@@ -58,7 +58,7 @@ def check_outputs(files: Iterable[tuple[str, str | None]], *sources: str | None)
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """As `write_whole_file`; a UsageError where it cannot be written."""
+    """`write_whole_file`, which raises UsageError where it fails."""
     from dynalyze.files.read_write import write_whole_file
 
     try:
@@ -68,7 +68,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
 
 
 def write_json(file: str | None, text: str) -> bool:
-    """Write a document to its file; returns whether that is standard output, which carries nothing else then."""
+    """Write a document; returns whether that was to standard output, which then carries nothing else."""
     if file == "-":
         print_document(text)
     elif file is not None:
@@ -77,7 +77,7 @@ def write_json(file: str | None, text: str) -> bool:
 
 
 def print_document(text: str) -> None:
-    """Write a document to standard output: UTF-8 like a file, whatever the terminal takes."""
+    """Write a document to standard output, in UTF-8 whatever the terminal's encoding."""
     with _standard_output():
         sys.stdout.flush()
         if (binary := getattr(sys.stdout, "buffer", None)) is None:  # A stream of text in memory.
@@ -88,7 +88,7 @@ def print_document(text: str) -> None:
 
 
 def print_summary(text: str) -> None:
-    """Write what people read to standard output."""
+    """Write text for people to standard output."""
     with _standard_output():
         click.echo(text, nl=False)
         sys.stdout.flush()
@@ -96,9 +96,7 @@ def print_summary(text: str) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """A reader that went away (`| head`) has what it wanted, and the command goes on to its exit status; a UsageError
-    where standard output is closed, or its disk is full.
-    """
+    """A reader that went away (`| head`) is no error. Raises UsageError where standard output is closed or full."""
     try:
         yield
     except OSError as error:
@@ -108,7 +106,7 @@ def _standard_output() -> Iterator[None]:
 
 
 def drop_standard_output() -> None:
-    """Let what is still to be written go nowhere: Python would write it once more at its end, and complain."""
+    """Discard further output, buffered text included, which Python would try to write at its end."""
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -116,7 +114,7 @@ def drop_standard_output() -> None:
 
 
 def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:
-    """The report in a file; a UsageError with `hint` at its end where it is not `kind`, or cannot be read."""
+    """The report in a file. Raises UsageError where it cannot be read, or is not `kind`, with `hint` at its end."""
     from dynalyze.files.read_write import read_input
     from dynalyze.report.document import from_json
 

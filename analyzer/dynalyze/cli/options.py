@@ -38,7 +38,7 @@ _SECTION_OF = {name: title for title, names in _SECTIONS.items() for name in nam
 
 
 class Sectioned(click.Command):
-    """A command whose help lists its own options first, then those that it shares with others, by section."""
+    """A command whose help lists its own options first, then shared ones by section."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OWN, *_SECTIONS)}
@@ -74,7 +74,7 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _all(*decorators: _Decorator) -> _Decorator:
-    """Several as one, in the order in which the help lists them."""
+    """Several decorators as one, in the order of the help."""
     return lambda command: reduce(lambda made, each: each(made), reversed(decorators), command)
 
 
@@ -94,7 +94,6 @@ def count_option(name: str, help: str, default: int | None = None, metavar: str 
 
 
 def shown_options(of_what: str = "") -> _Decorator:
-    """What an output may show."""
     return _all(
         click.option("--no-source", is_flag=True, help=f"Leave every line of your code out{of_what}."),
         redact_option,
@@ -103,7 +102,6 @@ def shown_options(of_what: str = "") -> _Decorator:
 
 
 def shape_options(what_for: str) -> _Decorator:
-    """The sizes that production sends; `what_for` says what a command does with them."""
     shapes = f"Sizes that production sends{what_for} batch=1..8,sequence=128|512; repeatable."
     dims = "Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable."
     return _all(
@@ -246,7 +244,7 @@ artifacts_option = click.option(
 
 
 def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """What `target_options` name, with what the options for models ask for; --fail-on is checked before it."""
+    """The target, with the options for models; --fail-on is checked first."""
     from dynalyze.launch.spec import read_target
 
     given = context.params
@@ -256,8 +254,8 @@ def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> T
 
 
 def with_model_options(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """The target with what the options for models ask for; `names` are those that the command has. Refused are those
-    that are given to a target which does not take them, and two that exclude each other.
+    """The target with the options for models, of which the command has these `names`. Raises UsageError for one that
+    the target does not take, and for two that exclude each other.
     """
     for name in names:
         if is_given(context, name) and (target.asked is None or name not in library_facts(target.library).options):
@@ -277,7 +275,7 @@ def with_model_options(context: click.Context, target: TargetSpec, names: Sequen
 
 
 def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> Observation:
-    """What a command that runs its target once is to observe."""
+    """The run of the target that the options describe."""
     from dynalyze.launch.observe import Observation
 
     given = context.params
@@ -291,7 +289,7 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:
-    """The compile options that stand on the command line, as the user knows them."""
+    """The compile options on the command line, as the user wrote them."""
     names = [name for name in COMPILE_OPTIONS if is_given(context, name)]
     return tuple("--eval" if name == "train" and not context.params[name] else f"--{name}" for name in names)
 
@@ -302,7 +300,7 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def check_fail_on(level: str) -> None:
-    """Refuse what is neither a severity, nor the id of a rule, nor a limit on the price of graph breaks."""
+    """Raise UsageError unless it is a severity, the id of a rule, or a limit on the cost of graph breaks."""
     from dynalyze.rules.rule import BREAK_LIMIT, break_limit
 
     if break_limit(level) is None and level not in (known := fail_on_levels()):
@@ -310,7 +308,7 @@ def check_fail_on(level: str) -> None:
 
 
 def fail_on_levels(*more: str) -> list[str]:
-    """Every severity, "none", and every id of a rule; `more` stand between them."""
+    """Every severity, "none", `more`, and every id of a rule."""
     from dynalyze.rules.rule import rules
 
     return ["error", "warning", "info", "none", *more, *(rule_id for rule in rules() for rule_id in rule.ids)]

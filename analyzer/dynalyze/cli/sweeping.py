@@ -77,7 +77,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Everything that can be refused before anything runs."""
+    """Raise UsageError for what is wrong before anything runs."""
     known = fail_on_levels(*STATUSES)
     for word in _fail_words(options["fail_on"]):
         if word not in known:
@@ -109,7 +109,7 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
 
 
 def _taken(target: TargetSpec) -> list[str]:
-    """The options for models that a target takes: a sweep's others are for its other targets."""
+    """The options for models that this target takes; others are for other targets of the sweep."""
     return [name for name in MODEL_OPTIONS if name in library_facts(target.library).options]
 
 
@@ -126,7 +126,7 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 
 def _shares(options: dict[str, Any], settings: RunSettings, expanded: Expanded) -> tuple[int, RunSettings]:
-    """How many workers, and what each may have of the cores and the memory."""
+    """The number of workers, and the share of cores and memory of each."""
     inductor = any(item.options.backend != "eager" for item in expanded.items)
     settings = replace(settings, libraries=tuple(sorted({item.spec.library for item in expanded.items} - {""})))
     if options["cluster"] is not None:
@@ -194,7 +194,7 @@ class _Findings(msgspec.Struct):
 
 
 def _fails(sweep: Sweep, folder: Path, text: str) -> bool:
-    """Whether an item has such a status, or its report such a finding. A report that cannot be read has none."""
+    """Whether --fail-on is met: an item has such a status, or its report, if it can be read, such a finding."""
     words = _fail_words(text)
     if any(row.status in words for row in sweep.items):
         return True

@@ -1,4 +1,4 @@
-"""Two starts of a program: which components of their cache keys are not the same, each told in the user's words."""
+"""Two starts of a program: which components of their cache keys differ, in the user's words."""
 
 from __future__ import annotations
 
@@ -64,8 +64,6 @@ _LONGEST = 300
 
 @dataclass
 class _CacheSide:
-    """One of the two starts, as far as keys are compared."""
-
     report: Report
     caches: Caches = field(init=False)
     compiled: dict[tuple[int, int, str], Compilation] = field(init=False)
@@ -79,7 +77,7 @@ class _CacheSide:
         return found.name if found is not None else ""
 
     def components(self, key: CacheKey) -> dict[str, tuple[str, str]]:
-        """Digest and value of each component; settings have their value alone."""
+        """Digest and value of each component; both are the value for settings."""
         found = {each.name: (each.digest, each.value) for each in key.components}
         for number in key.settings:
             if number < len(self.caches.settings):
@@ -88,29 +86,29 @@ class _CacheSide:
         return found
 
     def graph_texts(self, key: CacheKey) -> list[str]:
-        """Dynamo's graphs of this compile, with the lines of the program."""
+        """Dynamo's graphs of this compile, which have the program's lines."""
         own = (each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id))
         return [code.text for graph in own for code in graph.code[:1]]
 
 
 def missed(report: Report) -> int:
-    """Graphs that were looked up and not there."""
+    """The number of graphs that were looked up and not there."""
     return sum(key.state == "miss" for key in report.caches.keys) if report.caches is not None else 0
 
 
 def differences(before: Report, after: Report, *, shared: bool = False) -> list[CacheDifference]:
-    """What is not the same in the keys of two runs, once for each component and pair of values, likeliest first.
+    """The differences between the keys of two runs, once for each component and pair of values, likeliest first.
 
-    `shared`: the second had the cache folder of the first, so that a miss with an equal key means that none was kept.
+    `shared`: the second run had the cache folder of the first, so that a miss with an equal key was not kept.
     """
     one, other = _CacheSide(before), _CacheSide(after)
     folded: dict[tuple[str, str | None, str | None], CacheDifference] = {}
     compared: set[tuple[str, str]] = set()
     for first, second in _pairs(one, other):
-        told = _differences(one, other, first, second, compared)
+        differing = _differences(one, other, first, second, compared)
         if shared and first is not None and first.key == second.key and second.state == first.state == "miss":
-            told = _not_kept(other, second, told)
-        for found in told:
+            differing = _not_kept(other, second, differing)
+        for found in differing:
             known = folded.setdefault((found.component, found.before, found.after), found)
             known.compile_ids += [] if found.compile_id in known.compile_ids else [found.compile_id]
             known.caches += [] if found.cache in known.caches else [found.cache]
@@ -118,7 +116,7 @@ def differences(before: Report, after: Report, *, shared: bool = False) -> list[
 
 
 def _pairs(one: _CacheSide, other: _CacheSide) -> Iterator[tuple[CacheKey | None, CacheKey]]:
-    """Each look-up of the second run with the one of the first that it stands for; AOTAutograd's come first."""
+    """Each look-up of the second run with its counterpart in the first; AOTAutograd's come first."""
     caches: tuple[CacheName, ...] = ("autograd", "fx_graph")
     for cache in caches:
         left = [key for key in one.caches.keys if key.cache == cache]
@@ -173,7 +171,7 @@ def _differences(
         if second.cache == "autograd" and of_graph:
             compared.add(("graph", second.compile_id))
         texts = before[1] if before else None, after[1] if after else None
-        kind, says, line = _told(one, other, (first, second), (head, item.rstrip("]")), texts)
+        kind, says, line = _explained(one, other, (first, second), (head, item.rstrip("]")), texts)
         shown = [None if text is None else text[:_LONGEST] for text in texts]
         found = CacheDifference(second.compile_id, second.cache, name, shown[0], shown[1], kind, says, *where)
         found.location = line or found.location
@@ -181,7 +179,7 @@ def _differences(
 
 
 def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]) -> Iterator[CacheDifference]:
-    """Why a graph is missing that the first start asked for under the same key."""
+    """Why a graph is missing that the first start looked up under the same key."""
     if known := list(found):
         yield from known
         return
@@ -197,11 +195,11 @@ def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]
     yield CacheDifference(key.compile_id, key.cache, "entry", None, None, "not_kept", says, other.function(key), place)
 
 
-def _told(
+def _explained(
     one: _CacheSide, other: _CacheSide, keys: tuple[CacheKey, CacheKey], name: tuple[str, str],
     texts: tuple[str | None, str | None],
 ) -> tuple[DifferenceKind, str, Location | None]:  # fmt: skip
-    """What kind of difference this is, in words, and the line of the program that it is in, where it is known."""
+    """The kind of a difference, in words, and its line of the program where that is known."""
     head, item = name
     before, after = (text or "" for text in texts)
     component = f"{head}[{item}]" if item else head
@@ -257,7 +255,7 @@ def _parts(before: str, after: str) -> str:
     if bool(_SYMBOL.search(before)) != bool(_SYMBOL.search(after)):
         sizes = "dynamic" if _SYMBOL.search(after) else "fixed"
         return f"its sizes are {sizes} now: marked otherwise, or learnt from earlier calls"
-    # What follows from shape is told by it.
+    # The others follow from the shape.
     if "shape" in names:
         names = [name for name in names if name not in ("stride", "memory_format", "storage_bytes")]
     return ", ".join(f"{name} {_plain(one.get(name))} -> {_plain(other.get(name))}" for name in names)
@@ -268,7 +266,7 @@ def _plain(value: str | None) -> str:
 
 
 def _input(side: _CacheSide, key: CacheKey, number: int) -> str:
-    """What the program calls an input of Dynamo's graph; graphs further down have others."""
+    """The program's name for an input of Dynamo's graph; its number for graphs further down."""
     if key.cache == "autograd":
         own = [each for each in side.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
         if len(own) == 1 and number < len(own[0].inputs):
@@ -280,7 +278,7 @@ def _input(side: _CacheSide, key: CacheKey, number: int) -> str:
 def _of_graph(
     one: _CacheSide, other: _CacheSide, keys: tuple[CacheKey, CacheKey], before: str, after: str
 ) -> tuple[DifferenceKind, str, Location | None]:
-    """The first line of the program whose operations are not the same; numbers alone make it a constant."""
+    """The first line of the program whose operations differ; where only numbers do, it is a constant."""
     if before == after:
         return "constant", "something that the graph holds, and that its text does not show", None
     dynamic = [bool(_SYMBOL.search(text)) for text in (before, after)]
@@ -303,13 +301,13 @@ def _of_graph(
 class _Line(NamedTuple):
     """An operation of a printed graph; `plain` has numbers for names."""
 
-    told: str
+    text: str
     place: Location | None
     plain: str
 
 
 def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
-    """Of names, their expressions and places: what the program calls its inputs and variables makes no difference."""
+    """Operations from names, their expressions and places; the names of inputs and variables make no difference."""
     numbers: dict[str, str] = {}
     lines: list[_Line] = []
 
@@ -325,7 +323,7 @@ def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
 
 
 def _printed(text: str) -> Iterator[tuple[str, str, Location | None]]:
-    """What a graph that Dynamo printed assigns."""
+    """The assignments of a graph that Dynamo printed."""
     origin = None
     for each in statements(text):
         if isinstance(each, Comment):
@@ -335,7 +333,7 @@ def _printed(text: str) -> Iterator[tuple[str, str, Location | None]]:
 
 
 def _in_key(text: str) -> Iterator[tuple[str, str, Location | None]]:
-    """What a graph assigns, as a key has it."""
+    """The assignments of a graph as it stands in a key."""
     for line in text.splitlines():
         name, is_one, expression = line.strip().partition(";  ")[0].partition(" = ")
         if is_one:
@@ -348,7 +346,7 @@ def _first_change(left: list[_Line], right: list[_Line]) -> tuple[str, str, Loca
         if tag != "equal":
             was, now = left[a] if a < b else None, right[c] if c < d else None
             place = now.place if now else was.place if was else None
-            return was.told if was else "", now.told if now else "", place
+            return was.text if was else "", now.text if now else "", place
     return None
 
 

@@ -20,7 +20,7 @@ RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "co
 
 
 class ComparedRun(msgspec.Struct):
-    """One of the two runs; `lost` counts what its recording could not read or record."""
+    """One of the two runs; `lost` counts what could not be recorded or read back."""
 
     dynalyze: Word
     created: Word
@@ -31,7 +31,7 @@ class ComparedRun(msgspec.Struct):
 
 
 class Difference(msgspec.Struct):
-    """Something around the two runs that was not the same, and may explain the rest."""
+    """A difference around the two runs, which may explain others."""
 
     name: Name
     before: Name | None
@@ -48,11 +48,10 @@ class BreakSide(msgspec.Struct):
 
 
 class BreakChange(msgspec.Struct):
-    """A graph break, matched. `before` is None for a new one, `after` for one that is fixed.
+    """A graph break, matched. `before` is None for a new one, `after` for a fixed one.
 
-    `direction` compares effects, from split to error; how often a break was seen is not better or worse.
-    `advice` is what the second report says about it, where there is something to do; `title` is what the latest report
-    with it calls it.
+    `direction` compares effects, from split to error, and not how often a break was seen. `advice` is that of the
+    second report, for a new or worse break; `title` that of the latest report with the break.
     """
 
     gb_id: Word | None
@@ -171,7 +170,7 @@ class LatencyChange(msgspec.Struct):
 
 
 class Regression(msgspec.Struct):
-    """Something that is worse than before: what --fail-on regression looks for."""
+    """Something that is worse than before, for --fail-on regression."""
 
     kind: RegressionKind
     what: Message
@@ -196,8 +195,8 @@ class ComparedInterpreter(msgspec.Struct):
 
 
 class OutputsCompared(msgspec.Struct):
-    """What became of the answers: the verdict of compiled against its own eager, under each, and of the second's eager
-    and compiled against the first's. None where that is not known: `note` says why.
+    """The verdicts on outputs: of compiled against its own eager, under each torch, and of the second's eager and
+    compiled against the first's. None where not known; `note` says why.
     """
 
     before: AccuracyVerdict | None = None
@@ -208,7 +207,7 @@ class OutputsCompared(msgspec.Struct):
 
     @property
     def worse(self) -> str:
-        """Which answers are wrong now and were not; "" for none."""
+        """Which outputs are wrong now and were not; "" for none."""
         if self.after == "suspicious":
             return "compiled against its own eager" if self.before not in (None, "suspicious") else ""
         if self.eager_across == "suspicious":
@@ -232,6 +231,6 @@ class Upgrade(msgspec.Struct):
 
     @property
     def is_worse(self) -> bool:
-        """What --fail-on regression asks."""
+        """Whether --fail-on regression is met."""
         slower = self.speed is not None and self.speed.verdict == "slower"
         return bool(self.comparison.regressions or slower or self.outputs.worse)

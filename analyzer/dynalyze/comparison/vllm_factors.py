@@ -26,11 +26,11 @@ def is_factors(content: Any) -> bool:
 
 
 def factor_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[CacheDifference]:
-    """Every factor that is not the same; a hash alone where the values behind it are not told, or are equal."""
+    """Every factor that differs; only its hash where the values behind it are missing or equal."""
     found = []
     for part, what in _PARTS.items():
         one, other = before.get(part), after.get(part)
-        values = [_told(part, what, *each) for each in _changed(one, other, "")]
+        values = [_difference_of(part, what, *each) for each in _changed(one, other, "")]
         found += values
         hashes = before.get(f"{part}_hash"), after.get(f"{part}_hash")
         if not values and hashes[0] != hashes[1] and None not in hashes:
@@ -42,7 +42,7 @@ def factor_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> l
 
 
 def _changed(one: Any, other: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
-    """Leaves of two documents that differ, by their dotted names; what is no such document is a leaf."""
+    """The leaves of two documents that differ, by dotted names."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
             yield from _changed(one.get(key), other.get(key), f"{name}.{key}" if name else str(key))
@@ -53,7 +53,7 @@ def _changed(one: Any, other: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
         yield name, one, other
 
 
-def _told(part: str, what: str, name: str, before: Any, after: Any) -> CacheDifference:
+def _difference_of(part: str, what: str, name: str, before: Any, after: Any) -> CacheDifference:
     component = f"{part}.{name}" if name else part
     paths = [isinstance(value, str) and value.startswith(("/", "~")) for value in (before, after)]
     kind: DifferenceKind = "path" if any(paths) else "variable" if part == "env" else "setting"

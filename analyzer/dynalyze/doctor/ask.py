@@ -1,7 +1,4 @@
-"""All facts of an environment: asked of its interpreter, and looked up in the environment and its folders.
-
-A question is a process that writes its answer to a file step by step, with a limit for each.
-"""
+"""All facts of an environment: answers of its interpreter, its variables and its folders."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_B
 
 @dataclass
 class Asker:
-    """Asks one interpreter. `show` gets each step; `stop` ends what is under way, from any thread."""
+    """Questions to one interpreter. `show` gets each step; `stop` ends the current one, from any thread."""
 
     python: str
     timeout: float
@@ -41,8 +38,8 @@ class Asker:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, what: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer as far as it came; with `silence`, the reason, where the process ended before it was whole. Raises
-        UsageError where the interpreter cannot be started.
+        """The answer as far as it came; `silence` says why it is not whole. Raises UsageError where the interpreter
+        cannot be started.
         """
         answer, status, printed = question(self.python, what, request, self.timeout, self.show, self.stop.is_set)
         if status is None:
@@ -56,7 +53,7 @@ class Asker:
 
 
 def folder(name: str, path: str) -> Folder:
-    """A folder of compiled code; one that is not there yet is judged by the nearest folder above it."""
+    """A folder of compiled code; before it exists it is judged by the nearest folder above it."""
     place = Path(path)
     above = next((each for each in (place, *place.parents) if each.exists()), place)
     free, runs = None, True
@@ -79,7 +76,7 @@ def _size(place: Path) -> int | None:
 
 
 def ask(python: str | None, timeout: float, show: Show) -> Facts:
-    """All facts of an interpreter; ours without one. `timeout` is for each step, `show` gets each. Raises UsageError
+    """All facts of an interpreter, by default ours. `timeout` is for each step; `show` gets each. Raises UsageError
     where it cannot be started.
     """
     asker = Asker(python or sys.executable, timeout, show)
@@ -107,13 +104,13 @@ def ask(python: str | None, timeout: float, show: Show) -> Facts:
 
 
 def trials_of(facts: Facts) -> list[tuple[str, str]]:
-    """Backend and device of what is worth trying: Dynamo by itself first, and Inductor where it has a compiler."""
+    """The backends and devices to try: Dynamo alone first, then Inductor where it has a compiler."""
     devices = [*([] if facts.compiler_error else ["cpu"]), *(["cuda"] if facts.devices else [])]
     return [("eager", "cpu"), *(("inductor", device) for device in devices)]
 
 
 def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[CompileTrial]:
-    """Each of them. One that ends the process costs only itself; where Dynamo fails no other can come out right."""
+    """The trials. One that ends the process costs only itself; where Dynamo fails the rest is not tried."""
     done: list[CompileTrial] = []
     while len(done) < len(trials) and not asker.stop.is_set():
         said = asker.ask("compile", {"trials": trials[len(done) :]})
@@ -127,7 +124,7 @@ def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[CompileTrial]:
 
 
 def _import_packages(facts: Facts, asker: Asker) -> None:
-    """Only those with compiled code: the others load whatever torch is there. One that crashes costs only itself."""
+    """Import the packages with compiled code: others work with any torch. One that crashes costs only itself."""
     if facts.compiler_error and not facts.usable_gpu:
         return  # There is something to mend first.
     left = {package.name: package for package in facts.packages if package.binary}

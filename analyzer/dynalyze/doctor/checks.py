@@ -58,7 +58,6 @@ _TITLES = {"eager": "Dynamo alone", "inductor cpu": "Inductor, CPU", "inductor c
 
 
 def torch_itself(facts: Facts) -> Iterator[Line]:
-    """Whether there is a torch that may compile."""
     yield Line("Python", "ok", f"{facts.python or 'unknown'}, {facts.interpreter}")
     pip = f"{shlex.quote(facts.interpreter)} -m pip install"
     if facts.torch is None:
@@ -86,7 +85,6 @@ def torch_itself(facts: Facts) -> Iterator[Line]:
 
 
 def compiler(facts: Facts) -> Iterator[Line]:
-    """Each with a program that was really compiled."""
     if not facts.imports:
         return
     if facts.compiler is None or facts.compiler_error:
@@ -131,7 +129,6 @@ def _unknown(check: str, facts: Facts) -> Line:
 
 
 def gpu(facts: Facts) -> Iterator[Line]:
-    """What a GPU could do; a build for the CPU alone lacks nothing."""
     if not facts.imports:
         return
     if not facts.cuda and not facts.hip:
@@ -194,7 +191,6 @@ def _triton(facts: Facts) -> Line:
 
 
 def caches(facts: Facts) -> Iterator[Line]:
-    """Whether they can be written and run from, and whether there is room."""
     for folder in facts.folders:
         name, variable = f"{folder.name} cache", _VARIABLES.get(folder.name, "TORCHINDUCTOR_CACHE_DIR")
         mend = f"export {variable}=/a/folder/with/room"
@@ -212,7 +208,6 @@ def caches(facts: Facts) -> Iterator[Line]:
 
 
 def variables(facts: Facts) -> Iterator[Line]:
-    """One line for each that is set."""
     for name, value in sorted(facts.variables.items()):
         if name in _ELSEWHERE:
             continue
@@ -225,7 +220,7 @@ def variables(facts: Facts) -> Iterator[Line]:
 
 
 def trials(facts: Facts) -> Iterator[Line]:
-    """Each backend and device that was tried. One device that works is enough for compile to work."""
+    """One device that works is enough for compile to work."""
     if not facts.imports:
         return
     if facts.switched_off:
@@ -254,7 +249,6 @@ CHECKS: dict[str, Callable[[Facts], Iterator[Line]]] = {
 
 
 def diagnose(facts: Facts) -> Diagnosis:
-    """Every line of every check, in their order."""
     lines = [replace(line, group=group) for group, check in CHECKS.items() for line in check(facts)]
     fatal = [line for line in lines if line.fatal and line.status == "problem"]
     return Diagnosis(dynalyze.__version__, not fatal, _summary(facts, lines, fatal), lines, facts)
@@ -280,7 +274,7 @@ _INDENT = 4
 
 
 def render(diagnosis: Diagnosis, *, color: bool | None = None, width: int | None = None) -> str:
-    """The diagnosis on the terminal: a sentence, then a line a check, each with what mends it."""
+    """The diagnosis for the terminal: a sentence, then one line a check, each with its remedy."""
     summary = Summary(color, width)
     summary.line(one_line(diagnosis.summary), style="bold green" if diagnosis.works else "bold red")
     for group, lines in groupby(diagnosis.lines, key=lambda line: line.group):

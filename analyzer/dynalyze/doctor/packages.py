@@ -39,24 +39,22 @@ _CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 
 
 def meets(version: str, requirement: str) -> bool:
-    """Whether it meets every clause; one that cannot be read asks for nothing."""
+    """Whether a version meets every clause; a clause that cannot be read demands nothing."""
     return all(_holds(version, sign, wanted) for sign, wanted in _CLAUSE.findall(requirement))
 
 
 def exactly(requirement: str) -> str | None:
-    """The only version that it takes, if it names one."""
+    """The only version that a requirement allows, if it names one."""
     clauses = _CLAUSE.findall(requirement)
     return next((wanted for sign, wanted in clauses if sign in ("==", "===") and "*" not in wanted), None)
 
 
 def named(requirement: str) -> str:
-    """The package that it is about."""
     found = _NAME.match(requirement)
     return found[0].partition("[")[0].strip() if found else requirement
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers of a version."""
     return tuple(map(int, found[0].split("."))) if (found := _NUMBERS.search(version)) else ()
 
 
@@ -75,7 +73,6 @@ def _holds(version: str, sign: str, wanted: str) -> bool:
 
 
 def packages(facts: Facts) -> Iterator[Line]:
-    """One line for each that is installed."""
     torch, python = facts.torch or "", shlex.quote(facts.interpreter)
     for package in facts.packages:
         status: Status = "problem"

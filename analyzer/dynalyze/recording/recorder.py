@@ -31,7 +31,7 @@ _RENDERERS = {".json": "", ".html": "html", ".md": "markdown", ".sarif": "sarif"
 
 @dataclass(frozen=True)
 class RecordingPlace:
-    """The line that began a recording; `around` are the frames outside its function, by file and name."""
+    """The line that began a recording; `around` are file and name of the frames outside its function."""
 
     file: str
     line: int
@@ -40,7 +40,7 @@ class RecordingPlace:
 
 
 def here(outside: tuple[str, ...] = ()) -> RecordingPlace:
-    """The innermost line outside dynalyze, and outside of these folders."""
+    """The innermost line outside dynalyze and these folders."""
     frames = dynamo.stack_above()
     while len(frames) > 1 and frames[-1].file.startswith((_OURS, *outside)):
         frames.pop()
@@ -49,7 +49,7 @@ def here(outside: tuple[str, ...] = ()) -> RecordingPlace:
 
 
 def ending(error: BaseException | None, seconds: float) -> Outcome:
-    """How a block ended that `error` left, or that ended by itself: what was raised, and where."""
+    """How a block ended: with what `error` at which line, or by itself."""
     from dynalyze.report import Outcome
 
     seconds = round(seconds, 3)
@@ -73,12 +73,11 @@ def record(*, no_source: bool = False, redact: bool = False, show_values: bool =
 
 
 class Recording:
-    """A block under observation, and its report.
+    """A recorded block, and its report.
 
-    All threads of the process are recorded: a backward graph is compiled in a thread of autograd's. Blocks may lie
-    inside of each other, each records everything until its end. What was compiled before is seen only where it
-    compiles anew.
-    `outside`: folders of libraries that begin a recording for their user, whose line is its place then.
+    All threads of the process are recorded: autograd compiles backward graphs in one of its own. Blocks may be nested.
+    What was compiled before is seen only where it recompiles. `outside` are folders of libraries that begin a recording
+    for their users, whose line is its place then.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Recording:
         self.stop(error)
 
     def start(self) -> Recording:
-        """Begin to listen; a recording has one beginning. Raises RuntimeError where it was begun before."""
+        """Begin to listen. Raises RuntimeError the second time."""
         with self._lock:
             if self._folder is not None:
                 raise RuntimeError("this recording was used already: call dynalyze.record() for each block")
@@ -117,7 +116,7 @@ class Recording:
         return self
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Stop to listen, and leave torch as it was; `error` is what ended the block. A second call does nothing."""
+        """Stop listening, and leave torch as it was; `error` ended the block. A second call does nothing."""
         with self._lock:
             if self._listening is None:
                 return
@@ -126,13 +125,13 @@ class Recording:
             self._ended = ending(error, time.monotonic() - self._began)
 
     def given(self, module: object, file: str = "", line: int = 0) -> None:
-        """Look at a module that was given to torch.compile before, there: those given from here on are noticed."""
+        """Note a module that was given to torch.compile before the block, and where."""
         if self._listening is not None:
             self._listening.given(module, file, line)
 
     @property
     def report(self) -> Report:
-        """The typed report, judged by every rule; of an open block what it has so far. Raises RuntimeError where the
+        """The report, judged by every rule; of an open block what there is so far. Raises RuntimeError where the
         recording has not begun.
         """
         from dynalyze.privacy import showable

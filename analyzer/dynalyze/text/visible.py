@@ -1,7 +1,5 @@
-"""Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown. Words as a
-shell takes them.
-
-And our own lines on standard error beside what the target prints there, each on one line, whatever it quotes.
+"""Text from a run, made safe to look at: control, bidirectional and other hidden characters are shown. Words quoted for
+a shell. Our own lines on standard error, each on one line whatever it quotes.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ _UNSEEN = frozenset(
 def visible(text: str) -> str:
     """The text with every unprintable character shown (`␛`, `\\u202e`); newlines stay, tabs become spaces.
 
-    Each character is replaced by itself, without regard to its neighbours, so a column of the raw text is
-    found again as `len(visible(text[:column]))`.
+    Characters are replaced one by one, so column `c` of the raw text becomes `len(visible(text[:c]))`.
     """
     return "\n".join(map(_visible_line, text.split("\n"))) if "\n" in text else _visible_line(text)
 
@@ -40,17 +37,17 @@ def _visible_line(line: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text of the run, safe to look at and on one line: a newline in a name must not forge a line of ours."""
+    """The visible text on one line: a newline in a name must not forge a line of ours."""
     return visible(text.replace("\n", "␊"))
 
 
 def hidden(character: str) -> bool:
-    """Whether a character shows nothing of its own, or changes how others are shown."""
+    """Whether a character is not seen, or changes how others are shown."""
     return not character.isprintable() or character in _UNSEEN
 
 
 def clipped(text: str, limit: int) -> str:
-    """The text, cut at `limit` characters with a note of how many were left out."""
+    """The text, cut at `limit` characters, with the number of those left out."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} characters omitted)"
@@ -62,19 +59,19 @@ def _spelled(character: str) -> str:
 
 
 def notice(text: str) -> str:
-    """The line for a text: who says it, and nothing in it that could distort a terminal."""
+    """Our line for a text, safe to print."""
     return f"dynalyze: {one_line(text)}"
 
 
 def say(text: str) -> None:
-    """Print one such line at once; where standard error takes none there is nobody to tell."""
+    """Print a line of ours on standard error, if that can be written."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             print(notice(text), file=sys.stderr, flush=True)
 
 
 def shell_word(text: str) -> str:
-    """A word quoted for bash and zsh; one with a newline or what a terminal obeys is spelled out: `$'a\\nb'`."""
+    """A word quoted for bash and zsh; with newlines and hidden characters as escapes: `$'a\\nb'`."""
     if visible(text) == text and "\n" not in text:
         return shlex.quote(text)
     return "$'" + "".join(map(_quoted, text)) + "'"
@@ -94,13 +91,13 @@ def dashed(name: str) -> str:
 
 
 def path_word(path: Path) -> str:
-    """A path as such a word, from the current folder on where it is below; never to be taken for an option."""
+    """A short path quoted for a shell, which is never taken for an option."""
     text = short_path(path)
     return shell_word(f"./{text}" if text.startswith("-") else text)
 
 
 def short_path(path: Path) -> str:
-    """A path from the current folder on where it is below."""
+    """The path from the current folder on, where it is below."""
     with contextlib.suppress(OSError, ValueError):
         return str(path.relative_to(Path.cwd()))
     return str(path)
