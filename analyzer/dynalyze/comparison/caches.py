@@ -7,11 +7,12 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import NamedTuple
 
 from dynalyze.facts.graph_text import Assignment, Comment, statements
-from dynalyze.report import Compilation, Location, Report
+from dynalyze.report import Compilation, Graph, Location, Report
 from dynalyze.report.caches import CacheDifference, CacheKey, CacheName, Caches, DifferenceKind
 
 _ORDER: tuple[DifferenceKind, ...] = (
@@ -72,9 +73,17 @@ class _CacheSide:
         self.caches = self.report.caches or Caches()
         self.compiled = {each.key: each for each in self.report.compilations}
 
-    def function(self, key: CacheKey) -> str:
-        found = self.compiled.get((key.process, key.epoch, key.compile_id))
-        return found.name if found is not None else ""
+    def compile_of(self, key: CacheKey) -> Compilation | None:
+        return self.compiled.get((key.process, key.epoch, key.compile_id))
+
+    def place(self, key: CacheKey) -> tuple[str, Location | None]:
+        """The function that a key is about, and its place."""
+        found = self.compile_of(key)
+        return (found.name, found.location) if found is not None else ("", None)
+
+    def graphs(self, key: CacheKey) -> list[Graph]:
+        """Dynamo's graphs of this compile."""
+        return [each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
 
     def components(self, key: CacheKey) -> dict[str, tuple[str, str]]:
         """Digest and value of each component; both are the value for settings."""
@@ -86,9 +95,8 @@ class _CacheSide:
         return found
 
     def graph_texts(self, key: CacheKey) -> list[str]:
-        """Dynamo's graphs of this compile, which have the program's lines."""
-        own = (each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id))
-        return [code.text for graph in own for code in graph.code[:1]]
+        """Dynamo's graphs of this compile as printed, with the program's lines."""
+        return [code.text for graph in self.graphs(key) for code in graph.code[:1]]
 
 
 def missed(report: Report) -> int:
@@ -103,7 +111,7 @@ def differences(before: Report, after: Report, *, shared: bool = False) -> list[
     """
     one, other = _CacheSide(before), _CacheSide(after)
     folded: dict[tuple[str, str | None, str | None], CacheDifference] = {}
-    compared: set[tuple[str, str]] = set()
+    compared: set[str] = set()
     for first, second in _pairs(one, other):
         differing = _differences(one, other, first, second, compared)
         if shared and first is not None and first.key == second.key and second.state == first.state == "miss":
@@ -128,7 +136,7 @@ def _pairs(one: _CacheSide, other: _CacheSide) -> Iterator[tuple[CacheKey | None
             else:
                 waiting.append(key)
         for key in waiting:
-            alike = [each for each in left if one.function(each) == other.function(key)]
+            alike = [each for each in left if one.place(each)[0] == other.place(key)[0]]
             alike = alike or [each for each in left if _graph_of(each) == _graph_of(key) != ""]
             alike.sort(key=lambda each: each.compile_id != key.compile_id)
             if alike:
@@ -141,20 +149,18 @@ def _graph_of(key: CacheKey) -> str:
 
 
 def _differences(
-    one: _CacheSide, other: _CacheSide, first: CacheKey | None, second: CacheKey, compared: set[tuple[str, str]]
+    one: _CacheSide, other: _CacheSide, first: CacheKey | None, second: CacheKey, compared: set[str]
 ) -> Iterator[CacheDifference]:
-    place = other.compiled.get((second.process, second.epoch, second.compile_id))
-    where = other.function(second), place.location if place is not None else None
+    """`compared` are the ids of compiles whose graphs differ, found by AOTAutograd's keys."""
+    difference = partial(CacheDifference, second.compile_id, second.cache)
+    place = other.place(second)
     if first is None:
-        yield CacheDifference(
-            second.compile_id, second.cache, "key", None, second.key, "new", "the first start compiled no such graph",
-            *where,
-        )  # fmt: skip
+        yield difference("key", None, second.key, "new", "the first start compiled no such graph", *place)
         return
     if first.key == second.key:
         if second.state == "miss" and second.detail == "guard_miss":
             says = "the graph is there, compiled for other sizes: its guards do not hold"
-            yield CacheDifference(second.compile_id, second.cache, "guards", None, None, "inputs", says, *where)
+            yield difference("guards", None, None, "inputs", says, *place)
         return
     were, are = one.components(first), other.components(second)
     names = dict.fromkeys((*were, *are))
@@ -165,17 +171,14 @@ def _differences(
         if before == after or (before and after and before[0] == after[0]):
             continue
         head, _, item = name.partition("[")
-        of_graph = head in (*_FOLLOWING, "aot_config")
-        if second.cache == "fx_graph" and head in _FOLLOWING and ("graph", second.compile_id) in compared:
+        if second.cache == "fx_graph" and head in _FOLLOWING and second.compile_id in compared:
             continue
-        if second.cache == "autograd" and of_graph:
-            compared.add(("graph", second.compile_id))
+        if second.cache == "autograd" and head in (*_FOLLOWING, "aot_config"):
+            compared.add(second.compile_id)
         texts = before[1] if before else None, after[1] if after else None
         kind, says, line = _explained(one, other, (first, second), (head, item.rstrip("]")), texts)
         shown = [None if text is None else text[:_LONGEST] for text in texts]
-        found = CacheDifference(second.compile_id, second.cache, name, shown[0], shown[1], kind, says, *where)
-        found.location = line or found.location
-        yield found
+        yield difference(name, shown[0], shown[1], kind, says, place[0], line or place[1])
 
 
 def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]) -> Iterator[CacheDifference]:
@@ -183,7 +186,7 @@ def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]
     if known := list(found):
         yield from known
         return
-    compiled = other.compiled.get((key.process, key.epoch, key.compile_id))
+    compiled = other.compile_of(key)
     records = any(each.name == "grad_enabled" and each.value == "True" for each in key.components)
     says = "the first start asked for the same graph and kept none"
     if key.cache == "autograd" and records and compiled is not None and not compiled.backward:
@@ -191,8 +194,7 @@ def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]
             f"{says}: it records gradients, and its backward was never compiled; call backward in the start that fills "
             "the cache, or run it under torch.no_grad()"
         )
-    place = compiled.location if compiled is not None else None
-    yield CacheDifference(key.compile_id, key.cache, "entry", None, None, "not_kept", says, other.function(key), place)
+    yield CacheDifference(key.compile_id, key.cache, "entry", None, None, "not_kept", says, *other.place(key))
 
 
 def _explained(
@@ -268,7 +270,7 @@ def _plain(value: str | None) -> str:
 def _input(side: _CacheSide, key: CacheKey, number: int) -> str:
     """The program's name for an input of Dynamo's graph; its number for graphs further down."""
     if key.cache == "autograd":
-        own = [each for each in side.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
+        own = side.graphs(key)
         if len(own) == 1 and number < len(own[0].inputs):
             found = own[0].inputs[number]
             return found.source or found.name

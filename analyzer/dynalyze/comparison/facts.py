@@ -30,7 +30,7 @@ from dynalyze.comparison.types import (
     RecompileSide,
 )
 from dynalyze.facts.compilations import NOTHING_TRACED
-from dynalyze.report import Compilation, Effect, Finding, GraphBreak, Recompile, Report
+from dynalyze.report import Effect, Finding, GraphBreak, Recompile, Report
 
 _Number = TypeVar("_Number", int, float)
 _Change = TypeVar("_Change", BreakChange, RecompileChange, FunctionChange)
@@ -219,7 +219,7 @@ def _functions(side: ReportSide) -> list[ComparableFact[_Function]]:
         else:
             function.eager += 1
         function.ops = _sum(function.ops, item.ops)
-        function.seconds = _sum(function.seconds, _seconds(item))
+        function.seconds = _sum(function.seconds, item.whole_seconds)
     _add_graphs(side.report, owners)
     return list(found.values())
 
@@ -242,14 +242,7 @@ def _add_graphs(report: Report, owners: dict[tuple[int, int, str], FunctionSide]
 
 def all_seconds(report: Report) -> float | None:
     """The compile time of a report, with backward graphs; None where none was recorded."""
-    known = [seconds for item in report.compilations if (seconds := _seconds(item)) is not None]
-    return sum(known) if known else None
-
-
-def _seconds(item: Compilation) -> float | None:
-    """The time of a compilation; phases are inclusive, so the longest contains the others."""
-    every = [item.seconds, *(backward.seconds for backward in item.backward)]
-    known = [phases.get("total", max(phases.values())) for phases in every if phases]
+    known = [item.whole_seconds for item in report.compilations if item.whole_seconds is not None]
     return sum(known) if known else None
 
 

@@ -9,6 +9,7 @@ also an ordinary word here (`root`, `test`, `model`, or a single letter) is repl
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import getpass
 import keyword
@@ -117,13 +118,17 @@ def _replacing(pattern: str, mark: str, names: Iterable[str]) -> Redact:
 
 def _names() -> set[str]:
     """The user's names: by variables, by the account, and by the home folder."""
-    found = {os.environ.get(variable, "") for variable in _VARIABLES} | {_of_account(getpass.getuser)}
-    if pwd is not None:
-        found.add(_of_account(lambda: pwd.getpwuid(os.getuid())[0]))
-        found.add(_of_account(lambda: pwd.getpwuid(Path.home().stat().st_uid)[0]))
-        full = _of_account(lambda: pwd.getpwuid(os.getuid())[4]).partition(",")[0].strip()
-        found |= {full} if " " in full and full.lower() not in ("root user",) else set()
     home = Path.home()
+    found = {os.environ.get(variable, "") for variable in _VARIABLES}
+    with contextlib.suppress(KeyError, OSError, ImportError):
+        found.add(getpass.getuser())
+    if pwd is not None:
+        with contextlib.suppress(KeyError, OSError):
+            found.add(pwd.getpwuid(home.stat().st_uid).pw_name)
+        with contextlib.suppress(KeyError):
+            account = pwd.getpwuid(os.getuid())
+            full = account.pw_gecos.partition(",")[0].strip()
+            found |= {account.pw_name, full if " " in full and full.lower() != "root user" else ""}
     if home.parent.name.lower() in _HOMES_OF_ALL:
         found.add(home.name)
     # `CORP\ada` and `ada@corp` are ada.
@@ -131,19 +136,15 @@ def _names() -> set[str]:
     return {name for name in found if name.strip()}
 
 
-def _of_account(ask: Callable[[], str]) -> str:
-    try:
-        return ask()
-    except (KeyError, OSError, ImportError):
-        return ""
-
-
 def _homes(names: Iterable[str]) -> set[str]:
     """The home folders of these names, with their real paths."""
     found = {str(Path.home()), os.environ.get("USERPROFILE", "")}
     if pwd is not None:
-        found.add(_of_account(lambda: pwd.getpwuid(os.getuid())[5]))
-        found |= {_of_account(lambda name=name: pwd.getpwnam(name)[5]) for name in names}  # type: ignore[misc]
+        with contextlib.suppress(KeyError):
+            found.add(pwd.getpwuid(os.getuid()).pw_dir)
+        for name in names:
+            with contextlib.suppress(KeyError):
+                found.add(pwd.getpwnam(name).pw_dir)
     return _folders(found)
 
 
