@@ -134,17 +134,17 @@ def _observation(context: click.Context, target: str | None, arguments: tuple[st
 
 def _written(name: str) -> Path | None:
     """A report, vLLM's factors or logs of torch; None for a target."""
-    from dynalyze.comparison.vllm_factors import FILE
+    from dynalyze.comparison.caches import VLLM_FILE
 
     path = Path(name)
     if path.is_dir() and not prefix_of(name):
-        found = sorted(path.rglob(FILE))
+        found = sorted(path.rglob(VLLM_FILE))
         return found[0] if found else path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
     return path if path.suffix in (".json", ".log") else None
 
 
 def _factors(path: Path) -> dict[str, Any] | None:
-    from dynalyze.comparison.vllm_factors import is_factors
+    from dynalyze.comparison.caches import is_vllm_factors
     from dynalyze.files.read_write import read_input
 
     if path.suffix != ".json":
@@ -155,7 +155,7 @@ def _factors(path: Path) -> dict[str, Any] | None:
         raise UsageError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError):
         return None
-    return content if is_factors(content) else None
+    return content if is_vllm_factors(content) else None
 
 
 def _report(path: Path) -> Report:
@@ -167,9 +167,9 @@ def _report(path: Path) -> Report:
 
 
 def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
-    from dynalyze.comparison.vllm_factors import factor_differences
+    from dynalyze.comparison.caches import vllm_differences
     from dynalyze.render.words.caches import vllm_verdict
     from dynalyze.report.caches import CacheComparison
 
-    differences = factor_differences(before, after)
+    differences = vllm_differences(before, after)
     return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)
