@@ -20,14 +20,14 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     function. Exit status 1 where torch.compile cannot work at all.
     """
     from dynalyze import privacy
-    from dynalyze.doctor.ask import ask
     from dynalyze.doctor.checks import diagnose, render
+    from dynalyze.doctor.probe import facts_of
     from dynalyze.launch.streams import transient_progress
     from dynalyze.text.json_text import json_text
 
     check_outputs([("--json", json_file)])
     with transient_progress() as show:
-        facts = ask(python, timeout, show)
+        facts = facts_of(python, timeout, show)
     diagnosis = privacy.mask_secrets(diagnose(facts))
     if redact:
         diagnosis = privacy.redact(diagnosis)

@@ -135,7 +135,7 @@ class Forked:
             self.exit_status = self.answer.status
 
 
-def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answer:
+def run_forked(address: str, folder: Path, timeout: float, memory: int | None) -> Answer:
     """How a forked child for the request in `folder` ended. Raises ServerLost where the server died, or was dead."""
     with Forked(address, folder, timeout, memory=memory) as child:
         child.wait(None)

@@ -1,5 +1,5 @@
-"""Runs processes in the target's interpreter to their end: a target, a command, and a question that is answered in a
-file, step by step.
+"""Runs processes in the target's interpreter to their end: a target, a command, and a probe that answers in a file,
+step by step.
 
 A target gets our standard input, the given environment, and a session without a terminal of its own: Ctrl-C reaches
 us alone, and we decide what the target gets to see of it.
@@ -104,7 +104,7 @@ START = Path(dynalyze.__file__).resolve().parent / "capture" / "start.py"
 _LOOK_SECONDS = 0.05
 
 
-def question(
+def probe(
     python: str,
     what: str,
     request: Mapping[str, Any],
@@ -117,7 +117,7 @@ def question(
     interpreter cannot be started.
     """
     with TemporaryFolder() as folder:
-        file, printed = folder / "question.json", folder / "printed"
+        file, printed = folder / "probe.json", folder / "printed"
         file.write_text(json.dumps({**request, "cache": str(folder / "cache")}), encoding="utf-8")
         doing, deadline = "", time.monotonic() + seconds
 
@@ -153,7 +153,7 @@ def exit_status(
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The answer; nothing as long as the file still holds the question."""
+    """The answer; nothing as long as the file still holds the request."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -114,13 +114,13 @@ def drive(
         folder.append(finished.row)
         progress.done(finished)
 
-    def ask() -> bool:
+    def going_on() -> bool:
         progress.tick()
         return keep_on()
 
     if waiting:
         try:
-            pool.run(iter(waiting), done, ask)
+            pool.run(iter(waiting), done, going_on)
         finally:
             progress.close()
     about.seconds = round(time.monotonic() - began, 3)

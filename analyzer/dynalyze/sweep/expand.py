@@ -15,7 +15,7 @@ import msgspec
 
 from dynalyze.capture.libraries import is_pattern, library_facts, prefix_of
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.launch.run import question
+from dynalyze.launch.run import probe
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.sweep.records import Item, with_key
 from dynalyze.sweep.settings import SweepEntry, applied, read_toml
@@ -111,7 +111,7 @@ def inquire(
     """
     request = {"compile": [asdict(each) for each in options], "patterns": list(patterns), "names": list(names)}
     python = python or sys.executable
-    answer, status, said = question(python, "inquire", request, _INQUIRY_SECONDS)
+    answer, status, said = probe(python, "inquire", request, _INQUIRY_SECONDS)
     if status is None:
         raise UsageError(f"{python} did not import torch within {_INQUIRY_SECONDS:.0f} s")
     try:

@@ -29,7 +29,7 @@ from dynalyze.capture.settings import CompileArguments, Placement, settings_of
 from dynalyze.capture.wire import OUTPUT_FILE, REQUEST_FILE
 from dynalyze.facts.build import Ended, EndReason
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
+from dynalyze.launch.forkserver import ForkServer, ServerLost, run_forked
 from dynalyze.launch.observe import Observation, Observed, observed, read_log, report_of, request_of
 from dynalyze.privacy import showable
 from dynalyze.report import Report
@@ -141,7 +141,7 @@ def _forked(item: Item, settings: RunSettings, address: str) -> Iterator[_Ran]:
     with TemporaryFolder() as folder:
         observation = _observation(item, settings)
         (folder / REQUEST_FILE).write_text(json.dumps(request_of(observation)), encoding="utf-8")
-        answer = ask(address, folder, settings.timeout, settings.memory)
+        answer = run_forked(address, folder, settings.timeout, settings.memory)
         log = read_log(folder)
         reason: EndReason = "timed_out" if answer.reason == "timed_out" else "ended"
         status = None if reason == "timed_out" else answer.status

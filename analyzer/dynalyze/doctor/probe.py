@@ -18,7 +18,7 @@ import msgspec
 
 from dynalyze.doctor.packages import KNOWN
 from dynalyze.doctor.records import CompileTrial, Facts, Folder
-from dynalyze.launch.run import question
+from dynalyze.launch.run import probe
 
 Show = Callable[[str], None]
 
@@ -29,7 +29,7 @@ _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_B
 
 
 @dataclass
-class Asker:
+class Prober:
     """Questions to one interpreter. `show` gets each step; `stop` ends the current one, from any thread."""
 
     python: str
@@ -37,11 +37,11 @@ class Asker:
     show: Show
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def ask(self, what: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    def probe(self, what: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer as far as it came; `silence` says why it is not whole. Raises UsageError where the interpreter
         cannot be started.
         """
-        answer, status, printed = question(self.python, what, request, self.timeout, self.show, self.stop.is_set)
+        answer, status, printed = probe(self.python, what, request, self.timeout, self.show, self.stop.is_set)
         if status is None:
             answer["silence"] = f"{TOO_LONG} {self.timeout:g} s (--timeout)"
         elif status != 0:
@@ -75,15 +75,15 @@ def _size(place: Path) -> int | None:
     return total
 
 
-def ask(python: str | None, timeout: float, show: Show) -> Facts:
+def facts_of(python: str | None, timeout: float, show: Show) -> Facts:
     """All facts of an interpreter, by default ours. `timeout` is for each step; `show` gets each. Raises UsageError
     where it cannot be started.
     """
-    asker = Asker(python or sys.executable, timeout, show)
+    prober = Prober(python or sys.executable, timeout, show)
     # An allowlist: nothing else of the environment is shown.
     variables = {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES) or name in _NAMES}
-    said = asker.ask("facts", {"packages": KNOWN})
-    facts = msgspec.convert({"interpreter": asker.python, "variables": variables, **said}, Facts)
+    said = prober.probe("facts", {"packages": KNOWN})
+    facts = msgspec.convert({"interpreter": prober.python, "variables": variables, **said}, Facts)
     if facts.silence and said.get("doing") == "importing torch":
         facts.torch_error = facts.silence
     facts.folders = [
@@ -92,13 +92,13 @@ def ask(python: str | None, timeout: float, show: Show) -> Facts:
     if facts.imports and not facts.silence and not facts.switched_off:
         # What takes seconds: torch.compile, and importing packages beside it.
         with ThreadPoolExecutor(2) as pool:
-            trials = pool.submit(_tried, asker, trials_of(facts))
-            packages = pool.submit(_import_packages, facts, asker)
+            trials = pool.submit(_tried, prober, trials_of(facts))
+            packages = pool.submit(_import_packages, facts, prober)
             try:
                 facts.trials = trials.result()
                 packages.result()
             except BaseException:
-                asker.stop.set()
+                prober.stop.set()
                 raise
     return facts
 
@@ -109,11 +109,11 @@ def trials_of(facts: Facts) -> list[tuple[str, str]]:
     return [("eager", "cpu"), *(("inductor", device) for device in devices)]
 
 
-def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[CompileTrial]:
+def _tried(prober: Prober, trials: list[tuple[str, str]]) -> list[CompileTrial]:
     """The trials. One that ends the process costs only itself; where Dynamo fails the rest is not tried."""
     done: list[CompileTrial] = []
-    while len(done) < len(trials) and not asker.stop.is_set():
-        said = asker.ask("compile", {"trials": trials[len(done) :]})
+    while len(done) < len(trials) and not prober.stop.is_set():
+        said = prober.probe("compile", {"trials": trials[len(done) :]})
         done += msgspec.convert(said.get("trials", []), list[CompileTrial])
         if len(done) < len(trials):
             silence = said.get("silence", "it gave no answer")
@@ -123,13 +123,13 @@ def _tried(asker: Asker, trials: list[tuple[str, str]]) -> list[CompileTrial]:
     return done
 
 
-def _import_packages(facts: Facts, asker: Asker) -> None:
+def _import_packages(facts: Facts, prober: Prober) -> None:
     """Import the packages with compiled code: others work with any torch. One that crashes costs only itself."""
     if facts.compiler_error and not facts.usable_gpu:
         return  # There is something to mend first.
     left = {package.name: package for package in facts.packages if package.binary}
-    while left and not asker.stop.is_set():
-        said = asker.ask("packages", {"packages": [(each.name, each.module) for each in left.values()]})
+    while left and not prober.stop.is_set():
+        said = prober.probe("packages", {"packages": [(each.name, each.module) for each in left.values()]})
         for name, error in said.get("errors", {}).items():
             package = left.pop(name)
             package.imported, package.error = True, error
