@@ -135,6 +135,11 @@ class SweepSummary(NamedTuple):
     matrix: tuple[MatrixRow, ...]
     speeds: tuple[SpeedTotal, ...]
 
+    @property
+    def leading(self) -> tuple[BrokenLine, ...]:
+        """The lines that break several targets; all of them where each breaks only one."""
+        return tuple(line for line in self.lines if len(line.targets) > 1) or self.lines
+
 
 Found = tuple[int, RowBreak]
 """A break with the position of its row."""

@@ -79,17 +79,15 @@ class SweepPage:
         self.rest = " ".join(rest)
         self.fact = sweep
         self.noun = words.noun(sweep)
-        self.many = "model" if self.noun == "model" else "target"
+        self.many = words.target_noun(sweep)
         self.title = f"{self.headline} · dynalyze sweep"
         self.target = clipped(" ".join(sweep.command[1:]), 200)
         self.tone, self.status = _verdict(found, len(sweep.items))
         self.notes = [clipped(note, MAX_TEXT) for note in words.notes(sweep)]
         self.metrics = _metrics(sweep, found)
-        # A line that breaks one model only is no card where others are shared.
-        cards = ([line for line in found.lines if len(line.targets) > 1] or found.lines)[:MAX_CARDS]
-        self.cards = [self._line(line) for line in cards]
+        self.cards = [self._line(line) for line in found.leading[:MAX_CARDS]]
         self.lines_total = len(found.lines)
-        self.other_lines = first(found.lines[len(cards) :], MAX_LINES).map(self._line)
+        self.other_lines = first(found.lines[len(self.cards) :], MAX_LINES).map(self._line)
         self.following = first(found.following, MAX_FOLLOWING).map(self._line)
         families = first(found.families, MAX_FAMILIES)
         troubled = self._shares(share for share in families.items if share.clean != 1)
