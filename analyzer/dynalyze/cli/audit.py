@@ -14,16 +14,13 @@ from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
     FORMATS,
     Sectioned,
-    compile_options,
     is_given,
-    library_options,
     observation_of,
     output_options,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     shape_options,
     target_of,
-    target_options,
     vary_inputs_option,
 )
 from dynalyze.text.errors import UsageError
@@ -41,10 +38,7 @@ _OF_ONE = ("json_file", "html_file", "outs", "artifacts", "baseline", *FORMATS)
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @output_options
 @click.option(
     "--policy",

@@ -11,16 +11,7 @@ import click
 
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
-from dynalyze.cli.options import (
-    Sectioned,
-    compile_options,
-    library_options,
-    observation_of,
-    sandbox_option,
-    shown_options,
-    target_options,
-    with_model_options,
-)
+from dynalyze.cli.options import Sectioned, observation_of, rerun_options, shown_options, with_model_options
 from dynalyze.text.errors import UsageError
 from dynalyze.text.visible import say
 
@@ -33,10 +24,7 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @click.option(
     "--portable", is_flag=True,
     help="Start it in other places as well: another HOME, working directory, folder of the program and of the cache, "

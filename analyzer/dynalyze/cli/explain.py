@@ -14,14 +14,12 @@ from dynalyze.cli.options import (
     Sectioned,
     artifacts_option,
     brief_option,
-    compile_options,
     is_given,
-    library_options,
     observation_of,
     output_options,
+    run_options,
     seconds_option,
     target_of,
-    target_options,
 )
 
 if TYPE_CHECKING:
@@ -39,9 +37,7 @@ _LARGEST_COPY = 1 << 30
 
 
 @click.command(cls=Sectioned)
-@target_options
-@compile_options
-@library_options
+@run_options
 @output_options
 @brief_option
 @artifacts_option

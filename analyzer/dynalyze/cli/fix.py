@@ -15,14 +15,11 @@ from dynalyze.cli.options import (
     Sectioned,
     brief_option,
     check_fail_on,
-    compile_options,
-    library_options,
     observation_of,
     report_options,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     target_of,
-    target_options,
 )
 from dynalyze.files.paths import working_folder
 from dynalyze.text.errors import UsageError
@@ -32,10 +29,7 @@ _UNFIXED = "unfixed"
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @report_options
 @brief_option
 @click.option(

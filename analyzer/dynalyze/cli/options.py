@@ -196,6 +196,10 @@ library_options = _all(
 )  # fmt: skip
 """How a model of a library is built, and what is done with it."""
 
+run_options = _all(target_options, compile_options, library_options)
+rerun_options = _all(target_options, sandbox_option, compile_options, library_options)
+"""Of commands that run TARGET once, and more than once."""
+
 brief_option = click.option(
     "--brief", is_flag=True, help="Make the JSON one of a few kB, for agents and scripts: what to try, what was tried."
 )

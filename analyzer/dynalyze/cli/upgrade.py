@@ -13,14 +13,11 @@ from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
 from dynalyze.cli.options import (
     Sectioned,
-    compile_options,
     count_option,
-    library_options,
     observation_of,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     shown_options,
-    target_options,
     with_model_options,
 )
 from dynalyze.text.errors import UsageError
@@ -32,10 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")
