@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -161,7 +160,6 @@ _RECORD = re.compile(
     rb'(?P<json>\{(?: ?"(?P<kind>\w+)" ?: ?(?:\{ ?"name" ?: ?"(?P<artifact>[^"\\]*)")?)?.*)',
     re.DOTALL,
 )
-_EPOCH = datetime.date(1970, 1, 1)
 _RANK = re.compile(r"rank_(\d{1,9})_")
 _VERSION = "torch_version"
 # Torch writes one of these once Dynamo has built the guards of a frame: it has compiled code then.
@@ -330,10 +328,7 @@ class _LogReader:
             return None
         if not isinstance(metadata, dict):
             return None
-        # Seconds by the log's own clock, whose year and time zone nobody knows; only differences matter.
-        hours, minutes, seconds = (int(part) for part in found["time"].split(b":"))
-        at = _day(self._year, int(found["day"])) + 3600 * hours + 60 * minutes + seconds
-        return _RecordHead(int(found["pid"]), at + int(found["micro"].ljust(6, b"0")) / 1e6, name, metadata)
+        return _RecordHead(int(found["pid"]), _seconds(self._year, found), name, metadata)
 
     def _take(self, head: _RecordHead | None, text: bytearray, start: int, end: int) -> None:
         """Add a record with its text, which is emptied; `start` and `end` are its place in the file."""
@@ -416,10 +411,10 @@ class _LogReader:
         event.text = self._texts.setdefault(event.text, event.text)
 
 
-@lru_cache(maxsize=512)
-def _day(year: int, day: int) -> int:
-    """Seconds until a day; `day` is 1121 on the 21st of November. 0 for a day that does not exist."""
+def _seconds(year: int, found: re.Match[bytes]) -> float:
+    """The time of a record in this year, in UTC: a log names neither, and differences are what matters."""
+    day, clock, micro = (found[name].decode() for name in ("day", "time", "micro"))
     try:
-        return (datetime.date(year, day // 100, day % 100) - _EPOCH).days * 86_400
-    except ValueError:
-        return 0
+        return datetime.datetime.fromisoformat(f"{year}-{day[:2]}-{day[2:]}T{clock}.{micro:0<6}+00:00").timestamp()
+    except ValueError:  # A date that does not exist.
+        return 0.0
