@@ -26,11 +26,11 @@ def names_in(document: Any, text: str) -> Any:
 def canary_report() -> Report:
     """The canary in every text that may quote the program, as torch and a failing program would tell it."""
 
-    def told(holds: Holds, text: str) -> str:
+    def quoted(holds: Holds, text: str) -> str:
         if holds is Holds.MESSAGE:
             return f"Net failed, and ran in eager from there on: ValueError: {CANARY}"
         return CANARY if holds in OF_THE_PROGRAM else text
 
-    report = changed(filled_report("plain"), told)
+    report = changed(filled_report("plain"), quoted)
     report.outcome.status = "failed"
     return report

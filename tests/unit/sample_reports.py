@@ -393,7 +393,7 @@ def fixed_report() -> Report:
     report.command = ["fix", "model.py"]
     before, after = CompileCounts(6, 7, 3), CompileCounts(4, 5, 3)
     ways = [BranchSide(line_of(44, 12, 33), taken=True), BranchSide(line_of(45, 12, 33))]
-    told = Evidence(
+    evidence = Evidence(
         calls=3, draws=20, raised=1, searched=["zeros", "nan"], outputs="bitwise", sides=ways, before=before,
         after=after, effects=["not printed any more: 'x'"], backend="inductor", accuracy="rounding only",
         compiled_before=CompiledOperators(14, 16), compiled_after=CompiledOperators(16, 16),
@@ -413,12 +413,12 @@ def fixed_report() -> Report:
             ["model.py"],
             patch,
             "",
-            told,
+            evidence,
         ),
         Fix("f3", ["b2"], "setting", "verified", "Set it", "setting", setting="torch._dynamo.config.a = True"),
     ]
     left = [Unfixed(each.id, each.gb_type, each.location, "nothing fits") for each in report.graph_breaks[2:]]
-    report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", told, before, after)
+    report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", evidence, before, after)
     report.fixed.reproduce = report.command
     return report
 

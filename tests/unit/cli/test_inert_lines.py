@@ -213,9 +213,9 @@ def test_the_line_about_an_item_that_failed(text: str) -> None:
     row = filled(Row, text, last)
     finished = type("Finished", (), {"row": row, "output": "its own \x1b[31mlast\x1b[0m line"})
     SweepProgress(3, 0, stream=stream).done(finished)  # type: ignore[arg-type]
-    told, printed = stream.getvalue().split("\n")[:2]
-    assert told == notice(f"{text} ({text}): {row.status}: {text}")
-    assert harmful(told) == set()
+    line, printed = stream.getvalue().split("\n")[:2]
+    assert line == notice(f"{text} ({text}): {row.status}: {text}")
+    assert harmful(line) == set()
     assert printed == f"{one_line(text)} | its own \x1b[31mlast\x1b[0m line", "what it printed itself is passed on"
 
 

@@ -52,35 +52,35 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize("typed", ["-o", "--output", "--output=x.html", "-ox.html", "--outfile"])
 @pytest.mark.parametrize("command", ["explain", "bench", "audit", "report"])
 def test_an_output_by_the_habit_of_other_tools(command: str, typed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(capsys, command, "model.py", typed, "x.html")
-    assert told.startswith(f"dynalyze: No such option '{typed[:2] if typed[1] != '-' else typed.partition('=')[0]}'.")
-    assert "--html FILE, " in told and "--json FILE" in told
-    assert "Did you mean" not in told, "--input is not meant by --output"
+    error = said(capsys, command, "model.py", typed, "x.html")
+    assert error.startswith(f"dynalyze: No such option '{typed[:2] if typed[1] != '-' else typed.partition('=')[0]}'.")
+    assert "--html FILE, " in error and "--json FILE" in error
+    assert "Did you mean" not in error, "--input is not meant by --output"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_output_that_is_told_exists(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What the message names is what --help has, with nothing left out that writes a file."""
-    told = said(capsys, command, "model.py", "-o", "x")
+    error = said(capsys, command, "model.py", "-o", "x")
     known = group.get_command(click.Context(group), command)
     assert known is not None
     written = {
         option.opts[0] for option in known.params
         if isinstance(option, click.Option) and option.metavar in ("FILE", "DIR", "FORMAT=FILE") and option.help
     } - {"--policy", "--baseline", "--source-root"}  # fmt: skip
-    assert {word for word in told.replace(",", "").split() if word.startswith("--")} == written
+    assert {word for word in error.replace(",", "").split() if word.startswith("--")} == written
 
 
 def test_a_slip_is_told_with_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(capsys, "explain", "model.py", "--htlm", "x")
-    assert "--html" in told and "dynalyze explain --help lists what there is" in told
+    error = said(capsys, "explain", "model.py", "--htlm", "x")
+    assert "--html" in error and "dynalyze explain --help lists what there is" in error
 
 
 @pytest.mark.parametrize("command", ["explain", "bench", "audit", "sweep"])
 def test_options_of_the_program_stand_after_the_dashes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = said(capsys, command, "train.py", "--epochs", "3")
-    assert "No such option '--epochs'." in told
-    assert told.rstrip().endswith("what is for your program stands after --.")
+    error = said(capsys, command, "train.py", "--epochs", "3")
+    assert "No such option '--epochs'." in error
+    assert error.rstrip().endswith("what is for your program stands after --.")
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,8 @@ def test_a_moved_home_is_the_two_paths_of_vllm_47573() -> None:
         ("env.VLLM_XLA_CACHE_PATH", "path"), ("env.VLLM_CONFIG_ROOT", "path")
     ]  # fmt: skip
     assert vllm_differences(FACTORS, FACTORS) == []
-    told = render_caches(CacheComparison(None, None, words.vllm_verdict(found), True, found), width=200)
-    assert "/root/.config/vllm → /home/u/.config/vllm" in told
+    text = render_caches(CacheComparison(None, None, words.vllm_verdict(found), True, found), width=200)
+    assert "/root/.config/vllm → /home/u/.config/vllm" in text
 
 
 def compared() -> CacheComparison:
@@ -212,5 +212,5 @@ def test_without_source_nothing_of_the_program_is_left() -> None:
     inputs.differences = differences(start(), changed)
     assert before_colon in render_caches(inputs, width=200)
     assert before_colon not in render_caches(without_source(inputs), width=200)
-    told = render_caches(without_source(redact(compared())), width=200)
-    assert "relu" not in told and "secret_name" not in told and "AOTAutograd" in told
+    text = render_caches(without_source(redact(compared())), width=200)
+    assert "relu" not in text and "secret_name" not in text and "AOTAutograd" in text

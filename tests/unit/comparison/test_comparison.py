@@ -238,8 +238,8 @@ def test_every_break_is_told_once(one: Report, other: Report) -> None:
     found = compare(one, other).breaks
     changes = [*found.fixed, *found.new, *found.unchanged, *found.changed]
     for side, each in (("before", one), ("after", other)):
-        told = [getattr(change, side) for change in changes]
-        lines = Counter(fact.location for fact in told if fact)
+        facts = [getattr(change, side) for change in changes]
+        lines = Counter(fact.location for fact in facts if fact)
         assert lines == Counter(item.location for item in each.graph_breaks)
 
 

@@ -339,10 +339,10 @@ def test_a_trial_that_crashes_or_hangs_costs_only_itself(prober: Prober, tmp_pat
 
 def test_the_limit_is_for_each_step_and_each_is_told(tmp_path: Path, prober: Prober) -> None:
     answered_by("for n in range(4):\n    add(doing=f'step {n}')\n    time.sleep(0.9)\nadd(doing='', n=4)", tmp_path)
-    told: list[str] = []
-    patient = Prober(sys.executable, prober.timeout, told.append)
+    steps: list[str] = []
+    patient = Prober(sys.executable, prober.timeout, steps.append)
     assert patient.probe("facts", {}) == {"doing": "", "n": 4}  # 3.6 seconds in all, and no step took 3.
-    assert told == [f"step {number}" for number in range(4)]
+    assert steps == [f"step {number}" for number in range(4)]
 
 
 def test_what_it_started_ends_with_it(tmp_path: Path, prober: Prober) -> None:

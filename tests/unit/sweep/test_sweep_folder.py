@@ -130,7 +130,7 @@ def test_redacted_rows_are_redacted_on_the_disk(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (RunSettings(), "OSError: no file /home/ada/secret.bin"),
         (RunSettings(redact=True), "OSError: no file ~/secret.bin"),
@@ -140,7 +140,7 @@ def test_redacted_rows_are_redacted_on_the_disk(tmp_path: Path, monkeypatch: pyt
 )
 def test_what_is_said_of_a_failed_item_is_what_its_row_may_show(
     settings: RunSettings,
-    told: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -151,7 +151,7 @@ def test_what_is_said_of_a_failed_item_is_what_its_row_may_show(
 
     monkeypatch.setenv("HOME", "/home/ada")
     driven(tmp_path, Failing(), settings=settings)
-    assert capsys.readouterr().err == f"dynalyze: hf:A: crash: {told}\n"
+    assert capsys.readouterr().err == f"dynalyze: hf:A: crash: {message}\n"
 
 
 def lines(*rows: object) -> bytes:
