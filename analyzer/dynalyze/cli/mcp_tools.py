@@ -82,7 +82,7 @@ class Tools:
         """
         call = self._call(target, arguments, inputs, compile, measure, seconds)
         if save_report is None:
-            return await self._told(["explain", *_BRIEF, *call])
+            return await self._brief(["explain", *_BRIEF, *call])
         file = self._output(save_report, (".json",), is_report)
         words = ["explain", "--json", "-", *call]
         status, out, said = await self._run(words)
@@ -107,11 +107,11 @@ class Tools:
         more += ["--write", "--write-below", str(self._root)] if write else []
         words = ["fix", *_BRIEF, *more, *self._call(target, arguments, inputs, compile, measure, seconds)]
         if patch_file is None:
-            return await self._told(words)
+            return await self._brief(words)
         file = self._output(patch_file, (".patch", ".diff"), _is_our_patch)
         with TemporaryFolder("mcp") as folder:
             made = folder / "fix.patch"
-            answer = await self._told([*words[:1], "--patch", str(made), *words[1:]])
+            answer = await self._brief([*words[:1], "--patch", str(made), *words[1:]])
             if made.exists():
                 write_below(self._root, file, _PATCH_HEAD.encode() + made.read_bytes(), _is_our_patch)
             return answer.replace(_in_json(made), _in_json(file))
@@ -125,7 +125,7 @@ class Tools:
         """
         changed = str(self._input(after, (".py", ".patch", ".diff")))
         call = self._call(before, arguments, inputs, compile, measure, seconds, then=(changed,))
-        return await self._told(["verify", *_BRIEF, *call])
+        return await self._brief(["verify", *_BRIEF, *call])
 
     async def diff(self, before: str, after: str) -> str:
         """Compare two whole reports that explain saved: graph breaks and recompiles that are fixed, new or worse."""
@@ -200,7 +200,7 @@ class Tools:
 
     # The child.
 
-    async def _told(self, words: Sequence[str]) -> str:
+    async def _brief(self, words: Sequence[str]) -> str:
         status, out, said = await self._run(words)
         return _document(words, status, brief=_read(words, status, out, said))
 
