@@ -24,7 +24,8 @@ from dynalyze.launch.interrupts import Interrupts, first_signal, how_it_ended
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 
-_WATCH_SECONDS = 0.2
+START = Path(dynalyze.__file__).resolve().parent / "capture" / "start.py"
+_WATCH_SECONDS, _LOOK_SECONDS = 0.2, 0.05
 NOTHING_REMOTE = {
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
     "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
@@ -98,10 +99,6 @@ def cache_variables(caches: Path) -> dict[str, str]:
         "TRITON_CACHE_DIR": str(caches / "triton"),
         "CUDA_CACHE_PATH": str(caches / "cuda"),
     }
-
-
-START = Path(dynalyze.__file__).resolve().parent / "capture" / "start.py"
-_LOOK_SECONDS = 0.05
 
 
 def probe(

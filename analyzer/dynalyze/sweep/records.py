@@ -31,6 +31,10 @@ REACHED: tuple[Status, ...] = STATUSES[:3]
 Place = tuple[str, int, str]
 """Path, line and type of a break."""
 
+# A sweep's own default is eager: graph breaks are Dynamo's, and it costs least.
+_DEFAULT_OPTIONS = asdict(CompileOptions(backend="eager"))
+_KEY_LENGTH = 20
+
 
 class RowBreak(msgspec.Struct, frozen=True):
     """One graph break of an item, as its report has it.
@@ -122,12 +126,6 @@ class Sweep(msgspec.Struct):
     workers: int = 1
     notes: list[held.Message] = []
     schema_version: int = SCHEMA_VERSION
-
-
-# The default backend of a sweep: graph breaks are Dynamo's, and eager costs least.
-BACKEND = "eager"
-_DEFAULT_OPTIONS = asdict(CompileOptions(backend=BACKEND))
-_KEY_LENGTH = 20
 
 
 @dataclass(frozen=True)
