@@ -62,7 +62,7 @@ def _strict(server_class: Any, tools: dict[str, Callable[..., Any]], error_class
     """The SDK's server with our version, which refuses arguments that a tool does not have."""
     from dynalyze.cli.mcp_tools import check_arguments
 
-    class Server(server_class):  # type: ignore[misc]
+    class StrictServer(server_class):  # type: ignore[misc]
         def __init__(self, name: str, instructions: str) -> None:
             versioned = "version" in inspect.signature(server_class).parameters
             more = {"version": __version__} if versioned else {}
@@ -84,7 +84,7 @@ def _strict(server_class: Any, tools: dict[str, Callable[..., Any]], error_class
             except UsageError as error:
                 raise error_class(str(error)) from None
 
-    return Server
+    return StrictServer
 
 
 def _with_errors(tool: Callable[..., Awaitable[str]], error_class: type[Exception]) -> Callable[..., Awaitable[str]]:

@@ -300,7 +300,7 @@ def _of_graph(
     return kind, f"{what}: {was or 'nothing'} -> {now or 'nothing'}", place
 
 
-class _Line(NamedTuple):
+class _Operation(NamedTuple):
     """An operation of a printed graph; `plain` has numbers for names."""
 
     text: str
@@ -308,10 +308,10 @@ class _Line(NamedTuple):
     plain: str
 
 
-def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
+def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Operation]:
     """Operations from names, their expressions and places; the names of inputs and variables make no difference."""
     numbers: dict[str, str] = {}
-    lines: list[_Line] = []
+    lines: list[_Operation] = []
 
     def number(found: re.Match[str]) -> str:
         if found[0].startswith(_OF_INPUTS):
@@ -319,7 +319,7 @@ def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
         return numbers.get(found[0], found[0])
 
     for name, expression, place in assigned:
-        lines.append(_Line(expression, place, _VARIABLE.sub(number, expression)))
+        lines.append(_Operation(expression, place, _VARIABLE.sub(number, expression)))
         numbers[name] = f"v{len(lines)}"
     return lines
 
@@ -342,7 +342,7 @@ def _in_key(text: str) -> Iterator[tuple[str, str, Location | None]]:
             yield name, expression, None
 
 
-def _first_change(left: list[_Line], right: list[_Line]) -> tuple[str, str, Location | None] | None:
+def _first_change(left: list[_Operation], right: list[_Operation]) -> tuple[str, str, Location | None] | None:
     one, other = ([each.plain for each in lines] for lines in (left, right))
     for tag, a, b, c, d in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if tag != "equal":

@@ -156,7 +156,7 @@ def run_child(
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
-    watch = Watch(folder, stop_after, *progress_line(streams), hint=hint)
+    watch = RunWatch(folder, stop_after, *progress_line(streams), hint=hint)
     command = [python, str(START), what, str(folder)]
     if sandbox is not None:
         command = sandbox.command(command, folder, working_folder)
@@ -211,7 +211,7 @@ def folder_of(package: str) -> str:
     return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
-class Watch:
+class RunWatch:
     """Shows progress from the events as they come, and stops the target after a pause of `stop_after` seconds."""
 
     def __init__(

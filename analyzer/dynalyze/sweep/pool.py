@@ -44,7 +44,7 @@ class Pool(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-class _Worker:
+class _LocalWorker:
     def __init__(self) -> None:
         self.task: Task | None = None
         self.connection, theirs = Pipe()
@@ -81,7 +81,7 @@ class LocalPool:
         self._runner = Runner(settings)
         self._scratch = TemporaryFolder("sweep")
         self._settings, self._folder = settings, str(folder)
-        self._staff: list[_Worker] = []
+        self._staff: list[_LocalWorker] = []
         self._suspects: list[Item] = []
 
     def __enter__(self) -> LocalPool:
@@ -106,7 +106,7 @@ class LocalPool:
                 for key, _ in selector.select(_LOOK_SECONDS):
                     self._handle(key.data, done, selector)
 
-    def _busy(self) -> list[_Worker]:
+    def _busy(self) -> list[_LocalWorker]:
         return [each for each in self._staff if each.task is not None]
 
     def _assign(self, waiting: Iterator[Item], selector: selectors.BaseSelector) -> None:
@@ -121,12 +121,12 @@ class LocalPool:
         address = self._runner.address(item)
         free = next((each for each in self._staff if each.task is None), None)
         if free is None:
-            free = _Worker()
+            free = _LocalWorker()
             self._staff.append(free)
             selector.register(free.connection, selectors.EVENT_READ, free)
         free.give(Task(item, self._settings, self._folder, str(self._scratch.path), address, attempt))
 
-    def _handle(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
+    def _handle(self, worker: _LocalWorker, done: Done, selector: selectors.BaseSelector) -> None:
         task, worker.task = worker.task, None
         try:
             finished: Finished | None = msgspec.json.decode(worker.connection.recv_bytes(), type=Finished | None)

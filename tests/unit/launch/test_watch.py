@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.launch.observe import Watch
+from dynalyze.launch.observe import RunWatch
 
 MAIN = {"event": "process", "pid": 4711, "main": True}
 TORCH = {"event": "torch", "version": "2.13.0"}
@@ -43,14 +43,14 @@ class Scene:
         if self.gone:
             raise ProcessLookupError
 
-    def watch(self, stop_after: float | None = None, hint: str = "") -> Watch:
-        return Watch(self.folder, stop_after, self.shown.append, hint=hint)
+    def watch(self, stop_after: float | None = None, hint: str = "") -> RunWatch:
+        return RunWatch(self.folder, stop_after, self.shown.append, hint=hint)
 
     def tell(self, *events: dict[str, Any], file: str = "4711-1") -> None:
         with (self.folder / "events" / f"{file}.jsonl").open("a") as log:
             log.writelines(json.dumps(event) + "\n" for event in events)
 
-    def after(self, seconds: float, watch: Watch) -> bool:
+    def after(self, seconds: float, watch: RunWatch) -> bool:
         self.now += seconds
         return watch.poll()
 
