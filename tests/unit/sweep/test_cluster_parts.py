@@ -204,7 +204,7 @@ NODE = ItemHost("one", "torch 2")
 
 def pool_on(ray: FakeRay, **options: Any) -> ClusterPool:
     pool = ClusterPool("auto", options.pop("settings", SETTINGS), **options)
-    pool._session = SimpleNamespace(ray=ray, starts_cluster=False)  # type: ignore[assignment]
+    pool._ray = ray
     return pool
 
 
