@@ -36,7 +36,7 @@ from dynalyze.report.measurements import Measurement
 from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import ItemVerdict, after_eager, judge_run
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 DTYPES = ("float32", "bfloat16", "float16")
 STATIC = "static"

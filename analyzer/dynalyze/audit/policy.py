@@ -40,7 +40,7 @@ from dynalyze.report.audit import Waiver
 from dynalyze.report.measurements import AccuracyVerdict
 from dynalyze.rules.rule import BREAK_LIMIT, break_limit, stands_for
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import dashed
+from dynalyze.text.escape import dashed
 
 _NEEDED = ("rule", "reason", "expires")
 _KEYS = (*_NEEDED, "file", "function", "code")

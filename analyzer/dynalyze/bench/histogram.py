@@ -23,7 +23,7 @@ from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import PlanBucket, ShapePlan, SizeRange
 from dynalyze.rules.recompile_advice.source import read_source
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import one_line
+from dynalyze.text.escape import one_line
 
 Histogram = dict[Shape, int]  # How often each shape comes, in the order in which they first came.
 _MOST_BUCKETS = 4  # Each is measured, in processes of its own.

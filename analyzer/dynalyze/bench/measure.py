@@ -28,7 +28,7 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Capture, Outcome, Report, printable
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _PROGRAM_SHARE = 0.75  # Of the life of a process: how long the program may run that is run again in it.
 _LEAST_SECONDS = 30.0  # With less time than this no benchmark is begun: its processes would hardly have started.

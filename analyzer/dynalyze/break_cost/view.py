@@ -11,7 +11,7 @@ from dynalyze.render.view.page import Section
 from dynalyze.render.words.report import line_words
 from dynalyze.report import Report
 from dynalyze.text.amounts import count_of, milliseconds, percent
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 ANCHORS = ("prices",)
 _MOST_ROWS = 50

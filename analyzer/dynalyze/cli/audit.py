@@ -24,7 +24,7 @@ from dynalyze.cli.options import (
     vary_inputs_option,
 )
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.audit.excused import Baseline

@@ -13,7 +13,7 @@ from dynalyze.capture.libraries import prefix_of
 from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
 from dynalyze.cli.options import Sectioned, observation_of, rerun_options, shown_options, with_model_options
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.launch.observe import Observation

@@ -23,7 +23,7 @@ from dynalyze.cli.options import (
 )
 from dynalyze.files.paths import working_folder
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _UNFIXED = "unfixed"
 

@@ -24,7 +24,7 @@ from dynalyze.cli.files import drop_standard_output, print_summary
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
 from dynalyze.text.errors import DynalyzeError, first_line
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _OF_SPINE = {
     "Diagnose": {

@@ -27,7 +27,7 @@ from dynalyze.launch.supervised import Supervised
 from dynalyze.render.brief import READING
 from dynalyze.report.document import is_report
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import clipped, one_line
+from dynalyze.text.escape import clipped, one_line
 
 # As `python -m dynalyze`, which would look for our modules in the folder that it is started in.
 _START = "import sys; sys.path[:] = [each for each in sys.path if each]; from dynalyze.__main__ import main; main()"

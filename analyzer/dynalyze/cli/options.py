@@ -16,7 +16,7 @@ from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import dashed
+from dynalyze.text.escape import dashed
 
 if TYPE_CHECKING:
     from dynalyze.launch.observe import Observation

@@ -23,7 +23,7 @@ from dynalyze.rules.report_queries import costliest_break
 from dynalyze.rules.rule import break_limit, reaches
 from dynalyze.text.amounts import milliseconds
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import dashed, say
+from dynalyze.text.escape import dashed, say
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 _DOCUMENTS = ("json_file", "markdown", "bug_report")

@@ -32,8 +32,8 @@ from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.sweep.settings import MATRIX, configurations
 from dynalyze.sweep.work import RunSettings
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import dashed
 from dynalyze.text.json_text import json_text
-from dynalyze.text.visible import dashed
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)

@@ -21,7 +21,7 @@ from dynalyze.cli.options import (
     with_model_options,
 )
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.comparison.types import Upgrade

@@ -20,7 +20,7 @@ from dynalyze.cli.options import (
     target_of,
 )
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _PATCHES = (".patch", ".diff")
 

@@ -11,7 +11,7 @@ import click
 
 from dynalyze.cli.options import Sectioned, output_options
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.watch.records import Notice

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynalyze.files.read_write import read_input
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import dashed
+from dynalyze.text.escape import dashed
 
 
 def parsed(path: Path) -> dict[str, Any]:

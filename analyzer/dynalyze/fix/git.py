@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from dynalyze.files.paths import working_folder
-from dynalyze.text.visible import path_word, shell_word
+from dynalyze.text.escape import path_word, shell_word
 
 _SECONDS = 10.0
 """For each question: a filter or a hook of somebody's may hang."""

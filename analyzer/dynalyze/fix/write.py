@@ -14,7 +14,7 @@ from dynalyze.fix.git import is_in_git, restoring
 from dynalyze.fix.patches import changed, is_library, record_of
 from dynalyze.fix.source_files import CannotWrite, FileText, Originals, source_of
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import one_line, path_word, short_path
+from dynalyze.text.escape import one_line, path_word, short_path
 
 _SHOWN = 40
 """Characters of a name in that of the temporary file beside it."""

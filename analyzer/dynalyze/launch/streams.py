@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Literal, TextIO
 
 from dynalyze.text.amounts import count_of, how_often
-from dynalyze.text.visible import notice, one_line, say
+from dynalyze.text.escape import notice, one_line, say
 
 _NO_SUCH_THING = (OSError, ValueError, AttributeError)  # how streams say that they have no descriptor
 Source = Literal["stdout", "stderr"]

@@ -19,8 +19,8 @@ from dynalyze.render.words import fixes as words_fixes
 from dynalyze.render.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
 from dynalyze.report import Finding, Location, Report
 from dynalyze.report.fixes import CompileCounts, Fix, Unfixed
+from dynalyze.text.escape import clipped
 from dynalyze.text.json_text import json_text
-from dynalyze.text.visible import clipped
 
 SCHEMA_VERSION = 1
 READING = (

@@ -17,7 +17,7 @@ from dynalyze.render.words.report import command_line, count_of, effect_words
 from dynalyze.report import Compilation, GraphBreak, Location, Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
-from dynalyze.text.visible import clipped, one_line, visible
+from dynalyze.text.escape import clipped, one_line, visible
 
 Fact = TypeVar("Fact")
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from dynalyze.render.words.report import short_path
 from dynalyze.report import Location
 from dynalyze.text.amounts import count_of
-from dynalyze.text.visible import one_line as one_line
+from dynalyze.text.escape import one_line as one_line
 
 _WIDEST = 100
 _CODE = re.compile(r"`[^`\n]+`")

@@ -11,7 +11,7 @@ from dynalyze.facts.registry import registry
 from dynalyze.report import Report
 from dynalyze.report.held import Holds, texts
 from dynalyze.rules.recipe import recipes
-from dynalyze.text.visible import clipped, one_line
+from dynalyze.text.escape import clipped, one_line
 
 _OF_THE_PROGRAM = (Holds.QUOTE, Holds.SOURCE, Holds.ERROR, Holds.NAME, Holds.PATH)
 _LONGEST_TEXT, _LONGEST_QUOTE = 10_000, 160

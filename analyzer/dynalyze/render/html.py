@@ -37,7 +37,7 @@ from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import STAGES
 from dynalyze.report.caches import CacheComparison
 from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -11,7 +11,7 @@ from dynalyze.render.words.report import SEVERITY_WORDS, STATUS_WORDS, verdict
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import rules
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _LONGEST = 4000
 _NOT_KNOWN = "The run did not come so far that this is known."

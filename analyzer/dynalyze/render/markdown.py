@@ -26,7 +26,7 @@ from dynalyze.render.words.report import (
 )  # fmt: skip
 from dynalyze.report import Finding, Report, Severity
 from dynalyze.report.audit import CheckStatus
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _LONGEST_TEXT = 500
 _SPAN = re.compile(r"`([^`]+)`")

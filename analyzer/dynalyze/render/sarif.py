@@ -21,7 +21,7 @@ from dynalyze.render.words.report import CAUSE_WORDS, command_line, verdict
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Severity, Target
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 Object = dict[str, Any]
 

@@ -14,7 +14,7 @@ from dynalyze.render.words.bench import capital
 from dynalyze.render.words.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 _MOST_FINDINGS = 10
 _WHOLE = 3  # The costliest ones; of the others a line says what and where.

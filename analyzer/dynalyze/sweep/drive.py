@@ -18,7 +18,7 @@ from dynalyze.sweep.pool import Pool
 from dynalyze.sweep.records import STATUSES, TRACED, Item, Sweep
 from dynalyze.sweep.shown import shown
 from dynalyze.sweep.work import Finished, RunSettings
-from dynalyze.text.visible import notice, one_line
+from dynalyze.text.escape import notice, one_line
 
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2

@@ -22,7 +22,7 @@ from dynalyze.sweep.clusters import BrokenLine, Cause, Share, SweepSummary, summ
 from dynalyze.sweep.compare import SCHEMA_VERSION, ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.text.amounts import count_of, duration
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_CARDS, MAX_LINES, MAX_FOLLOWING = 12, 400, 200
 MAX_CAUSES, MAX_REASONS, MAX_ERRORS = 60, 12, 100

@@ -17,7 +17,7 @@ from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, Co
 from dynalyze.files.project_file import check_keys, nearest, parsed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import dashed
+from dynalyze.text.escape import dashed
 
 # Running code that came with a checkpoint is allowed on the command line alone.
 OF_MODELS = tuple(name for name in MODEL_OPTIONS if name != "trust_remote_code")

@@ -27,7 +27,7 @@ from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
 from dynalyze.text.amounts import count_of
-from dynalyze.text.visible import visible
+from dynalyze.text.escape import visible
 
 Judge = Callable[[Report, BaseException | None], str]
 Function = Callable[..., Any]

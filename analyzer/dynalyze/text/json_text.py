@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from dynalyze.text.visible import hidden
+from dynalyze.text.escape import hidden
 
 _Kind = TypeVar("_Kind")
 

@@ -34,8 +34,8 @@ from dynalyze.sweep.compare import SweepComparison
 from dynalyze.sweep.drive import SweepProgress
 from dynalyze.sweep.records import Row, Sweep
 from dynalyze.testing import checks
+from dynalyze.text.escape import notice, one_line, visible
 from dynalyze.text.json_text import json_text
-from dynalyze.text.visible import notice, one_line, visible
 from hostile_texts import EXPLICIT, FORGED, HIDDEN, LINE_ENDS, TEXTS, harmful
 from records import Choose, filled, filled_report, first
 from sample_reports import HOSTILE, empty_report, hostile_report, rich_report

@@ -9,7 +9,7 @@ from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.text.amounts import count_of, percent
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_ROWS = 100
 MAX_TENSORS = 50

@@ -19,7 +19,7 @@ from dynalyze.report.audit import (
     ShapeRun,
     Warmup,
 )
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_WAIVERS = 100
 MAX_SHAPES = 200

@@ -13,7 +13,7 @@ from dynalyze.render.words import comparison as words
 from dynalyze.render.words.bench import capital, workload_name
 from dynalyze.render.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 from dynalyze.report import Location
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_BREAKS = 300
 MAX_ROWS = 300

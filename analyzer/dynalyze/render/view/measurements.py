@@ -16,7 +16,7 @@ from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.text.amounts import duration, milliseconds, size, three_digits
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_ROWS = 100
 """Measurements on the page."""

@@ -7,7 +7,7 @@ from typing import Any
 from dynalyze.render.view.links import Anchors, Index, first
 from dynalyze.report import Candidate, CandidateReason, Location, Region, Report
 from dynalyze.report.models import ModuleFacts
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_CANDIDATES = 100
 _REASONS: dict[CandidateReason, str] = {

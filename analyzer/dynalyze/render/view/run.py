@@ -27,7 +27,7 @@ from dynalyze.render.words.report import (
 )
 from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.report.document import to_json
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50

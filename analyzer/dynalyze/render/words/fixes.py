@@ -11,7 +11,7 @@ from dynalyze.render.words.report import command_line
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed, WholeProgram
 from dynalyze.text.amounts import count_of, listed
-from dynalyze.text.visible import visible
+from dynalyze.text.escape import visible
 
 STATUSES: dict[FixStatus, str] = {
     "verified": "verified", "suggested": "suggested, not verified", "rejected": "tried and rejected",

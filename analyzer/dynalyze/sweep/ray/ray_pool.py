@@ -19,7 +19,7 @@ from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError, first_line
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _LOOK_SECONDS = 0.2
 # An item whose worker died is tried once more, and is a crash when that one dies too.
