@@ -211,12 +211,23 @@ class Streams:
             self._show(source, data if self._repeats is None else self._repeats.new(source, data))
 
     def status(self, text: str) -> None:
-        """Show a line below the target's output until the next call; "" removes it. Does nothing but on a terminal."""
-        if self._prefixer is None or os.environ.get("TERM") == "dumb":
+        """Show a line below the target's output until the next call; "" removes it. Does nothing unless `renews`."""
+        if self._prefixer is None or not self.renews:
             return
         with self._lock:
             self._status = one_line(text)[: self._sink.width() - 1].encode(errors="replace")
             self._sink.write(self._around_status(self._prefixer, b""))
+
+    @property
+    def renews(self) -> bool:
+        """Whether a line can be taken back: on a terminal that is not dumb."""
+        return self._prefixer is not None and os.environ.get("TERM") != "dumb"
+
+    def say(self, line: str) -> None:
+        """Show a line of the caller's own."""
+        with self._lock:
+            data = f"{line}\n".encode(errors="replace")
+            self._sink.write(data if self._prefixer is None else self._around_status(self._prefixer, data))
 
     def close(self) -> None:
         """Leave a terminal at the start of a line, in its own colours."""
@@ -227,8 +238,8 @@ class Streams:
                 self._show(source, data)
             if self._prefixer is not None:
                 self._sink.write(self._prefixer.close())
-            if repeats is not None and (said := repeats.summary()):
-                self._sink.write(f"{notice(said)}\n".encode(errors="replace"))
+        if repeats is not None and (said := repeats.summary()):
+            self.say(notice(said))
 
     def lines(self, source: Source) -> list[str]:
         """The kept beginning of a stream, as a person would have seen it, without colours."""

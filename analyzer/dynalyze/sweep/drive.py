@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +10,7 @@ from typing import TextIO
 
 from msgspec.structs import replace
 
-from dynalyze.launch.streams import Sink
+from dynalyze.launch.streams import Streams
 from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
 from dynalyze.sweep.pool import Pool
 from dynalyze.sweep.records import STATUSES, TRACED, Item, Sweep
@@ -23,7 +21,6 @@ from dynalyze.text.escape import notice, one_line
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2
 _OUTPUT_LINES = 10
-_CLEAR = "\r\x1b[K"
 
 
 class SweepProgress:
@@ -36,8 +33,7 @@ class SweepProgress:
         self, planned: int, done_before: int, *, show_output: bool = False, quiet: bool = False,
         stream: TextIO | None = None,
     ) -> None:  # fmt: skip
-        self._sink = Sink(sys.stderr if stream is None else stream)
-        self._terminal = self._sink.is_terminal() and os.environ.get("TERM") != "dumb"
+        self._streams = Streams("", stream=stream)
         self._planned, self._before = planned, done_before
         self._show_output, self._quiet = show_output, quiet
         self._counts: Counter[str] = Counter()
@@ -51,27 +47,25 @@ class SweepProgress:
         failed, lines = row.status not in TRACED, finished.output.rstrip().splitlines()
         if failed:
             name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
-            self._say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
+            self._streams.say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
         if not self._quiet and (failed or self._show_output):
             for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
-                self._say(f"{one_line(row.target)} | {line}")
+                self._streams.say(f"{one_line(row.target)} | {line}")
 
     def tick(self) -> None:
         now = time.monotonic()
-        if now - self._shown_at < (_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
+        if now - self._shown_at < (_TERMINAL_SECONDS if self._streams.renews else _PLAIN_SECONDS):
             return
         self._shown_at = now
         line = notice(self.line(now - self._began))
-        if self._terminal:
-            self._write(_CLEAR + line[: self._sink.width() - 1])
+        if self._streams.renews:
+            self._streams.status(line)
         elif line != self._shown:
-            self._write(line + "\n")
+            self._streams.say(line)
         self._shown = line
 
     def close(self) -> None:
-        if self._terminal and self._shown:
-            self._write(_CLEAR)
-            self._shown = ""
+        self._streams.close()
 
     def line(self, seconds: float) -> str:
         """Counts, rate and time left, by the items of this run."""
@@ -84,13 +78,6 @@ class SweepProgress:
             parts.append(f"{ended * 60 / seconds:.1f} a minute")
             parts.append(f"about {f'{left:.0f} s' if left < 90 else minutes} left")
         return "; ".join(parts)
-
-    def _say(self, line: str) -> None:
-        self._write((_CLEAR if self._terminal and self._shown else "") + line + "\n")
-        self._shown = "" if self._terminal else self._shown
-
-    def _write(self, text: str) -> None:
-        self._sink.write(text.encode(errors="replace"))
 
 
 def drive(
