@@ -72,7 +72,7 @@ FORKED = ("explain", "measure", "warmup", "serve", "fork-measures", "inquire")
 # Read while a module is imported, or of the interpreter itself.
 READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
 READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
-LOGS = "TORCH_LOGS"
+LOGS = {"TORCH_LOGS", "TORCH_TRACE"}
 # Read while a module is imported, but a fork can still be told of them: `_adopt`.
 ADOPTED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
 # What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
@@ -124,7 +124,7 @@ def run_script(
 ) -> tuple[int, str, str]:
     """Exit status and both streams of `python SCRIPT ARGUMENTS`, whose torch is imported; its logs are set up anew."""
     environment = {**os.environ, **env}
-    if not can_fork({name: value for name, value in env.items() if name != LOGS}):
+    if not can_fork({name: value for name, value in env.items() if name not in LOGS}):
         ended = subprocess.run(
             [sys.executable, str(script), *arguments], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=seconds, check=False,
@@ -514,8 +514,10 @@ def _adopt(env: Mapping[str, str]) -> None:
     threads = env.get("OMP_NUM_THREADS") or env.get("MKL_NUM_THREADS")
     if threads:
         sys.modules["torch"].set_num_threads(int(threads))
-    if LOGS in env:
-        sys.modules["torch._logging._internal"]._init_logs()  # type: ignore[attr-defined]
+    if LOGS & env.keys():
+        logs = sys.modules["torch._logging._internal"]
+        logs.LOG_TRACE_HANDLER = None  # type: ignore[attr-defined]
+        logs._init_logs()  # type: ignore[attr-defined]
     if compiling := env.get("TORCHINDUCTOR_COMPILE_THREADS"):
         sys.modules["torch._inductor.config"].compile_threads = int(compiling)  # type: ignore[attr-defined]
 
