@@ -130,6 +130,20 @@ def interrupted(*arguments: str | Path, cwd: Path, when: Path, times: int = 1) -
     return Outcome(process.returncode, stdout, stderr)
 
 
+def working_in(folder: Path) -> list[str]:
+    """The command lines of processes whose current folder is this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            inside = (process / "cwd").resolve() == folder.resolve()
+            command = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if inside and command:
+            found.append(command)
+    return found
+
+
 def wait_for(file: Path, process: subprocess.Popen[str]) -> None:
     """Wait until the target says by a file that it has come so far."""
     import time

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import TRACEBACK, Outcome, dynalyze, explain, in_process, interrupted
+from program import TRACEBACK, Outcome, dynalyze, explain, in_process, interrupted, working_in
 from shared_runs import made_once
 
 NET = """
@@ -106,7 +106,7 @@ def bench(cwd: Path, *arguments: str, quick: tuple[str, ...] = QUICK) -> tuple[O
     """`dynalyze bench ARGUMENTS`, and the report; nothing of it still runs."""
     ended = dynalyze("bench", *quick, *arguments, "--json", "bench.json", cwd=cwd)
     assert TRACEBACK not in ended.stdout
-    assert workers_of(cwd) == []
+    assert working_in(cwd) == []
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(cwd) not in listed
     if not (cwd / "bench.json").exists():
@@ -117,20 +117,6 @@ def bench(cwd: Path, *arguments: str, quick: tuple[str, ...] = QUICK) -> tuple[O
 
 def rows(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["configuration"]: row for row in report["measurements"]}
-
-
-def workers_of(folder: Path) -> list[str]:
-    """What still runs in this folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            inside = (process / "cwd").resolve() == folder
-            command = (process / "cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-        if inside and command:
-            found.append(command)
-    return found
 
 
 @dataclass(frozen=True)
@@ -251,7 +237,7 @@ def test_ctrl_c_writes_what_is_there(cwd: Path) -> None:
     report = json.loads((cwd / "bench.json").read_text())
     assert (ended.status, report["outcome"]["status"]) == (130, "interrupted")
     assert [row["reason"] for row in report["measurements"]] == ["interrupted before it was timed"] * 2
-    assert workers_of(cwd) == []
+    assert working_in(cwd) == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
+from warm_starts import start_by_forks
 
 from dynalyze.capture import process_tree
 from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
@@ -150,8 +151,9 @@ def test_a_client_that_hangs_up_has_its_item_ended(server: ForkServer, tmp_path:
     assert server.alive
 
 
-def test_a_dead_server_is_noticed(tmp_path: Path) -> None:
+def test_a_dead_server_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that kills the server, as one may by its parent's process id."""
+    start_by_forks(monkeypatch)
     with closing(ForkServer(sys.executable, os.environ, ["serve"])) as own:
         program = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)\n"
         with pytest.raises(ServerLost):

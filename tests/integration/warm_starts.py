@@ -297,6 +297,9 @@ def serve(address: str, what: str) -> None:
         for name in IMPORTED_BY_THE_FIRST:
             with contextlib.suppress(ImportError):  # Of another version of torch.
                 importlib.import_module(name)
+        with contextlib.suppress(AttributeError):  # Tables that the first compile would make, the same in each process.
+            sys.modules["torch._dynamo.variables.torch"].get_overridable_functions()
+            sys.modules["torch._dynamo.trace_rules"].get_tensor_method()
         spare_guard_profiles()
     gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
     stand_in = Path(address).with_name("python")
