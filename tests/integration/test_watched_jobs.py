@@ -144,9 +144,7 @@ def test_a_rule_ends_the_job_a_notice_reaches_a_command_and_counts_are_served(tm
 def test_a_program_can_ask_to_be_watched_and_count_its_own_steps(tmp_path: Path) -> None:
     program = "import dynalyze.auto\nimport dynalyze\n" + ALONE.replace("optimizer.step()", "dynalyze.step()")
     (tmp_path / "job.py").write_text(program)
-    environment = {**os.environ, "DYNALYZE_WATCH": str(tmp_path / "records")}
-    plain = [sys.executable, "job.py", "120"]
-    subprocess.run(plain, cwd=tmp_path, env=environment, check=True, timeout=WALL_SECONDS, capture_output=True)
+    plain_python("job.py", "120", cwd=tmp_path, env={"DYNALYZE_WATCH": str(tmp_path / "records")})
     done = watch(tmp_path, "--json", "job.json", "records")
     assert told(done.stdout)[0].startswith("step 70: recompiled")
     report = json.loads((tmp_path / "job.json").read_text())
@@ -262,7 +260,7 @@ def test_a_process_that_runs_already_is_watched_from_then_on(tmp_path: Path) -> 
         "    run(", "    if step == 20:\n        exec(open('attach.py').read(), {})\n    run("
     )
     (tmp_path / "job.py").write_text(in_the_middle)
-    subprocess.run([sys.executable, "job.py", "120"], cwd=tmp_path, check=True, timeout=WALL_SECONDS)
+    plain_python("job.py", "120", cwd=tmp_path)
     assert (tmp_path / "done").exists()
     done = watch(tmp_path, "--json", "job.json", "records")
     job = json.loads((tmp_path / "job.json").read_text())["job"]
