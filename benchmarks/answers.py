@@ -267,7 +267,7 @@ def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
     from dynalyze.capture.bench.commands import CompareAnswers, Load
     from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
     from dynalyze.capture.bench.worker import MeasuringSession
-    from dynalyze.facts.wrong_numbers import wrong_part
+    from dynalyze.facts.audit import wrong_part
     from dynalyze.report.measurements import Accuracy
 
     program = PROGRAMS / f"issue_{entry['issue']}.py"

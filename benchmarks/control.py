@@ -34,7 +34,7 @@ from pathlib import Path
 
 import msgspec
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
+from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import run_bench
 from dynalyze.capture.bench.protocol import Configuration

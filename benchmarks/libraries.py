@@ -79,7 +79,7 @@ def by_torch(targets: list[str]) -> dict[str, Any]:
 
 def compile_alone(target: str) -> None:
     from dynalyze.capture.libraries import library
-    from dynalyze.capture.libraries.request import ModelRequest
+    from dynalyze.capture.libraries.building import ModelRequest
 
     prefix, _, name = target.partition(":")
     made = library(prefix)

@@ -23,7 +23,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS, MIN_PAIRS
+from dynalyze.bench import DEFAULT_PAIRS, MIN_PAIRS
 from dynalyze.bench.stats import CONFIDENCE, enough, log_ratio, speedup
 from dynalyze.report.measurements import Pair
 

@@ -5,9 +5,9 @@ Nothing else of the spine names one. What the spine asks a feature for, by the m
     child     in the user's interpreter: commands of a measuring process (capture/bench/protocol.py `Command`)
     records   the types of its fields of a `Measurement` or of the `Report`, in FIELDS
     run       EXTRA, its part of a benchmark (bench/extras.py)
-    rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call; `setting_fails`
+    rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call; `setting_fails`;
+              `tried_words`, beside a finding
     view      ANCHORS and `sections` of the page; `graph_times`: what each graph takes of a call
-    words     `tried_words`, beside a finding
     report    `report_in`: the report that a folder given to `dynalyze report` holds
 """
 
@@ -32,7 +32,8 @@ class Feature(NamedTuple):
 
 FEATURES: dict[str, Feature] = {
     "audit": Feature(commands={("Diagnose", "audit"): "Decide whether a model may ship."}),
-    "break_cost": Feature(("child", "records", "run", "rules", "view", "words"), {"Measurement": "prices"}),
+    "break_cost": Feature(("child", "records", "run", "rules", "view"), {"Measurement": "prices"}),
+    "cache": Feature(commands={("Diagnose", "cache"): "Explain cold starts."}),
     "doctor": Feature(commands={("Reference", "doctor"): "Check what this environment can compile."}),
     "fix": Feature(
         commands={
@@ -40,12 +41,7 @@ FEATURES: dict[str, Feature] = {
             ("Change", "verify"): "Verify a change of yours, or an agent's.",
         }
     ),
-    "starts": Feature(
-        commands={
-            ("Diagnose", "cache"): "Explain cold starts.",
-            ("Change", "upgrade"): "Compare two versions of torch.",
-        }
-    ),
+    "upgrade": Feature(commands={("Change", "upgrade"): "Compare two versions of torch."}),
     "watch": Feature(
         ("records", "report", "view"),
         {"Report": "job"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FrameLocator, Page
 
-from dynalyze.recording.output import framed
+from dynalyze.recording.recorder import framed
 from sample_reports import rich_report
 
 pytestmark = pytest.mark.browser

@@ -23,10 +23,10 @@ from fuzz_mutation import TEXTS, as_json, hostile, mutate, mutate_bytes, mutate_
 
 from comparison_reports import report as small_report  # noqa: E402
 from dynalyze import report as report_records  # noqa: E402
-from dynalyze.audit.excused import excused_findings, known_of, read_baseline  # noqa: E402
-from dynalyze.audit.excused import to_json as baseline_json  # noqa: E402
 from dynalyze.audit.policy import Policy, read_policy  # noqa: E402
 from dynalyze.audit.verdict import conclusion  # noqa: E402
+from dynalyze.audit.waivers import excused_findings, known_of, read_baseline  # noqa: E402
+from dynalyze.audit.waivers import to_json as baseline_json  # noqa: E402
 from dynalyze.capture.events import Metrics, RecompileSeen  # noqa: E402
 from dynalyze.capture.trace_records import CONTEXT_KEYS  # noqa: E402
 from dynalyze.capture.wire import EVENTS_FOLDER  # noqa: E402
@@ -108,7 +108,8 @@ def saved_report(chance: random.Random, folder: Path) -> None:
     _holds(_read_report(chance, folder), chance, again=False)
 
 
-_COMPARING = ("comparison_text", "comparison_text", "comparison_json", "html")
+_COMPARING = [(name, "render_comparison") for name in ("comparison_text", "comparison_text", "html")]
+_COMPARING.append(("comparison_text", "render_comparison_json"))
 _COMPARING_SWEEPS = (("sweep.terminal", "render_diff"), ("sweep.pages", "render_diff"), ("sweep.pages", "diff_json"))
 
 
@@ -120,7 +121,8 @@ def compared_reports(chance: random.Random, folder: Path) -> None:
     before, after = (_read_report(chance, folder, text) for text in (first, second))
     hidden = {name: chance.randrange(3) == 0 for name in ("no_source", "redact", "show_values")}
     comparison = compare(before, after, lambda report: showable(report, **hidden))
-    _rendered(chance.choice(_COMPARING), comparison, "render_comparison")
+    renderer, function = chance.choice(_COMPARING)
+    _rendered(renderer, comparison, function)
 
 
 def saved_sweep(chance: random.Random, folder: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from program import TRACEBACK, dynalyze, wait_for
+from program import TRACEBACK, dynalyze, wait_for, working_in
 from warm_starts import start_dynalyze
 
 from dynalyze.cli import group
@@ -90,18 +90,6 @@ def signalled(
             process.kill()
     left = [path.name for path in scratch.glob("dynalyze-*")]
     return Ended(process.returncode, stdout, stderr, left, working_in(folder))
-
-
-def working_in(folder: Path) -> list[str]:
-    """The command lines of processes whose current folder is this one."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").resolve() == folder.resolve():
-                found.append((process / "cmdline").read_text())
-        except OSError:
-            continue
-    return found
 
 
 SIGNALS = [

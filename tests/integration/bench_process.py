@@ -19,7 +19,7 @@ from warm_starts import forking
 
 from dynalyze.capture.bench.protocol import SOCKET_FILE, Configuration, WorkerRequest
 from dynalyze.capture.wire import REQUEST_FILE
-from dynalyze.launch.question import START
+from dynalyze.launch.run import START
 from limits import WALL_SECONDS
 
 EAGER = Configuration("eager", compile=False)

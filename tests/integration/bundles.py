@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from warm_starts import forking, run_script
 
-from dynalyze.launch.question import START
+from dynalyze.launch.run import START
 from limits import WALL_SECONDS
 
 # What a program writes down of its own calls; tests compare it with what the fresh process answers.

@@ -19,7 +19,7 @@ from dynalyze.capture.fixing.records import BaselineResult
 from dynalyze.capture.inputs import Inputs
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import proof
-from dynalyze.fix.attempts import Attempt
+from dynalyze.fix.proof import Attempt
 from dynalyze.fix.search import FixSearch
 from dynalyze.report import GraphBreak
 from dynalyze.report.fixes import CompileCounts

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.libraries.request import Built
+from dynalyze.capture.libraries.building import Built
 
 
 def run(built: Built, *paths: str) -> tuple[Any, Counter[str]]:

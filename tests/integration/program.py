@@ -22,6 +22,8 @@ from dynalyze.cli.group import run
 from limits import WALL_SECONDS
 
 TRACEBACK = "Traceback (most recent call last)"
+# Commands that start processes of their own to measure, or to make calls again.
+MEASURING = ("bench", "audit", "plan", "fix", "verify", "upgrade")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def dynalyze(
     """
     given = [str(argument) for argument in arguments] if bench else unmeasured(arguments)
     if not (python or real) and warm_starts.can_fork(env or {}):
-        measures = bench or given[:1] in (["bench"], ["audit"])
+        measures = bench or (bool(given) and given[0] in MEASURING)
         return Outcome(*warm_starts.run_dynalyze(given, cwd, env or {}, stdin, seconds, measures=measures))
     command = [sys.executable, *python, "-m", "dynalyze", *given]
     ended = subprocess.run(
@@ -114,7 +116,7 @@ def explain(*arguments: str | Path, cwd: Path, **options: Any) -> tuple[Outcome,
 def interrupted(*arguments: str | Path, cwd: Path, when: Path, times: int = 1) -> Outcome:
     """Run dynalyze and send SIGINT to it alone once the file `when` exists."""
     given = unmeasured(arguments)
-    command, variables = warm_starts.start_dynalyze(given, {}, measures=given[0] in ("bench", "audit"))
+    command, variables = warm_starts.start_dynalyze(given, {}, measures=given[0] in MEASURING)
     with subprocess.Popen(
         command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, **variables}, start_new_session=True,
@@ -128,6 +130,20 @@ def interrupted(*arguments: str | Path, cwd: Path, when: Path, times: int = 1) -
             if process.poll() is None:
                 process.kill()
     return Outcome(process.returncode, stdout, stderr)
+
+
+def working_in(folder: Path) -> list[str]:
+    """The command lines of processes whose current folder is this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            inside = (process / "cwd").resolve() == folder.resolve()
+            command = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if inside and command:
+            found.append(command)
+    return found
 
 
 def wait_for(file: Path, process: subprocess.Popen[str]) -> None:

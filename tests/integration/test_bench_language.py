@@ -21,7 +21,7 @@ transformers = pytest.importorskip("transformers")
 def model() -> Any:
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=128, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        vocab_size=128, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4,
         num_key_value_heads=2,
     )  # fmt: skip
     return transformers.LlamaForCausalLM(config).eval()
@@ -120,7 +120,7 @@ def test_what_goes_with_the_prompt_goes_with_all_of_it_and_with_nothing_after(mo
 def test_an_encoder_has_generate_alone() -> None:
     torch.manual_seed(0)
     config = transformers.T5Config(
-        vocab_size=128, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
+        vocab_size=128, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, decoder_start_token_id=0
     )
     model = transformers.T5ForConditionalGeneration(config).eval()
     tokens = torch.arange(2, 14).reshape(2, 6)

@@ -49,25 +49,18 @@ def make():
     return model, (x,)
 """
 
-_WRONG_BACKWARD = """
-import torch
-from torch._inductor import decomposition
-from bisect_models import blocks
+_BACKEND = """
+from planted_backends import InGraph
 
-aten = torch.ops.aten
-decomposition.decompositions[aten.gelu_backward.default] = lambda gradient, x, approximate="none": gradient / 2
+def wrong(graph, inputs):
+    return InGraph("softmax", 0, lambda found: found * 1.5)(graph, inputs)
+"""
+_RIGHT = """
+from bisect_models import blocks
 
 def make():
     model, x = blocks(2)
     return model, (x,)
-"""
-
-
-_BACKEND = """
-from planted_backends import InGraph, other_order, wrong_where_fused
-
-def wrong(graph, inputs):
-    return InGraph("softmax", 1)(graph, inputs)
 """
 
 
@@ -116,18 +109,17 @@ def test_a_module_that_computes_otherwise_under_compile(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_nan_of_a_decomposition_and_a_script_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_of_a_decomposition_of_the_programs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = searched(tmp_path, _NAN_IN_A_DECOMPOSITION, "inductor", "suspicious", monkeypatch)
     assert [(run.stage, run.verdict) for run in found.stages][-1] == ("decompositions", "suspicious")
     assert (found.stage, found.module, found.op) == ("decompositions", "layers.0", "torch.nn.functional.gelu")
     assert found.nonfinite > 0 and (found.part, found.applied) == ("decomposition", "aten.gelu.default")
-    assert found.reduced is not None and found.reduced.operations == 1 < found.reduced.operations_before
-    assert shows(found.repro, tmp_path)
+    assert not found.repro and found.reason == "No script shows the fault outside of the program."
 
 
 @pytest.mark.slow
-def test_a_wrong_backward_and_a_script_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = searched(tmp_path, _WRONG_BACKWARD, "inductor", "suspicious", monkeypatch, "train")
-    assert (found.stage, found.op) == ("decompositions", "torch.nn.functional.gelu")
-    assert found.module in ("layers.0", "layers.1"), "both are wrong"
+def test_a_wrong_backend_and_a_script_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = searched(tmp_path, _RIGHT, "faulty:wrong", "suspicious", monkeypatch)
+    assert (found.stage, found.module, found.op) == ("backend", "layers.0.attention", "torch.softmax")
+    assert found.reduced is not None and found.reduced.operations == 1 < found.reduced.operations_before
     assert shows(found.repro, tmp_path)

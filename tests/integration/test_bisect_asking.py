@@ -10,8 +10,7 @@ import pytest
 import torch
 from accuracy_runs import calls
 
-from dynalyze.capture.bench.bisect import Bisector
-from dynalyze.capture.bench.bisect_asking import fewest_places
+from dynalyze.capture.bench.bisect import Bisector, fewest_places
 from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Inputs

@@ -128,7 +128,7 @@ import torch._dynamo.utils as utils
 frames = lambda: sum(utils.counters["frames"].values())
 """ + EACH_CALL + """
 found["eager"] = frames()
-args, _ = workload.calls[0].inputs.thaw()
+args, _ = workload.calls[0].kept.inputs.thaw()
 found["views"] = args[0].untyped_storage()._cdata == args[1].untyped_storage()._cdata
 compiled = workload.as_written()
 found["compiled"] = []

@@ -119,21 +119,3 @@ def test_two_folders_of_vllm(tmp_path: Path) -> None:
     assert [(each["component"], each["kind"]) for each in json.loads(ended.stdout)["differences"]] == [
         ("env.VLLM_CONFIG_ROOT", "path")
     ]
-
-
-def test_logs_of_torch_hold_the_keys_that_reports_hold(tmp_path: Path, starts: Path) -> None:
-    """What `explain` records of the keys in the process is what the log of the same process says of them."""
-    log = {"TORCH_TRACE": str(tmp_path / "trace"), "STARTS": str(starts)}
-    ended = dynalyze("explain", "place/model.py", "--no-bench", "--json", "live.json", cwd=tmp_path, env=log)
-    assert ended.status == 0, ended.stderr[-3000:]
-    read = in_process("report", "trace", "--json", "log.json", cwd=tmp_path)
-    assert read.status == 0, read.stderr[-3000:]
-    live, logged = (
-        [key for key in json.loads((tmp_path / file).read_text())["caches"]["keys"] if key["cache"] == "fx_graph"]
-        for file in ("live.json", "log.json")
-    )
-    assert live and [each["key"] for each in logged] == [each["key"] for each in live]
-    assert all(part in live[0]["components"] for part in logged[0]["components"])
-    assert {"gm", "example_inputs[0]"} <= {part["name"] for part in logged[0]["components"]}
-    same = in_process("cache", "trace", "trace", "--json", "-", "--fail-on", "cold", cwd=tmp_path)
-    assert [each["kind"] for each in json.loads(same.stdout)["differences"]] == []

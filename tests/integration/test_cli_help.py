@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -22,25 +21,12 @@ def commands() -> list[tuple[str, click.Command]]:
     return [(name, command) for name, command in found if command is not None]
 
 
-def options() -> list[Any]:
-    return [
-        pytest.param(parameter, id=f"{name} {parameter.opts[0]}")
-        for name, command in commands()
-        for parameter in command.params
-        if isinstance(parameter, click.Option)
-    ]
-
-
-@pytest.mark.parametrize("option", options())
-def test_every_option_has_help(option: click.Option) -> None:
-    assert option.help
-    assert option.help.endswith(".") or option.is_flag or "." in option.help
-
-
-@pytest.mark.parametrize(("name", "command"), commands())
-def test_every_command_has_help(name: str, command: click.Command) -> None:
-    assert command.help
-    assert command.get_short_help_str(limit=200)
+def test_every_command_and_option_has_help() -> None:
+    for name, command in commands():
+        assert command.help and command.get_short_help_str(limit=200), name
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help and (option.is_flag or "." in option.help), f"{name} {option.opts[0]}"
 
 
 HELPS = """

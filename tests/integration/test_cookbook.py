@@ -39,8 +39,6 @@ KNOWN = {entry.gb_type for entry in registry(TORCH).entries.values()}
 
 # Their results are gradients themselves, or cut off from the inputs.
 NO_GRADIENT = ("autograd-grad", "backward", "requires-grad")
-CAUSES = [r for r in recipes() if r.kind == "cause"]
-CONSEQUENCES = [r for r in recipes() if r.kind == "consequence"]
 WITH_CONFIG = [r for r in recipes() if r.config]
 DIFFERENTIATED = [r for r in recipes() if "requires_grad=True" in r.inputs and r.id not in NO_GRADIENT]
 # What they are about happens to numbers that are dynamic.
@@ -98,38 +96,21 @@ def untouched_torch() -> Iterator[None]:
     sys.breakpointhook = breakpointhook
 
 
-@pytest.mark.parametrize("recipe", CAUSES, ids=ids(CAUSES))
-def test_before_breaks_and_chooses_its_recipe(recipe: Recipe, tmp_path: Path) -> None:
-    if torch.torch_version.TorchVersion(torch.__version__) >= TRACED.get(recipe.id, "99"):
-        pytest.skip("this torch traces it")
-    run = compiled_run(load(recipe, "before", tmp_path), recipe)
-    if not run.breaks:
-        run.breaks = [refusal(load(recipe, "before", tmp_path), recipe)]
-
-    first = run.breaks[0]
-    assert first.gb_type in recipe.gb_types
-    assert chosen_id(first.seen) == recipe.id
-
-
-@pytest.mark.parametrize("recipe", CONSEQUENCES, ids=ids(CONSEQUENCES))
-def test_consequence_follows_a_break_with_a_recipe_of_its_own(recipe: Recipe, tmp_path: Path) -> None:
-    run = compiled_run(load(recipe, "before", tmp_path), recipe)
-
-    last = run.breaks[-1]
-    assert last.whole_frame
-    if recipe.gb_types:
-        assert last.raised_type in recipe.gb_types
-        assert chosen_id(replace(last.seen, gb_type=last.raised_type)) == recipe.id
-    assert chosen_id(run.breaks[0].seen) in ids(CAUSES)
-
-
 @pytest.mark.parametrize("recipe", recipes(), ids=ids(list(recipes())))
-def test_after_is_one_graph_that_does_what_before_did(recipe: Recipe, tmp_path: Path) -> None:
+def test_before_breaks_and_chooses_its_recipe_and_after_is_one_graph_that_does_the_same(
+    recipe: Recipe, tmp_path: Path
+) -> None:
     """Also on other values: the other side of every `if`, and what is refused stays refused. And its gradients."""
     before, after = ((lambda part=part: load(recipe, part, tmp_path)) for part in ("before", "after"))
+    broken = compiled_run(before(), recipe)
+    if recipe.kind == "cause":
+        its_break_chooses(recipe, broken.breaks[0] if broken.breaks else None, before)
+    else:
+        its_break_follows_another(recipe, broken.breaks)
+
     expected = plain(eager_result(before(), recipe))
     torch.testing.assert_close(plain(eager_result(after(), recipe)), expected)
-    torch.testing.assert_close(plain(compiled_run(before(), recipe).result), expected)
+    torch.testing.assert_close(plain(broken.result), expected)
     run = compiled_run(after(), recipe, fullgraph=True)
     assert (run.error, run.breaks) == (None, []) and run.operations > 0
     torch.testing.assert_close(plain(run.result), expected)
@@ -144,6 +125,24 @@ def test_after_is_one_graph_that_does_what_before_did(recipe: Recipe, tmp_path: 
         expected = gradients(before(), recipe, compiled=False)
         torch.testing.assert_close(gradients(after(), recipe, compiled=False), expected)
         torch.testing.assert_close(gradients(after(), recipe, compiled=True), expected)
+
+
+def its_break_chooses(recipe: Recipe, first: Break | None, before: Callable[[], types.ModuleType]) -> None:
+    if torch.torch_version.TorchVersion(torch.__version__) >= TRACED.get(recipe.id, "99"):
+        return  # This torch traces it.
+    first = first or refusal(before(), recipe)
+    assert first.gb_type in recipe.gb_types
+    assert chosen_id(first.seen) == recipe.id
+
+
+def its_break_follows_another(recipe: Recipe, breaks: list[Break]) -> None:
+    """One that has a recipe of its own."""
+    last = breaks[-1]
+    assert last.whole_frame
+    if recipe.gb_types:
+        assert last.raised_type in recipe.gb_types
+        assert chosen_id(replace(last.seen, gb_type=last.raised_type)) == recipe.id
+    assert chosen_id(breaks[0].seen) in {each.id for each in recipes() if each.kind == "cause"}
 
 
 def on_other_values(module: types.ModuleType, recipe: Recipe) -> Any:

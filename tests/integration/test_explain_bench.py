@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import explain, wait_for
+from program import explain, wait_for, working_in
 from warm_starts import start_dynalyze
 
 from limits import WALL_SECONDS
@@ -84,18 +84,11 @@ def test_a_budget_that_is_too_small_says_how_to_measure(cwd: Path) -> None:
 def _gone_from(folder: Path) -> bool:
     """Whether no process works in this folder any more, after a while for those that have just been ended."""
     deadline = time.monotonic() + WALL_SECONDS
-    while any(_works_in(process, folder) for process in Path("/proc").glob("[0-9]*")):
+    while working_in(folder):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.1)
     return True
-
-
-def _works_in(process: Path, folder: Path) -> bool:
-    try:
-        return (process / "cwd").readlink() == folder and bool((process / "cmdline").read_bytes())
-    except OSError:
-        return False
 
 
 WRONG = """

@@ -15,7 +15,7 @@ from cookbook_statements import FITTING
 from test_cookbook import compiled_run, eager_result, gradients, plain, replaced, turned
 from test_cookbook import load as loaded
 
-from dynalyze.capture.fixing.values import look
+from dynalyze.capture.fixing.watching import look
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.sites import Site, Value, walk
 from dynalyze.report import GraphBreak, Location

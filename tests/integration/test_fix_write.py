@@ -80,7 +80,7 @@ def test_every_byte_stays_but_those_of_the_lines_that_go(folder: Path) -> None:
 def test_what_was_found_before_an_interruption_is_in_the_patch(folder: Path) -> None:
     """Both changes hold by themselves then; the proof of the whole is lacking."""
     given = [*FIX, "--write", "--json", "fix.json", "--patch", "p.diff"]
-    command, variables = start_dynalyze(given, {})
+    command, variables = start_dynalyze(given, {}, measures=True)
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables},
     ) as running:  # fmt: skip

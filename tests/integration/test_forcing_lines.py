@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from program import dynalyze, explain
+from program import dynalyze, explain, plain_python
 from shared_runs import made_once
-
-from limits import WALL_SECONDS
 
 Json = dict[str, Any]
 
@@ -199,13 +194,7 @@ def test_a_size_that_never_changes_is_a_fact_and_no_finding(unforced: tuple[Json
 def test_a_log_of_torch_tells_the_same(tmp_path: Path, kind: str) -> None:
     path, line = write(tmp_path, HEAD + FORCING["calls"] + kind.format(name="calls"))
     logs = tmp_path / "logs"
-    subprocess.run(
-        [sys.executable, path],
-        check=True,
-        env={**os.environ, "TORCH_TRACE": str(logs)},
-        capture_output=True,
-        timeout=WALL_SECONDS,
-    )
+    plain_python(path.name, cwd=tmp_path, env={"TORCH_TRACE": str(logs)})
     (log,) = logs.glob("*.log")
     path.unlink()
     assert dynalyze("report", log, "--json", tmp_path / "r.json", cwd=tmp_path).status == 0

@@ -13,9 +13,10 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
+from warm_starts import start_by_forks
 
 from dynalyze.capture import process_tree
-from dynalyze.launch.forkserver import ForkServer, ServerLost, ask
+from dynalyze.launch.forkserver import ForkServer, ServerLost, run_forked
 from limits import WALL_SECONDS
 
 # Prepares as the server does, with every dispatch of ATen counted from the moment when torch can count.
@@ -88,7 +89,7 @@ def test_the_server_has_one_thread(server: ForkServer) -> None:
 def test_a_child_uses_the_thread_pool(server: ForkServer, tmp_path: Path) -> None:
     """The operation that hangs in a child of a process whose pool had started."""
     program = "import torch\na = torch.randn(600, 600)\nprint((a @ a).shape, torch.get_num_threads())\n"
-    answer = ask(server.address, _request(tmp_path, program), 60, None)
+    answer = run_forked(server.address, _request(tmp_path, program), 60, None)
     assert (answer.reason, answer.status) == ("ended", 0)
     assert "torch.Size([600, 600]) 2" in (tmp_path / "output.txt").read_text(encoding="utf-8")
 
@@ -99,7 +100,7 @@ def test_children_do_not_see_each_other(server: ForkServer, tmp_path: Path) -> N
         folder = tmp_path / str(number)
         folder.mkdir()
         program = "import torch\nprint(torch.get_default_dtype())\ntorch.set_default_dtype(torch.float64)\n"
-        ask(server.address, _request(folder, program), 60, None)
+        run_forked(server.address, _request(folder, program), 60, None)
         assert "torch.float32" in (folder / "output.txt").read_text(encoding="utf-8")
 
 
@@ -111,7 +112,7 @@ def test_a_hang_is_ended_with_all_that_it_started(server: ForkServer, tmp_path: 
         f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{sleeper.pid}}')\n"
         "time.sleep(600)\n"
     )
-    answer = ask(server.address, _request(tmp_path, program), 3, None)
+    answer = run_forked(server.address, _request(tmp_path, program), 3, None)
     assert (answer.reason, answer.status) == ("timed_out", -9)
     assert 3 <= answer.seconds < WALL_SECONDS / 2
     _wait_until_gone([int(pid) for pid in pids.read_text(encoding="utf-8").split()])
@@ -119,19 +120,19 @@ def test_a_hang_is_ended_with_all_that_it_started(server: ForkServer, tmp_path: 
 
 def test_more_memory_than_the_limit_is_ended(server: ForkServer, tmp_path: Path) -> None:
     program = "import time\nheld = [bytearray(64 << 20) for _ in range(40)]\ntime.sleep(600)\n"
-    answer = ask(server.address, _request(tmp_path, program), 120, 900 << 20)
+    answer = run_forked(server.address, _request(tmp_path, program), 120, 900 << 20)
     assert (answer.reason, answer.status) == ("memory", -9)
 
 
 def test_what_a_fork_shares_does_not_count(server: ForkServer, tmp_path: Path) -> None:
     """torch and transformers are a few hundred megabytes of each child, and of all of them together once."""
-    answer = ask(server.address, _request(tmp_path, "import time\ntime.sleep(2)\n"), 60, 150 << 20)
+    answer = run_forked(server.address, _request(tmp_path, "import time\ntime.sleep(2)\n"), 60, 150 << 20)
     assert (answer.reason, answer.status) == ("ended", 0)
     assert answer.maxrss > 150 << 20
 
 
 def test_a_crash_is_told_by_its_signal(server: ForkServer, tmp_path: Path) -> None:
-    answer = ask(server.address, _request(tmp_path, "import os\nos.abort()\n"), 60, None)
+    answer = run_forked(server.address, _request(tmp_path, "import os\nos.abort()\n"), 60, None)
     assert (answer.reason, answer.status) == ("ended", -6)
     assert server.alive
 
@@ -150,18 +151,19 @@ def test_a_client_that_hangs_up_has_its_item_ended(server: ForkServer, tmp_path:
     assert server.alive
 
 
-def test_a_dead_server_is_noticed(tmp_path: Path) -> None:
+def test_a_dead_server_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that kills the server, as one may by its parent's process id."""
+    start_by_forks(monkeypatch)
     with closing(ForkServer(sys.executable, os.environ, ["serve"])) as own:
         program = "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)\n"
         with pytest.raises(ServerLost):
-            ask(own.address, _request(tmp_path, program), 60, None)
+            run_forked(own.address, _request(tmp_path, program), 60, None)
         deadline = time.monotonic() + WALL_SECONDS
         while own.alive:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with pytest.raises(ServerLost):
-            ask(own.address, tmp_path, 60, None)
+            run_forked(own.address, tmp_path, 60, None)
 
 
 def _wait_until_gone(pids: list[int]) -> None:

@@ -11,8 +11,8 @@ import torch
 from torch.utils import _pytree
 
 from dynalyze.capture.inputs import Misuse
-from dynalyze.capture.libraries.hf.build import build
-from dynalyze.capture.libraries.request import Built, CannotBuild, ModelRequest
+from dynalyze.capture.libraries.building import Built, CannotBuild, ModelRequest
+from dynalyze.capture.libraries.hf.library import build
 from slow_siblings import mostly_slow
 
 transformers = pytest.importorskip("transformers")

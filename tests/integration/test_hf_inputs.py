@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from forward_counters import run
 
-from dynalyze.capture.libraries.hf.build import build
+from dynalyze.capture.libraries.building import ModelRequest
 from dynalyze.capture.libraries.hf.inputs import make_inputs
-from dynalyze.capture.libraries.request import ModelRequest
+from dynalyze.capture.libraries.hf.library import build
 from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from program import plain_python
+from warm_starts import start_by_forks
 
-from dynalyze.bench.in_turns import SHARED
+from dynalyze.bench.records import SHARED
 from dynalyze.cli.group import run
 
 PROGRAM = """
@@ -56,6 +57,7 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     plain = plain_python("fit.py", cwd=tmp_path)
     monkeypatch.setattr("dynalyze.cli.explain._LARGEST_COPY", 1024)
     monkeypatch.chdir(tmp_path)
+    start_by_forks(monkeypatch, measures=True)
     given = [] if "compile" in compiled else ["--backend", "eager"]
     status = run(["explain", "fit.py", *given, "--bench-seconds", "60", "--json", "r.json"])
     said = capfd.readouterr().err

@@ -9,7 +9,7 @@ import torch
 
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.libraries import library, library_facts
-from dynalyze.capture.libraries.request import Built, ModelRequest
+from dynalyze.capture.libraries.building import Built, ModelRequest
 
 
 def built(target: str, **request: object) -> Built:
@@ -47,7 +47,7 @@ class TestTimm:
         assert isinstance(maps, list) and [each.dim() for each in maps] == [4] * 5
 
     def test_weights_that_are_not_here_fail_at_once(self) -> None:
-        from dynalyze.capture.libraries.request import CannotBuild
+        from dynalyze.capture.libraries.building import CannotBuild
 
         with pytest.raises(CannotBuild) as failed:
             built("timm:resnet18", weights=True)

@@ -12,7 +12,7 @@ import pytest
 from program import explain, in_process
 
 import dynalyze
-from dynalyze.capture.notebook import as_python
+from dynalyze.capture.overlay import as_python
 
 CELLS = (
     "%matplotlib inline\nimport torch\n",

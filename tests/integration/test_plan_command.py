@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from program import TRACEBACK, Outcome, dynalyze, in_process
 
-from dynalyze.bench.histogram import automatic_compiles, marked_compiles
+from dynalyze.bench.shapes import automatic_compiles, marked_compiles
 from dynalyze.cli.plan import why_nothing_was_measured
-from dynalyze.render.words.plans import sentences
+from dynalyze.render.text.plans import sentences
 from dynalyze.report.document import to_json
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
 from dynalyze.report.plans import CompilePlan

@@ -7,11 +7,21 @@ long cannot cost less, whatever else the machine does, and no other line costs w
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from program import dynalyze, explain
+from bench_process import of_object
+from program import explain
 from shared_runs import made_once
+from warm_starts import start_by_forks
+
+from dynalyze.bench.schedule import Arm, recorded
+from dynalyze.bench.workers import WorkerPool
+from dynalyze.break_cost.run import EXTRA
+from dynalyze.launch.streams import Streams
+from limits import WALL_SECONDS
 
 BUSY_MS = 4.0
 PLANTED = f"""
@@ -87,19 +97,18 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Json:
     return found
 
 
-def _measured(folder: Any, most: int) -> Json:
+def _measured(folder: Path, most: int) -> Json:
+    """The answer of a real process, in which the pass of a benchmark that prices calls is made."""
     (folder / "planted.py").write_text(PLANTED)
-    arguments = ["bench", "planted.py:build", "--prices", "--backend", "eager", "--no-memory", "--no-accuracy",
-                 "--pairs", "1", "--seconds", "1", "--json", "-"]  # fmt: skip
-    for _ in range(most):
-        outcome = dynalyze(*arguments, cwd=folder)
-        assert outcome.status == 0, outcome.stderr
-        rows = json.loads(outcome.stdout)["measurements"]
-        assert all(row["step_memory"] is None for row in rows), "nothing goes backward"
-        found = next(row["prices"] for row in rows if row["prices"] is not None)
-        if not found["problem"]:
-            break
-    return dict(found)
+    arm = Arm(of_object(folder / "planted.py", "build"), None)
+    with pytest.MonkeyPatch.context() as here, WorkerPool(Streams("target", quiet=True), WALL_SECONDS) as pool:
+        start_by_forks(here, measures=True)
+        for _ in range(most):
+            with recorded(pool, arm, None) as process:
+                found: Json = msgspec.to_builtins(EXTRA.measure(process, 0.5, []))
+            if not found["problem"]:
+                break
+    return found
 
 
 def line(text: str) -> int:
@@ -135,7 +144,7 @@ def test_guards_are_those_of_the_list_of_configs(planted: Json) -> None:
     first = max(planted["guards"], key=lambda each: each["count"])
     assert first["count"] > 300 * 2
     assert first["groups"][0]["source"] in {"self.configs", "self"}, "which one is told by times, where others work too"
-    assert first["groups"][0]["sources"] >= 300
+    assert first["groups"][0]["sources"] >= 300 and first["groups"][0]["holds"] == "values"
 
 
 def test_every_break_and_graph_has_a_price_and_runs_once_a_call(planted: Json) -> None:

@@ -54,21 +54,18 @@ def advice_for(report: Json, name: str) -> Json:
     return detail
 
 
-SECTION = pytest.mark.parametrize("section", MUTATED, ids=lambda section: section.name)
-
-
-@SECTION
-def test_cause_source_expected_and_actual(report: Json, section: Section) -> None:
-    found = [
-        (each["cause"], each["source"], each["expected"], each["actual"]) for each in recompiles_of(report, section)
-    ]
-    assert found == list(section.truths)
-
-
-@SECTION
-def test_one_change_is_one_change_however_many_frames_it_recompiled(report: Json, section: Section) -> None:
-    changes = [each["change"] for each in recompiles_of(report, section)]
-    assert len(set(changes)) == (section.changes or len(section.truths))
+@pytest.mark.parametrize("section", MUTATED, ids=lambda section: section.name)
+def test_each_recompile_and_the_finding_that_names_what_changed(report: Json, section: Section) -> None:
+    again, found = recompiles_of(report, section), findings_of(report, section)
+    told = [(each["cause"], each["source"], each["expected"], each["actual"]) for each in again]
+    assert told == list(section.truths)
+    # One change is one change however many frames it recompiled, and one finding for each variable.
+    assert len({each["change"] for each in again}) == (section.changes or len(section.truths))
+    leads = {truth[:2] for truth in section.truths if truth[0] != "limit"}
+    limited = "limit" in {truth[0] for truth in section.truths}
+    assert len(found) == (1 if section.changes or limited else len(leads))
+    assert sorted(each for finding in found for each in finding["evidence"]) == sorted(each["id"] for each in again)
+    assert all(each["impact"]["compile_seconds"] > 0 for each in found)
 
 
 def test_every_cause_of_the_contract_is_planted() -> None:
@@ -78,18 +75,6 @@ def test_every_cause_of_the_contract_is_planted() -> None:
 
 def test_nothing_else_recompiled(report: Json) -> None:
     assert len(report["recompiles"]) == sum(len(section.truths) for section in MUTATED)
-
-
-@SECTION
-def test_each_finding_names_what_changed_and_is_one_for_each_variable(report: Json, section: Section) -> None:
-    found = findings_of(report, section)
-    causes = [truth[0] for truth in section.truths]
-    leads = {truth[:2] for truth in section.truths if truth[0] != "limit"}
-    assert len(found) == (1 if section.changes or "limit" in causes else len(leads))
-    assert sorted(each for finding in found for each in finding["evidence"]) == sorted(
-        each["id"] for each in recompiles_of(report, section)
-    )
-    assert all(each["impact"]["compile_seconds"] > 0 for each in found)
 
 
 def test_the_frames_around_breaks_are_one_finding(report: Json) -> None:
@@ -214,21 +199,21 @@ def compiled_graphs(report: Json, tmp_path_factory: pytest.TempPathFactory) -> d
     return made_once(tmp_path_factory, "recompile-truth-advised", lambda folder: graphs(changed, folder))
 
 
-@pytest.mark.parametrize("section", MUTATED, ids=lambda section: section.name)
-def test_without_the_advice_it_compiles_again(compiled_graphs: dict[str, int], section: Section) -> None:
-    assert compiled_graphs[section.name] == section.graphs
+def test_without_the_advice_it_compiles_again(compiled_graphs: dict[str, int]) -> None:
+    assert {each.name: compiled_graphs[each.name] for each in MUTATED} == {each.name: each.graphs for each in MUTATED}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_with_the_example_it_does_not(compiled_graphs: dict[str, int], name: str) -> None:
-    assert compiled_graphs[f"example-{name}"] == EXAMPLES[name]
-
-
-@pytest.mark.parametrize(
-    "name", ["dynamic-trim", "dynamic-repeat", "same-mode", "global-as-argument", "attribute-as-buffer", "created-once"]
-)
-def test_with_the_other_change_it_does_not(compiled_graphs: dict[str, int], name: str) -> None:
-    assert compiled_graphs[name] == 1
+def test_with_the_advice_it_does_not(compiled_graphs: dict[str, int]) -> None:
+    assert {name: compiled_graphs[f"example-{name}"] for name in EXAMPLES} == EXAMPLES
+    others = (
+        "dynamic-trim",
+        "dynamic-repeat",
+        "same-mode",
+        "global-as-argument",
+        "attribute-as-buffer",
+        "created-once",
+    )
+    assert {name: compiled_graphs[name] for name in others} == dict.fromkeys(others, 1)
 
 
 def test_with_the_setting_for_integers_of_modules_the_second_compile_fits_all(compiled_graphs: dict[str, int]) -> None:

@@ -64,24 +64,25 @@ def compiled_frames(asked: WorkerRequest, *, new: bool = False) -> tuple[dict[st
         return loaded, warmed["counts"]["compiled_frames"], invalid
 
 
-@pytest.fixture(scope="module")
-def compiling(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that compiles by itself, in place too, and leaves by os._exit."""
-    calls = """
-        net.compile(backend="eager", dynamic=False)
-        double = torch.compile(lambda x: x * 2, backend="eager")
-        for n in (2, 3):
-            double(net(torch.randn(n, 8))).sum().backward()
-        os._exit(0)
-    """
-    return script(tmp_path_factory.mktemp("compiling"), ALONE, LOCKED, calls)
+# It compiles by itself, in place too, and leaves by os._exit.
+COMPILING = """
+    net.compile(backend="eager", dynamic=False)
+    double = torch.compile(lambda x: x * 2, backend="eager")
+    for n in (2, 3):
+        double(net(torch.randn(n, 8))).sum().backward()
+    os._exit(0)
+"""
 
 
 @pytest.mark.parametrize(
-    ("configuration", "frames"), [(EAGER, 0), pytest.param(BY_EAGER_BACKEND, 4, marks=pytest.mark.slow), (WRITTEN, 4)]
+    ("configuration", "frames", "new"),
+    [(EAGER, 0, False), pytest.param(BY_EAGER_BACKEND, 4, True, marks=pytest.mark.slow), (WRITTEN, 4, True)],
 )
-def test_a_program_that_compiles_by_itself(compiling: Path, configuration: Configuration, frames: int) -> None:
-    loaded, compiled, invalid = compiled_frames(request(compiling, configuration, phase="train"), new=True)
+def test_a_program_that_compiles_by_itself(
+    tmp_path: Path, configuration: Configuration, frames: int, new: bool
+) -> None:
+    path = script(tmp_path, *([ALONE] if new else []), LOCKED, COMPILING)
+    loaded, compiled, invalid = compiled_frames(request(path, configuration, phase="train"), new=new)
     assert (loaded["calls"], loaded["phase"], loaded["threads"]) == (4, "train", 1)
     assert [(name, calls) for name, _, calls in loaded["made"]] == [
         ("Net", 1), ("<lambda>", 1), ("Net", 1), ("<lambda>", 1),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from program import TRACEBACK, explain
+from program import TRACEBACK, dynalyze, explain
 from shared_runs import made_once
 
 from dynalyze.render import brief
@@ -82,10 +82,10 @@ def sample_name(file: str) -> str:
     return str(path.relative_to(SAMPLES)) if path.is_relative_to(SAMPLES) else file
 
 
-def run_sample(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> Report:
+def run_sample(*arguments: str, cwd: Path) -> Report:
     """Explain a sample in an empty folder: it has to work from anywhere, and ends with exit status 0."""
     where = [str(SAMPLES / each) if each.endswith(".py") else each for each in arguments]
-    ended, report = explain(*where, cwd=cwd, env=env)
+    ended, report = explain(*where, cwd=cwd)
     assert ended.status == 0, ended.stderr[-3000:]
     assert TRACEBACK not in ended.stderr
     assert report["capture"]["unreadable_lines"] == 0
@@ -212,7 +212,10 @@ def test_definitions_alone_are_compiled(tmp_path: Path) -> None:
     ids=["run with -m", "an object of it"],
 )
 def test_a_package_with_relative_imports(tmp_path: Path, arguments: list[str], kind: str) -> None:
-    report = run_sample(*arguments, cwd=tmp_path, env={"PYTHONPATH": str(SAMPLES)})
+    file = tmp_path / "r.json"
+    ended = dynalyze("explain", *arguments, "--json", file, cwd=SAMPLES)
+    assert ended.status == 0, ended.stderr
+    report = json.loads(file.read_text())
     assert found_breaks(report) == marked_breaks("package/layers.py")
     assert report["target"]["kind"] == kind
     traced = {sample_name(each["path"]) for each in report["traced_files"]}

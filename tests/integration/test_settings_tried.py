@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from bench_process import of_object
 from warm_starts import start_by_forks
 
+from dynalyze.bench.extras import RowBench
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.break_cost.records import BreakPrice, SettingPrice
-from dynalyze.break_cost.settings import SettingTrial
+from dynalyze.break_cost.run import try_setting
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval, Pair
@@ -52,7 +54,8 @@ def tried(pool: WorkerPool, folder: Path, setting: str, *marks: str) -> SettingP
         if any(f"# {mark}" in text for mark in marks)
     ]
     arm = Arm(of_object(folder / "scaled.py", "Scaled", ["torch.ones(2, 2)"]), None)
-    return SettingTrial(pool, arm, EQUALS, 1, 0.1, None, random.Random(0)).of(setting, breaks, 1)
+    bench = RowBench(pool, arm, EQUALS, 1, 0.1, 0.0, None, random.Random(0), lambda what: nullcontext())
+    return try_setting(bench, setting, breaks, 1)
 
 
 def test_a_call_is_timed_with_a_setting_that_removes_the_break(pool: WorkerPool, tmp_path: Path) -> None:

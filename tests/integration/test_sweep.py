@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from fork_client import ANEW
 from program import Outcome, dynalyze, in_process
 from shared_runs import made_once
-from warm_starts import ANEW, start_dynalyze
+from warm_starts import start_dynalyze
 
 from dynalyze.sweep.folder import SweepFolder
 from limits import WALL_SECONDS

@@ -34,10 +34,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fork_client import ADDRESS, ADOPTED, FORKED, asked, read_at_import
+
 if TYPE_CHECKING:
     import pytest
 
 SELF = Path(__file__).resolve()
+CLIENT = str(SELF.with_name("fork_client.py"))
 START_SECONDS = 600.0
 IMPORTS = {
     "command": ("dynalyze.cli.group", "dynalyze.launch.observe", "dynalyze.render.html", "dynalyze.render.terminal",
@@ -67,34 +70,30 @@ IMPORTED_BY_THE_FIRST = (
     "torch._inductor.codegen.cpp_wrapper_cpu_array_ref", "torch._inductor.codegen.memory_planning",
     *(f"torch._inductor.fx_passes.serialized_patterns._sfdp_pattern_{number}" for number in range(1, 31)),
 )  # fmt: skip
-# What start.py can be asked for that is a fork here.
-FORKED = ("explain", "measure", "warmup", "serve", "fork-measures", "inquire")
-# Read while a module is imported, or of the interpreter itself.
-READ_AT_IMPORT = ("TORCH", "INDUCTOR", "PYTHON", "OMP_", "MKL_", "CUDA", "LD_", "TRITON", "NUMEXPR")
-READ_AT_USE = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
-LOGS = "TORCH_LOGS"
-# Read while a module is imported, but a fork can still be told of them: `_adopt`.
-ADOPTED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
+LOGS = {"TORCH_LOGS", "TORCH_TRACE"}
 # What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
 MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
              "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE",
              "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO")  # fmt: skip
 # What says that a program imports transformers first of all: not after it has changed what can be imported.
 _IMPORTS_IT = re.compile(rb"^(?:from|import) transformers\b", re.MULTILINE)
-# Set in the command: the addresses of the servers that stand for interpreters.
-ADDRESS = "DYNALYZE_TESTS_TARGETS"
-# Set in the command: a part of the request of a target that is started anew, as one whose memory is watched from above.
-ANEW = "DYNALYZE_TESTS_ANEW"
+# What lives in the user's process, and what brings Ray or pytest along.
+_OF_THE_TARGET = {
+    "capture", "child", "recording", "testing", "integrations", "auto", "pytest_plugin", "ray", "__main__",
+}  # fmt: skip
 # The folder of the servers that another process has started for this one.
 SHARED = "DYNALYZE_TESTS_SERVERS"
 # Runs this file so that its frames, which are below those of every fork, are of no file: reports do not show them.
-WITHOUT_A_FILE = "import sys; __file__ = sys.argv.pop(1); exec(compile(open(__file__).read(), '<warm starts>', 'exec'))"
+WITHOUT_A_FILE = (
+    "import sys; __file__ = sys.argv.pop(1); sys.path[0] = __file__.rpartition('/')[0]; "
+    "exec(compile(open(__file__).read(), '<warm starts>', 'exec'))"
+)
 
 
 def can_fork(env: Mapping[str, str]) -> bool:
     """Whether a start with this environment beside ours may be a fork."""
     real = os.environ.get("DYNALYZE_TESTS_START") == "real" or not hasattr(os, "pidfd_open")
-    return not real and not _read_at_import(env).keys() - set(ADOPTED)
+    return not real and not read_at_import(env).keys() - set(ADOPTED)
 
 
 def run_dynalyze(
@@ -124,7 +123,7 @@ def run_script(
 ) -> tuple[int, str, str]:
     """Exit status and both streams of `python SCRIPT ARGUMENTS`, whose torch is imported; its logs are set up anew."""
     environment = {**os.environ, **env}
-    if not can_fork({name: value for name, value in env.items() if name != LOGS}):
+    if not can_fork({name: value for name, value in env.items() if name not in LOGS}):
         ended = subprocess.run(
             [sys.executable, str(script), *arguments], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=seconds, check=False,
@@ -253,38 +252,14 @@ def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[s
     folder.cleanup()
 
 
-def asked(address: str, request: Mapping[str, Any], streams: Sequence[int], seconds: float | None) -> int:
-    """The exit status of a forked process, as subprocess has it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(address)
-        socket.send_fds(connection, [b"\n"], list(streams))
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGURG):
-            if seconds is None:  # We stand for the target, and pass on what it is sent.
-                signal.signal(number, lambda number, frame: connection.sendall(bytes([number])))
-        connection.settimeout(seconds)
-        try:
-            answer = connection.recv(64)
-        except TimeoutError:
-            raise subprocess.TimeoutExpired(list(request["argv"]), seconds or 0) from None
-        assert answer, "the server ended"
-        return int(answer)
-
-
 def start_dynalyze(
     arguments: Sequence[str], env: Mapping[str, str], *, measures: bool = False
 ) -> tuple[list[str], dict[str, str]]:
     """A command line, and the variables it needs, that is `python -m dynalyze ARGUMENTS`: signals reach the fork."""
     if not can_fork(env):
         return [sys.executable, "-m", "dynalyze", *arguments], {}
-    command = [sys.executable, "-IS", str(SELF), "command", server("command"), *arguments]
+    command = [sys.executable, "-IS", CLIENT, "command", server("command"), *arguments]
     return command, {ADDRESS: interpreters(measures, arguments)}
-
-
-def stand_for_command(address: str, arguments: Sequence[str]) -> NoReturn:
-    """Be `python -m dynalyze ARGUMENTS` for whoever started us, by a fork of the server."""
-    argv = ["dynalyze", *arguments]
-    _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "module": "dynalyze"})  # noqa: PTH109
 
 
 def be_worker(executable: str, argv: list[str]) -> None:
@@ -294,45 +269,6 @@ def be_worker(executable: str, argv: list[str]) -> None:
     sys.executable, sys.argv = executable, argv
     sys.path[0] = str(Path(argv[0]).parent)
     runpy.run_path(argv[0], run_name="__main__")
-
-
-def stand_for_interpreter() -> NoReturn:
-    """What dynalyze starts in the place of the interpreter: `warm_starts.py target SCRIPT ARGUMENTS`.
-
-    It becomes the interpreter itself where the environment has something that no server's imports saw.
-    """
-    addresses = os.environ.pop(ADDRESS, "").split(os.pathsep)
-    anew = os.environ.pop(ANEW, "")
-    argv = given = sys.argv[2:]
-    sandbox: list[str] = []  # sandbox_init.py and what it is told.
-    if argv[0] == "-I":
-        sandbox = argv[2:]
-        argv = json.loads(Path(sandbox[1]).read_text(encoding="utf-8"))["argv"][1:]
-    what = argv[1] if len(argv) > 1 else ""
-    if what not in FORKED or (anew and what == "explain" and anew in Path(argv[2], "request.json").read_text()):
-        addresses = []
-    seen = _read_at_import(os.environ)
-    adopted = {name: value for name, value in seen.items() if name in ADOPTED}
-    for address in filter(None, addresses):
-        if {**json.loads(Path(address).with_name("environment").read_text()), **adopted} == seen:
-            with contextlib.suppress(ConnectionRefusedError):  # It died: whoever asks next for it starts another.
-                _be(address, {"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ), "path": argv[0],  # noqa: PTH109
-                              "sandbox": sandbox})  # fmt: skip
-    os.execv(sys.executable, [sys.executable, *given])
-
-
-def _be(address: str, request: Mapping[str, Any]) -> NoReturn:
-    """Wait for the fork, pass signals on to it, and end as it does."""
-    status = asked(address, request, (0, 1, 2), None)
-    if status < 0:
-        signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
-        os.kill(os.getpid(), -status)
-        time.sleep(60)
-    os._exit(status)
-
-
-def _read_at_import(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(READ_AT_IMPORT) and name not in READ_AT_USE}
 
 
 @dataclass
@@ -347,10 +283,12 @@ class Job:
 def serve(address: str, what: str) -> None:
     """Import what is needed, then fork whoever asks, until our standard input ends."""
     del sys.path[0]
-    Path(address).with_name("environment").write_text(json.dumps(_read_at_import(os.environ), sort_keys=True))
+    Path(address).with_name("environment").write_text(json.dumps(read_at_import(os.environ), sort_keys=True))
     try:
         for name in IMPORTS["target" if what == "measuring" else what]:
             importlib.import_module(name)
+        if what == "command":
+            _import_all_of_the_parent()
     except BaseException:
         shutil.rmtree(Path(address).parent)  # Nobody waits for us then.
         raise
@@ -359,6 +297,9 @@ def serve(address: str, what: str) -> None:
         for name in IMPORTED_BY_THE_FIRST:
             with contextlib.suppress(ImportError):  # Of another version of torch.
                 importlib.import_module(name)
+        with contextlib.suppress(AttributeError):  # Tables that the first compile would make, the same in each process.
+            sys.modules["torch._dynamo.variables.torch"].get_overridable_functions()
+            sys.modules["torch._dynamo.trace_rules"].get_tensor_method()
         spare_guard_profiles()
     gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
     stand_in = Path(address).with_name("python")
@@ -366,7 +307,7 @@ def serve(address: str, what: str) -> None:
     forked = "|".join([*(f"{script}:{what}" for what in FORKED), f"{SELF.parents[2]}/*/launch/sandbox_init.py"])
     stand_in.write_text(
         '#!/bin/sh\ncase "$1:$2" in -I:-S) script="$3";; *) script="$1:$2";; esac\n'
-        f'case "$script" in {forked}) exec {sys.executable} -IS {SELF} target "$@";;'
+        f'case "$script" in {forked}) exec {sys.executable} -IS {CLIENT} target "$@";;'
         f' {SELF.parents[2]}/*/sweep/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
@@ -387,6 +328,17 @@ def serve(address: str, what: str) -> None:
                     os._exit(0)
                 elif isinstance(key.data, Job):
                     _attend(key, selector)
+
+
+def _import_all_of_the_parent() -> None:
+    """What commands import when they need it takes more than the rest of a short run."""
+    root = SELF.parents[2] / "analyzer"
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if not _OF_THE_TARGET.intersection(parts):
+            with contextlib.suppress(ImportError):  # Of an extra that is not installed.
+                importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    assert "torch" not in sys.modules
 
 
 def spare_guard_profiles() -> None:
@@ -514,8 +466,10 @@ def _adopt(env: Mapping[str, str]) -> None:
     threads = env.get("OMP_NUM_THREADS") or env.get("MKL_NUM_THREADS")
     if threads:
         sys.modules["torch"].set_num_threads(int(threads))
-    if LOGS in env:
-        sys.modules["torch._logging._internal"]._init_logs()  # type: ignore[attr-defined]
+    if LOGS & env.keys():
+        logs = sys.modules["torch._logging._internal"]
+        logs.LOG_TRACE_HANDLER = None  # type: ignore[attr-defined]
+        logs._init_logs()  # type: ignore[attr-defined]
     if compiling := env.get("TORCHINDUCTOR_COMPILE_THREADS"):
         sys.modules["torch._inductor.config"].compile_threads = int(compiling)  # type: ignore[attr-defined]
 
@@ -533,9 +487,5 @@ def leave(status: int) -> NoReturn:
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(*sys.argv[2:4])
-    elif sys.argv[1] == "command":
-        stand_for_command(sys.argv[2], sys.argv[3:])
-    elif sys.argv[1] == "worker":
-        be_worker(sys.argv[2], sys.argv[3:])
     else:
-        stand_for_interpreter()
+        be_worker(sys.argv[2], sys.argv[3:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.report import Report
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from records import filled_report
 
 CANARY = "canary_9f3"
@@ -26,11 +26,11 @@ def names_in(document: Any, text: str) -> Any:
 def canary_report() -> Report:
     """The canary in every text that may quote the program, as torch and a failing program would tell it."""
 
-    def told(holds: Holds, text: str) -> str:
+    def quoted(holds: Holds, text: str) -> str:
         if holds is Holds.MESSAGE:
             return f"Net failed, and ran in eager from there on: ValueError: {CANARY}"
         return CANARY if holds in OF_THE_PROGRAM else text
 
-    report = changed(filled_report("plain"), told)
+    report = changed(filled_report("plain"), quoted)
     report.outcome.status = "failed"
     return report

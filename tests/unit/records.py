@@ -208,7 +208,7 @@ def texts_of(value: Any, path: str = "report") -> list[tuple[str, str]]:
 def graphs_run(*seen: tuple[str, str], events: tuple[Any, ...] = ()) -> RunLog:
     """A run whose compile 0/0 wrote these (stage, text)."""
     texts = {str(number): text for number, (_, text) in enumerate(seen)}
-    told = [GraphSeen(id="0/0", stage=stage, text=str(number)) for number, (stage, _) in enumerate(seen)]
-    run = run_of(start(), *told, *events)
+    graphs = [GraphSeen(id="0/0", stage=stage, text=str(number)) for number, (stage, _) in enumerate(seen)]
+    run = run_of(start(), *graphs, *events)
     run.read_text = lambda name: texts.get(name, "")
     return run

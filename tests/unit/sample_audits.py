@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.audit.excused import Baseline, Known
 from dynalyze.audit.policy import Policy, WaiverRule
 from dynalyze.audit.verdict import judge_policy
+from dynalyze.audit.waivers import Baseline, Known
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import judge

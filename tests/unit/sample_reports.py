@@ -49,6 +49,7 @@ from dynalyze.report.fixes import (
     WholeProgram,
 )
 from dynalyze.report.measurements import Measurement
+from dynalyze.rules.rule import judge
 from sample_measurements import (
     accuracies,
     hostile_accuracies,
@@ -260,6 +261,7 @@ def _place_in_time(compilations: list[Compilation]) -> None:
     whole = {"total": 0.7, "inductor": 0.6, "code_generation": 0.5}
     own = {"other": 0.1, "inductor": 0.1, "code_generation": 0.5}
     compilations[0].backward = [BackwardCompile(began, whole, own)]
+    compilations[0].seconds["backward"] = whole["total"]
 
 
 def _breaks() -> list[GraphBreak]:
@@ -393,7 +395,7 @@ def fixed_report() -> Report:
     report.command = ["fix", "model.py"]
     before, after = CompileCounts(6, 7, 3), CompileCounts(4, 5, 3)
     ways = [BranchSide(line_of(44, 12, 33), taken=True), BranchSide(line_of(45, 12, 33))]
-    told = Evidence(
+    evidence = Evidence(
         calls=3, draws=20, raised=1, searched=["zeros", "nan"], outputs="bitwise", sides=ways, before=before,
         after=after, effects=["not printed any more: 'x'"], backend="inductor", accuracy="rounding only",
         compiled_before=CompiledOperators(14, 16), compiled_after=CompiledOperators(16, 16),
@@ -413,12 +415,12 @@ def fixed_report() -> Report:
             ["model.py"],
             patch,
             "",
-            told,
+            evidence,
         ),
         Fix("f3", ["b2"], "setting", "verified", "Set it", "setting", setting="torch._dynamo.config.a = True"),
     ]
     left = [Unfixed(each.id, each.gb_type, each.location, "nothing fits") for each in report.graph_breaks[2:]]
-    report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", told, before, after)
+    report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", evidence, before, after)
     report.fixed.reproduce = report.command
     return report
 
@@ -459,3 +461,10 @@ def compared_hostile() -> Comparison:
     before, after = empty_report(), hostile_report()
     before.measurements = [Measurement(HOSTILE, HOSTILE)]
     return compare(before, after)
+
+
+def found_by(report: Report, *rules: str) -> list[Finding]:
+    """The findings of these rules, none of which may fail."""
+    found = [finding for finding in judge(report) if finding.rule in rules]
+    assert not [note for note in report.capture.notes if "failed, please report" in note]
+    return found

@@ -1,7 +1,7 @@
-"""`--attention-matrix`: every attention implementation with every dtype and cache, each tried in processes of its own.
+"""`--attention-matrix`: every attention implementation with every dtype and cache, each in processes of its own.
 
-A combination that crashes or hangs costs its own cell. What cannot be had on this device, or with what is installed,
-is a cell `not_here` with transformers' own reason, and never a failure.
+A combination that crashes or hangs costs only its own cell. What is impossible on this device, or with what is
+installed, is a cell `not_here` with transformers' own reason, and never a failure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dynalyze.bench import schedule
+from dynalyze.bench import SHORT_PAIRS, schedule
 from dynalyze.bench.configurations import EAGER
 from dynalyze.bench.measure import rebuilt_source
-from dynalyze.bench.pair_counts import SHORT_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.run import run_bench
 from dynalyze.bench.schedule import Arm
@@ -25,7 +24,7 @@ from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers, DescribeAttention, Load, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, CompileArguments, CompileOptions, settings_of
-from dynalyze.facts.attention_matrix import RAN, is_own
+from dynalyze.facts.audit import RAN, is_own
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.sandbox import Isolation
 from dynalyze.launch.spec import TargetSpec
@@ -33,10 +32,10 @@ from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CellStatus
 from dynalyze.report.measurements import Measurement
-from dynalyze.sweep.items import Item
-from dynalyze.sweep.rows import ItemVerdict, RunEnd, after_eager, judge_run
+from dynalyze.sweep.records import Item
+from dynalyze.sweep.rows import ItemVerdict, after_eager, judge_run
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 DTYPES = ("float32", "bfloat16", "float16")
 STATIC = "static"
@@ -62,7 +61,7 @@ _OF_DEVICE = re.compile(
 
 
 def check_target(target: TargetSpec, phase: str = "forward") -> None:
-    """Refuse, before anything runs, a program, or a phase of a language model for an object."""
+    """Refuse a program, or a phase of a language model for an object, before anything runs."""
     if not target.rebuilt:
         raise UsageError(
             f"--attention-matrix makes the model anew for each cell, which {target.spec} cannot give: name an "
@@ -73,9 +72,9 @@ def check_target(target: TargetSpec, phase: str = "forward") -> None:
 
 
 def check_model(target: TargetSpec, plan: Plan) -> None:
-    """Refuse what turns out to be no model of transformers once it is loaded, in a process of its own.
+    """Refuse what turns out to be no model of transformers once loaded, in a process of its own.
 
-    A target that fails by itself is reported by those who run it. Raises KeyboardInterrupt where Ctrl-C was pressed.
+    A target that fails by itself is reported later. Raises KeyboardInterrupt after Ctrl-C.
     """
     if target.asked is not None:
         return
@@ -92,10 +91,10 @@ def check_model(target: TargetSpec, plan: Plan) -> None:
 def attention_matrix(
     target: TargetSpec, plan: Plan, attentions: tuple[str, ...] = (), dtypes: tuple[str, ...] = DTYPES
 ) -> AttentionMatrix:
-    """Try every combination as the plan says: its first configuration and workload, timed with `seconds` alone.
+    """Try every combination with the first configuration and workload of the plan; it is timed only with `seconds`.
 
-    Without `attentions` those are tried that the model's class supports. Ctrl-C, and the end of `plan.total`, end it
-    with the cells that are finished. A UsageError says that the target is no model of transformers, or a name unknown.
+    Without `attentions` all that the model's class supports are tried. Ctrl-C, and the end of `plan.total`, leave the
+    finished cells. Raises UsageError if the target is no model of transformers, or a name is unknown.
     """
     phase = plan.works[0].phase
     check_target(target, phase)
@@ -128,7 +127,7 @@ def fill(
 ) -> None:
     """Try the combinations one after another, then time those that ran: a time limit costs speeds before cells.
 
-    `refused` says of some attentions why they cannot be had here.
+    `refused` says for some attentions why they are impossible here.
     """
     combinations = list(product(matrix.attentions, caches, matrix.dtypes))
     try:
@@ -153,7 +152,7 @@ def fill(
 
 
 def combination_name(cell: AttentionCell) -> str:
-    """For people: "sdpa, bfloat16, static cache"."""
+    """ "sdpa, bfloat16, static cache"."""
     return ", ".join([cell.attention, cell.dtype, *([f"{cell.cache} cache"] if cell.cache else [])])
 
 
@@ -186,7 +185,7 @@ def _add_run(cell: AttentionCell, trials: Trials) -> None:
 
 
 def _add_accuracy(cell: AttentionCell, trials: Trials) -> None:
-    """Whether its numbers are right; of a cell that did not run nothing can be said."""
+    """Whether its numbers are right, if it ran."""
     if cell.status not in RAN:
         return
     try:
@@ -204,7 +203,7 @@ def _add_accuracy(cell: AttentionCell, trials: Trials) -> None:
 
 
 def _add_speeds(matrix: AttentionMatrix, trials: Trials, show: Callable[[str], None]) -> None:
-    """Time what ran, the target's own combination first. Times stand in a cell only where they are valid."""
+    """Time what ran, the target's own combination first. A cell has times only if they are valid."""
     ran = [cell for cell in matrix.cells if cell.status in RAN]
     order = sorted(ran, key=lambda cell: not is_own(cell, matrix))
     for number, cell in enumerate(order, 1):
@@ -245,9 +244,9 @@ class Trials:
         self._train = True if self._work.phase == "train" else plan.train
 
     def describe(self, matrix: AttentionMatrix, names: tuple[str, ...], dtypes: tuple[str, ...]) -> dict[str, str]:
-        """Have a process of the target, as it is without us, say what its attention can be; returns what is refused.
+        """Have a process of the unchanged target say which attentions it supports; returns those that are refused.
 
-        Raises WorkerFailed where the target itself fails, UsageError where it is no model of transformers, or a name is
+        Raises WorkerFailed if the target itself fails, UsageError if it is no model of transformers, or a name is
         unknown.
         """
         request = self._request(self._target, self._plan.dtype, EAGER)
@@ -273,7 +272,7 @@ class Trials:
         return {name: each["refused"] for name, each in available.items() if each["refused"]}
 
     def recorded(self, cell: AttentionCell) -> tuple[Report, ItemVerdict]:
-        """Run it once, recorded. A UsageError is of this combination: the target as such was tried before."""
+        """Run it once, recorded. A UsageError is due to this combination: the target itself was tried before."""
         self._pool.attend()
         observation = self._observation(cell)
         with observed(observation) as seen:
@@ -290,7 +289,7 @@ class Trials:
         return schedule.extra(self._pool, Arm(request, self._pool.empty_caches()), CompareAnswers())
 
     def speed(self, cell: AttentionCell) -> Measurement | None:
-        """Compiled against eager, from few pairs and in a few seconds; None where it left nothing."""
+        """Compiled vs eager, from few pairs in a few seconds; None if nothing was measured."""
         plan = replace(
             self._plan, source=rebuilt_source(self._target.with_attention(cell.attention)),
             configurations=(self._configuration,), works=(replace(self._work, shape=()),), written=None,
@@ -304,7 +303,7 @@ class Trials:
         return next((each for each in result.measurements if each.configuration == self._configuration.name), None)
 
     def _left(self) -> float | None:
-        """Seconds until the whole has to end; raises Stopped where there are none."""
+        """Seconds left for the whole; raises Stopped if there are none."""
         if self._end is None:
             return None
         left = self._end - time.monotonic()
@@ -332,10 +331,8 @@ class Trials:
 
     def _verdict(self, observation: Observation, seen: Observed) -> ItemVerdict:
         """The same judgement as that of an item of a sweep."""
-        target, outcome = observation.target, seen.report.outcome
-        item = Item(target.spec, target, observation.options)
-        reason = "timed_out" if outcome.status == "timed_out" else "ended"
-        verdict = judge_run(item, seen.report, seen.log, RunEnd(reason, outcome.exit_status, outcome.seconds))
+        target = observation.target
+        verdict = judge_run(Item(target.spec, target, observation.options), seen.report, seen.log)
         if not verdict.unsure:
             return verdict
         request = self._request(target, observation.options.dtype, EAGER)

@@ -29,7 +29,6 @@ from typing import Any, get_args
 from dynalyze.files.project_file import (
     PROJECT_FILE,
     check_keys,
-    dashed,
     nearest,
     nearest_table,
     parsed,
@@ -41,6 +40,7 @@ from dynalyze.report.audit import Waiver
 from dynalyze.report.measurements import AccuracyVerdict
 from dynalyze.rules.rule import BREAK_LIMIT, break_limit, stands_for
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import dashed
 
 _NEEDED = ("rule", "reason", "expires")
 _KEYS = (*_NEEDED, "file", "function", "code")
@@ -53,7 +53,7 @@ _TARGETS = "targets"
 
 @dataclass(frozen=True)
 class WaiverRule:
-    """One `[[ignore]]`. What it leaves out fits everything; `code` is a part of the line, blanks do not count."""
+    """One `[[ignore]]`. Missing keys fit everything; `code` is a part of the line, blanks do not count."""
 
     rule: str
     reason: str
@@ -63,7 +63,7 @@ class WaiverRule:
     code: str = ""
 
     def covers(self, finding: Finding) -> bool:
-        """Whether it speaks of this finding; it may have expired."""
+        """Whether it is about this finding; it may have expired."""
         place = finding.location
         if self.rule not in stands_for(finding):
             return False
@@ -76,7 +76,7 @@ class WaiverRule:
         )
 
     def waiver(self, used: int, today: datetime.date) -> Waiver:
-        """As the report has it; it holds to the end of its day."""
+        """Its record in a report; it holds to the end of its day."""
         return Waiver(
             rule=self.rule, reason=self.reason, file=self.file, function=self.function,
             expires=self.expires.isoformat(), expired=today > self.expires, used=used,
@@ -114,10 +114,10 @@ def _waiver(table: Mapping[str, Any], where: str) -> WaiverRule:
 
 @dataclass(frozen=True)
 class Policy:
-    """The limits; None is no limit. The values here are the built-in policy.
+    """The limits; None is no limit. The defaults are the built-in policy.
 
-    `fail_on` are severities and ids of rules. `asked` are the keys that the user set: what cannot be judged fails for
-    these alone. `source` is the file that it was read from.
+    `fail_on` are severities and ids of rules. `asked` are the keys that the user set: only for these, what cannot be
+    judged fails. `source` is the file.
     """
 
     source: str = ""
@@ -137,7 +137,7 @@ class Policy:
 
 def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
     """The policy in `path`; without one, that of the project around `folder` (the working directory), or the built-in.
-    A UsageError says where a key is unknown, or a value of another type.
+    Raises UsageError for an unknown key, or a value of another type.
     """
     if path is None:
         found = nearest_table(_TABLE, folder or Path.cwd())
@@ -152,7 +152,7 @@ def read_policy(path: Path | None, folder: Path | None = None) -> Policy:
 
 
 def targets_of_project() -> list[list[str]]:
-    """The words behind `dynalyze audit` of each of the nearest project's `targets`; raises UsageError without any."""
+    """The arguments of `dynalyze audit` for each of the nearest project's `targets`; raises UsageError without any."""
     found = nearest_table(_TABLE, Path.cwd())
     if found is None or _TARGETS not in found[0]:
         raise UsageError(f'say what to audit: TARGET, or targets = ["model.py"] in [{title(_TABLE)}] of {PROJECT_FILE}')
@@ -166,10 +166,10 @@ def targets_of_project() -> list[list[str]]:
 
 
 def with_options(policy: Policy, *, fail_on: str | None, baseline: bool, warmup: bool) -> Policy:
-    """The policy with what the options say: `--fail-on` takes the place of its own, a limit that of the same limit.
+    """The policy with the options: `--fail-on` replaces its own, and a limit the same limit.
 
-    With a baseline new warnings fail too, unless the policy says which findings do. The warm-up check is asked for by
-    `--shapes`.
+    With a baseline new warnings fail too, unless the policy says which findings do. `--shapes` asks for the warm-up
+    check.
     """
     asked = policy.asked
     if fail_on is not None and (limit := break_limit(fail_on)) is not None:

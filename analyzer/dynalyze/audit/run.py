@@ -1,5 +1,5 @@
-"""The road of an audit: the run is observed, driven over the shapes of production, measured, and tried with every
-attention. What fails on the way becomes a note; what was found stays.
+"""The steps of an audit: the target is run and observed, driven over the shapes of production, measured, and tried with
+every attention. A failing step becomes a note; what the others found stays.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ATTENTION = "the attention matrix"
 class AuditRequest:
     """What an audit is to do. `plan` is its benchmark; without `bench` it only says how models are built and compiled.
 
-    `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`,
-    the time limit of the run unless given. Without `scripts` nothing that quotes the program is kept beside the report.
+    `shapes` are what production sends, `dims` the inputs that have these sizes. All steps together have `seconds`, by
+    default the time limit of the run. Without `scripts` nothing that quotes the program is kept beside the report.
     """
 
     observation: Observation
@@ -49,7 +49,7 @@ class AuditRequest:
 def audit(
     request: AuditRequest, progress: Callable[[str], None], keep: Callable[[RunLog], list[str]] | None = None
 ) -> Report:
-    """The report, without findings and verdict. A UsageError, for what cannot be, ends it without one."""
+    """The report, without findings and verdict. Raises UsageError."""
     deadline = time.monotonic() + (request.seconds or request.observation.timeout)
     wanted = (
         (request.shapes, _WARMUP, _warmup), (request.bench, _BENCH, _bench),
@@ -82,7 +82,7 @@ def audit(
 
 @contextmanager
 def _as_note(report: Report, step: str) -> Iterator[None]:
-    """The failure of a step must not cost the user what the others found; a mistake in the call ends them all."""
+    """A failing step must not cost what the others found; a usage error ends them all."""
     try:
         yield
     except KeyboardInterrupt:
@@ -99,7 +99,7 @@ def _interrupted(report: Report, step: str) -> None:
 
 
 def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
-    """Speed, memory and answers; then the place that wrong answers come from, or a wrong operation that they hide."""
+    """Speed, memory and answers; then the source of wrong answers, or a wrong operation hidden by right ones."""
     report, target = seen.report, request.observation.target
     until = time.monotonic() + left
     plan = add_bench(seen, target, replace(request.plan, total=min(left, request.plan.total or left)))

@@ -1,5 +1,5 @@
-"""One verdict from everything that is known of a run, in the terms of a policy: what is counted (graph breaks,
-recompiles, functions in eager, findings) and what is measured (answers, speed, memory, the time to compile).
+"""One verdict from everything known about a run, by a policy: what is counted (graph breaks, recompiles, functions in
+eager, findings) and what is measured (answers, speed, memory, compile time).
 
 Texts begin with our own words; the program's names come after a colon.
 """
@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from dynalyze.audit.excused import Baseline, Excused, excused_findings
 from dynalyze.audit.policy import Policy
-from dynalyze.bench.pair_counts import MIN_PAIRS
+from dynalyze.audit.waivers import Baseline, Excused, excused_findings
+from dynalyze.bench import MIN_PAIRS
+from dynalyze.facts.audit import search_of, wrong_answers, wrong_tensor
 from dynalyze.facts.why_not_compiled import costly
-from dynalyze.facts.wrong_numbers import search_of, wrong_answers, wrong_tensor
 from dynalyze.launch.shape_options import shape_words
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words.policy import title
-from dynalyze.render.words.report import line_words, totals
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text.policy import title
+from dynalyze.render.text.report import line_words, totals
 from dynalyze.report import Finding, Location, Report, Severity, Status
 from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
 from dynalyze.report.measurements import AccuracyVerdict, Measurement
@@ -56,7 +56,7 @@ _NOT_COMPARED = "no answers were compared"
 
 @dataclass(frozen=True)
 class Case:
-    """A run before its policy. `excused` says which of its findings do not count."""
+    """A run and its policy. `excused` says which of its findings do not count."""
 
     report: Report
     policy: Policy
@@ -69,12 +69,11 @@ class Case:
         return PolicyCheck(name, status, name in self.policy.asked, limit, found, reason, list(dict.fromkeys(evidence)))
 
     def unknown(self, name: str, limit: str, reason: str) -> PolicyCheck:
-        """What the check needs was not measured."""
+        """A check whose measurement is missing."""
         return self.check(name, "unknown", limit, "not known", reason)
 
     @property
     def measured(self) -> list[Measurement]:
-        """Of what was compiled."""
         return [item for item in self.report.measurements if item.configuration != "eager"]
 
 
@@ -92,14 +91,14 @@ def breaks(case: Case, name: str, limit: int) -> PolicyCheck:
 
 
 def recompiles(case: Case, name: str, limit: int) -> PolicyCheck:
-    """Compiles of what had been compiled before; reaching the limit is a finding of its own."""
+    """Recompiles; reaching the limit is a finding of its own."""
     counted = [each for each in case.report.recompiles if each.cause != "limit"]
     items = [(each.id, each.location, each.id in case.excused.facts) for each in counted]
     return _limited(case, name, limit, "recompile", items)
 
 
 def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
-    """Functions left in eager, each once by its place; one that an excused break left there is excused."""
+    """Functions left in eager, each once by its place; one left there by an excused break is excused."""
     facts, report = case.excused.facts, case.report
     excused = {
         (process, compile_id)
@@ -121,7 +120,7 @@ def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
 
 
 def after_warmup(case: Case, name: str, limit: int) -> PolicyCheck | None:
-    """Compiles that came after the warm-up over the shapes of production; None where no warm-up was checked."""
+    """Compiles after the warm-up over the shapes of production; None if no warm-up was checked."""
     if case.report.warmup is None and name not in case.policy.asked:
         return None
     asked, warmup = f"at most {count_of(limit, 'recompile')} after warm-up", case.report.warmup
@@ -188,7 +187,7 @@ def _late_words(warmup: Warmup, late: int) -> str:
 
 
 def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
-    """The verdicts of the accuracy test, every configuration's."""
+    """The verdicts of the accuracy test, for every configuration."""
     limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:
@@ -206,7 +205,7 @@ def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> Poli
 
 
 def speedup(case: Case, name: str, least: float) -> PolicyCheck:
-    """Judged by the low end of the interval: so fast at least."""
+    """Judged by the low end of the interval."""
     limit = f"at least {words_bench.times(least)} as fast as eager"
     speeds, reason = [], ""
     for item in case.measured:
@@ -229,7 +228,7 @@ def speedup(case: Case, name: str, least: float) -> PolicyCheck:
 
 
 def memory(case: Case, name: str, most: float) -> PolicyCheck:
-    """The steady peak by that of eager."""
+    """The steady peak over that of eager."""
     limit = f"at most {words_bench.times(most)} the memory of eager"
     ratios = [(item, item.memory.ratio) for item in case.measured if item.status == "valid" and item.memory is not None]
     known = [(item, ratio) for item, ratio in ratios if ratio is not None]
@@ -244,7 +243,7 @@ def memory(case: Case, name: str, most: float) -> PolicyCheck:
 
 
 def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
-    """From empty caches where the first calls were measured, else what torch itself recorded of the run."""
+    """From empty caches if the first calls were measured, else what torch itself recorded of the run."""
     limit = f"at most {duration(most)} to compile"
     costs = [(item, cost) for item in case.measured if (cost := words_bench.compile_cost(item))]
     if costs:
@@ -259,7 +258,7 @@ def compile_seconds(case: Case, name: str, most: float) -> PolicyCheck:
 
 
 def break_price(case: Case, name: str, most: float) -> PolicyCheck:
-    """What the dearest graph break takes of a call, by the low end of its interval: so much at least."""
+    """What the costliest graph break costs per call, by the low end of its interval."""
     limit = f"no graph break takes more than {milliseconds(most)} of a call"
     costliest, reason = costliest_break(case.measured)
     if reason:
@@ -281,17 +280,17 @@ CHECKS: dict[str, Callable[[Case, str, Any], PolicyCheck | None]] = {
 
 
 def judged(report: Report) -> Report:
-    """The report with what the rules find in all of it, before anything is left out. Shares its facts."""
+    """The report with all findings of the rules, before anything is left out. It shares the facts."""
     whole = msgspec.structs.replace(report, capture=msgspec.structs.replace(report.capture, notes=[]))
     whole.findings = judge(whole)
     return whole
 
 
 def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Callable[[Report], PolicyVerdict]:
-    """What gives the verdict on a report once it has been cleaned of what may not be shown.
+    """A function that gives the verdict on a report once it has been cleaned of what may not be shown.
 
-    Waivers and baseline are matched here and now, with the code and all values at hand: leaving these out of a report
-    changes nothing in its verdict.
+    Waivers and the baseline are matched now, with code and all values at hand: leaving these out of a report does not
+    change its verdict.
     """
     excused = excused_findings(judged(report), policy, baseline)
     return lambda shown: judge_policy(shown, policy, excused=excused)
@@ -300,9 +299,9 @@ def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Cal
 def judge_policy(
     report: Report, policy: Policy, baseline: Baseline | None = None, *, excused: Excused | None = None
 ) -> PolicyVerdict:
-    """Whether the run may ship. The report was judged by the rules before.
+    """Whether the run may ship. The rules have judged the report before.
 
-    `excused` is given where the report has been cleaned since its findings were matched.
+    `excused` is given if the report was cleaned since its findings were matched.
     """
     excused = excused or excused_findings(report, policy, baseline)
     case = Case(report, policy, excused)
@@ -345,7 +344,7 @@ def _failure(case: Case, checks: list[PolicyCheck]) -> str:
 
 
 def _advice(case: Case, checks: list[PolicyCheck]) -> str:
-    """That of the first finding that made a check fail: findings come worst first."""
+    """The advice of the first finding that made a check fail: findings come worst first."""
     wanted = {identity for check in checks if check.fails for identity in check.evidence}
     counting = case.excused.counting(case.report.findings)
     reached = {id(finding) for finding in failing(counting, case.policy.fail_on)}

@@ -1,8 +1,8 @@
-"""The warm-up check: drives a target over the shapes that production sends, and says what compiles after warm-up.
+"""The warm-up check: calls a target with the shapes that production sends, and says what compiles after warm-up.
 
 One process makes every call in the order of the warm-up, then all of them again in another order, as requests come:
-whatever compiles there was not warmed up. A second process with the caches of the first shows what a restart costs, a
-third what dynamic=True would change.
+what compiles then was not warmed up. A second process with the caches of the first shows what a restart costs, a third
+what dynamic=True would change.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from dynalyze.bench.buckets import bucketed
 from dynalyze.bench.measure import rebuilt_source
 from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.shapes import costly_buckets
 from dynalyze.capture.bench.protocol import Configuration, Work
 from dynalyze.capture.events import (
     CompilerEvent,
@@ -33,7 +33,7 @@ from dynalyze.capture.wire import LOOK, SERVING, WARM_UP
 from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.build import Ended, EndReason
-from dynalyze.facts.compilations import NOTHING_TRACED, add_bypasses, compilations
+from dynalyze.facts.compilations import NOTHING_TRACED, compilations
 from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -54,7 +54,7 @@ _LEAST_SECONDS = 5.0  # With less time than this no further process is started.
 
 @dataclass
 class ShapeCall:
-    """One call as the process wrote it; `ended` is missing where it did not come so far."""
+    """One call as the process wrote it; `ended` is None if it did not end."""
 
     stage: str
     shape: int
@@ -64,8 +64,8 @@ class ShapeCall:
 
 @dataclass
 class WarmupProcess:
-    """A process of the check that has ended: its calls in their order, with the name of the pass and the number of the
-    shape of each, and what it compiled. `last` is what it wrote at its end, `ending` how the parent saw that.
+    """A finished process of the check: its calls in order, with the name of the pass and the number of the shape of
+    each, and what it compiled. `last` is what it wrote at its end, `ending` how the parent saw it end.
     """
 
     calls: list[tuple[ShapeCall, ShapeRun]]
@@ -75,7 +75,7 @@ class WarmupProcess:
     ending: Ended
 
     def of(self, stage: str) -> list[ShapeRun]:
-        """The calls of one pass that came to their end."""
+        """The calls of one pass that ended."""
         return [run for call, run in self.calls if call.stage == stage and call.ended is not None]
 
     @property
@@ -89,7 +89,7 @@ class WarmupProcess:
 
     @property
     def problem(self) -> str:
-        """Why it did not make all of its calls; "" where it did."""
+        """Why it did not make all of its calls; "" if it did."""
         if self.last is not None:
             return self.last.error
         how = {"timed_out": "the time was up", "interrupted": "interrupted"}.get(
@@ -99,10 +99,10 @@ class WarmupProcess:
 
 
 def check_warmup(target: TargetSpec, plan: Plan, shapes: Sequence[Work], dims: Sequence[Dim] = ()) -> Warmup:
-    """Call the target with each of `shapes`, compiled once as the plan's first configuration says.
+    """Call the target with each of `shapes`, compiled once with the first configuration of the plan.
 
-    `plan` gives the source, the place, the limits and the seed of the order. Raises UsageError for what cannot be, as a
-    size that nothing takes.
+    `plan` gives the source, the place, the limits and the seed of the order. Raises UsageError, for example for a size
+    that nothing takes.
     """
     source = plan.source or (rebuilt_source(target) if target.rebuilt else {})
     if not source:
@@ -147,7 +147,7 @@ class _Check:
         return found
 
     def _child(self, configuration: Configuration, caches: str, passes: list[tuple[str, list[int]]]) -> WarmupProcess:
-        """Run one process to its end, or to its limit: all works in the order of each pass."""
+        """Run one process to its end or limit: all works in the order of each pass."""
         cache_folder = self._folder / caches
         cache_folder.mkdir(mode=0o700, exist_ok=True)
         # One model for all shapes: none of their sizes goes into it.
@@ -226,7 +226,7 @@ def _result(child: WarmupProcess, configuration: Configuration) -> Warmup:
     if child.last is not None:
         found.recompile_limit, found.notes = child.last.recompile_limit, list(child.last.notes)
     if not found.reason and all(run.error for run in calls):
-        found.reason = f"no call came to its end: {calls[0].error}" if calls else "there was no call"
+        found.reason = f"no call finished: {calls[0].error}" if calls else "there was no call"
     if not found.reason and not child.functions:
         found.reason = "nothing was compiled: every call ran in eager"
     return found
@@ -243,22 +243,21 @@ def _advice(trial: DynamicTrial, before: int) -> str:
 
 
 def _add_buckets(found: Warmup) -> None:
-    """Sizes to pad to, where sizes cost more versions than automatic dynamic shapes have."""
+    """Add sizes to pad to, if sizes cost more versions than automatic dynamic shapes have."""
     most = max((each.versions for each in found.functions), default=0)
     if most <= _FEW_VERSIONS or any(run.error for run in found.calls):
         return
     shapes = [run.shape for run in found.calls]
-    chosen = bucketed(shapes, [run.versions for run in found.calls], found.recompile_limit)
+    chosen = costly_buckets(shapes, [run.versions for run in found.calls], found.recompile_limit)
     if chosen is not None and chosen.merges(shapes):
         found.buckets, found.bucket_padding = chosen.records(shapes), round(chosen.padding, 4)
 
 
 def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> WarmupProcess:
-    """The calls of a run, which its first process makes; `shapes` are those of its request."""
+    """The calls of a run, made by its first process; `shapes` are those of its request."""
     folder = next((event.folder for _, event in run.all() if isinstance(event, TorchLoaded)), "")
     places, sources = Places(folder), Sources(run)
     compiled = compilations(run, places, sources)
-    add_bypasses(run, compiled)
     breaks = graph_breaks(run, places, sources, registry(folder))
     again = [each for each in recompiles(run, compiled, breaks) if each.process == 0]
     own = [each for each in compiled if each.process == 0]
@@ -274,18 +273,18 @@ def _read(run: RunLog, shapes: Sequence[Mapping[str, int]], ending: Ended) -> Wa
 
 
 def _compiled_anything(run: ShapeRun) -> bool:
-    """Whether torch compiled in this call, tried to, or gave up doing so."""
+    """Whether torch compiled in this call, tried to, or gave up."""
     return bool(run.compiles or run.eager_frames or run.recompiles)
 
 
 def _warm_after(runs: Sequence[ShapeRun]) -> int | None:
-    """How many calls came before the first after which nothing was compiled; None where the last one compiled."""
+    """The number of calls before the first after which nothing compiled; None if the last one compiled."""
     last = max((number for number, run in enumerate(runs, 1) if _compiled_anything(run)), default=0)
     return None if runs and last == len(runs) else last
 
 
 def _calls(events: Iterable[Event]) -> list[ShapeCall]:
-    """The calls in their order; what the compiler begins between two of them belongs to neither."""
+    """The calls in their order; what compiles between two of them belongs to neither."""
     calls: list[ShapeCall] = []
     current: ShapeCall | None = None
     seen: set[CompilationKey] = set()
@@ -331,7 +330,7 @@ def _shape_run(
 
 
 def _add_later(runs: Sequence[tuple[ShapeCall, ShapeRun]], log: RunLog, compiled: Iterable[Compilation]) -> None:
-    """Give each call of the warm-up what later calls with its shape showed."""
+    """Add to each call of the warm-up what later calls with its shape showed."""
     functions = {each.key: each.location.function for each in compiled}
     names: dict[tuple[str, int, str], str] = {}
     for process, event in log.all():
@@ -355,7 +354,7 @@ def _add_later(runs: Sequence[tuple[ShapeCall, ShapeRun]], log: RunLog, compiled
 
 
 def _functions(compiled: Iterable[Compilation], again: Iterable[Recompile]) -> list[WarmupFunction]:
-    """The compiled functions with the number of their versions, most first; parts after a graph break count apart."""
+    """The compiled functions with their number of versions, most first; parts after a graph break count apart."""
     counts: Counter[tuple[str, int, str, str]] = Counter()
     for each in compiled:
         if each.status in ("compiled", "broken"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import Bisect, Load
+from dynalyze.capture.bench.commands import BISECT_DATA, BISECT_SCRIPT, Bisect, Load
 from dynalyze.capture.bench.protocol import Configuration, Work, WorkerRequest
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
@@ -30,7 +30,6 @@ _PARTS = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes", "lowering
 _ALL = 1 << 30
 _FAULT_SHOWN = 1  # The exit status of a script that shows the fault.
 _SCRIPT_SECONDS = 120.0
-_ALL_SCRIPTS_SECONDS = 600.0
 _REDUCTION_SECONDS = 120.0
 _REDUCTION_SHARE = 1 / 3  # Of the time that is left.
 
@@ -251,25 +250,16 @@ class Search:
             self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
         if self._keep_in is None:
             self._note("A script that shows it quotes the program, and was not asked for.")
-        elif (script := self._first_that_shows(answer["scripts"], folder)) is None:
+        elif not (answer["script"] and self._shows(folder / BISECT_SCRIPT)):
             self._note("No script shows the fault outside of the program.")
         else:
-            self.found.repro = printable(str(_kept(script, folder, self._keep_in, self._name)))
+            self.found.repro = printable(str(_kept(folder, self._keep_in, self._name)))
             self.found.reduced = Reduced(**answer["reduced"])
 
-    def _first_that_shows(self, scripts: Sequence[dict[str, str]], made_in: Path) -> dict[str, str] | None:
-        """None where none of them ends with the exit status that says: it is wrong."""
-        until = time.monotonic() + _ALL_SCRIPTS_SECONDS
-        for script in scripts:
-            seconds = min(_SCRIPT_SECONDS, until - time.monotonic())
-            if seconds <= 0:
-                break
-            self._say("a script that shows it")
-            # With empty caches: what a fault left in them must not speak for it.
-            status = self._pool.exit_status(made_in / script["script"], self._pool.empty_caches(), seconds)
-            if status == _FAULT_SHOWN:
-                return script
-        return None
+    def _shows(self, script: Path) -> bool:
+        """Whether it says so by its exit status, with empty caches: what a fault left there must not count."""
+        self._say("a script that shows it")
+        return self._pool.exit_status(script, self._pool.empty_caches(), _SCRIPT_SECONDS) == _FAULT_SHOWN
 
     def into_inductor(self) -> None:
         """Which of torch's own switches makes the answers right, and down to which pass or lowering?"""
@@ -332,15 +322,15 @@ class Search:
             self.found.reason = f"{self.found.reason} {text}".strip()
 
 
-def _kept(script: dict[str, str], made_in: Path, keep_in: Path, name: str) -> Path:
+def _kept(made_in: Path, keep_in: Path, name: str) -> Path:
+    """The path of the script in `keep_in`, with its data beside it, under a name that no earlier one has."""
     keep_in.mkdir(parents=True, exist_ok=True)
     stem = re.sub(r"[^\w.-]+", "_", name).strip("._") or "fault"
-    # A name that no earlier script has: somebody may be at work with that.
     names = [stem, *(f"{stem}_{number}" for number in range(2, 1000))]
     path = next(path for each in names if not (path := keep_in / f"{each}.py").exists())
-    text = (made_in / script["script"]).read_text(encoding="utf-8")
-    if data := script.get("data"):
-        shutil.copyfile(made_in / data, path.with_suffix(".pt"))
-        text = text.replace(f'"{data}"', f'"{path.stem}.pt"')
+    text = (made_in / BISECT_SCRIPT).read_text(encoding="utf-8")
+    if (data := made_in / BISECT_DATA).exists():
+        shutil.copyfile(data, path.with_suffix(".pt"))
+        text = text.replace(f'"{BISECT_DATA}"', f'"{path.stem}.pt"')
     path.write_text(text, encoding="utf-8")
     return path

@@ -1,7 +1,8 @@
-"""What to compile, out of what a benchmark measured: what so many calls take in all, and what is best from when on.
+"""What to compile, and how: measures ways of compiling, each completely before the next, so that a budget cuts whole
+ways; then works out the total time of so many calls, and which way is best from how many calls on.
 
-A pass makes every recorded call once. The first passes, until they are steady, take what they were seen to take; from
-then on each takes the same.
+A pass makes every recorded call once. The first passes take what they were measured to take; from then on each takes
+the same.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
+from typing import Any
 
+from dynalyze.bench import schedule
+from dynalyze.bench.plan import Plan
+from dynalyze.bench.records import ConfigRun, measurement
+from dynalyze.bench.run import Benchmarks, WorkBench, run_bench
 from dynalyze.bench.stats import percentile, usable
+from dynalyze.bench.workers import WorkerFailed
 from dynalyze.capture.bench.protocol import AS_WRITTEN
-from dynalyze.render.words.bench import EAGER, first_calls
+from dynalyze.render.text.bench import EAGER, first_calls
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.plans import CompilePlan, NotMeasured, PlanPoint, PlanRange
 
@@ -36,7 +43,6 @@ class Point:
         return math.fsum(self.first)
 
     def total(self, passes: float) -> float:
-        """Seconds of so many passes."""
         made = self.first[: max(1, math.ceil(passes))]
         return math.fsum(made) + max(0.0, passes - len(made)) * self.steady
 
@@ -49,9 +55,9 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the user asks for: the least time for so many calls, or the most calls in so long a time; else the fastest
-    call. `start_up` is how long starting may take.
+class PlanRequest:
+    """What is asked for: the least time for so many `calls`, or the most calls in so many `seconds`, or else the
+    fastest call. `start_up` limits the seconds of starting.
     """
 
     calls: float | None = None
@@ -63,7 +69,7 @@ class Wish:
         return any(each is not None for each in (self.calls, self.seconds, self.start_up))
 
     def best(self, points: Iterable[Point], calls: int) -> Point | None:
-        """The best point where a pass makes so many `calls`; the soonest where none starts soon enough."""
+        """The best point if a pass makes so many `calls`; if none starts soon enough, the soonest."""
 
         def cost(point: Point) -> tuple[float, float]:
             if self.calls is not None:
@@ -78,7 +84,7 @@ class Wish:
 
 
 def frontier(points: Iterable[Point]) -> list[Point]:
-    """Those that nothing beats both in starting and in a pass; the soonest first, each next one faster."""
+    """The points that no other beats in both start and pass, from the soonest start to the fastest pass."""
     found: list[Point] = []
     for point in sorted(points, key=lambda each: (each.start_up, each.steady)):
         if not found or point.steady < found[-1].steady:
@@ -87,7 +93,7 @@ def frontier(points: Iterable[Point]) -> list[Point]:
 
 
 def ranges(points: Sequence[Point], calls: int = 1) -> list[PlanRange]:
-    """From how many calls on which point is best, where a pass makes so many: no two in a row the same."""
+    """From how many calls on which point is best, if a pass makes so many; neighbours differ."""
     # Among the first passes anything may overtake anything; after them lines cross once.
     known = max((len(each.first) for each in points), default=0)
     ends = set(range(1, known + 2))
@@ -104,10 +110,10 @@ def ranges(points: Sequence[Point], calls: int = 1) -> list[PlanRange]:
 
 
 def points_of(measurements: Sequence[Measurement], *, warm: bool = False) -> list[Point]:
-    """The points of the valid measurements of one workload, eager's first, from empty caches or from warm ones.
+    """The points of the valid measurements of one workload, eager first, from empty or warm caches.
 
-    How long a pass takes is eager's time by the ratio of the pairs, in which both took turns: so the points of
-    processes that ran at other times can be compared.
+    The time of a pass is eager's, divided by the ratio of the pairs, in which both took turns: so processes that ran at
+    different times can be compared.
     """
     eager = next((each for each in measurements if each.configuration == EAGER and each.status == "valid"), None)
     if eager is None or eager.latency_ms is None or eager.startup is None:
@@ -128,7 +134,7 @@ def _point(item: Measurement, first_ms: Sequence[float], ms: float) -> Point:
 
 
 def _ratio(item: Measurement) -> float | None:
-    """Eager's time by the configuration's over the pairs: of lower quartiles, which other load disturbs less."""
+    """Eager's time over the configuration's, across the pairs: of lower quartiles, which other load disturbs less."""
     arms = [(sorted(usable(pair.eager)), sorted(usable(pair.compiled))) for pair in item.samples]
     logs = [
         math.log(percentile(one, _UNDISTURBED) / percentile(other, _UNDISTURBED))
@@ -138,11 +144,11 @@ def _ratio(item: Measurement) -> float | None:
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
-def compile_plan(measurements: Sequence[Measurement], wish: Wish) -> CompilePlan:
-    """What the measurements of one workload come to."""
+def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> CompilePlan:
+    """The plan from the measurements of one workload."""
     cold, warm = points_of(measurements), points_of(measurements, warm=True)
     items = {each.configuration: each for each in measurements}
-    plan = CompilePlan(wish.calls, wish.seconds, wish.start_up)
+    plan = CompilePlan(request.calls, request.seconds, request.start_up)
     plan.not_measured = [
         NotMeasured(each.configuration, each.reason or "its first calls were not measured")
         for each in measurements
@@ -158,31 +164,31 @@ def compile_plan(measurements: Sequence[Measurement], wish: Wish) -> CompilePlan
             point.name, point.start_up, point.steady * 1000 / made, None if again is None else again.start_up,
             frontier=point in chosen, lines=lines_for(items[point.name]),
         )  # fmt: skip
-        if wish.calls is not None:
-            record.total = point.total(wish.calls / made)
-            record.warm_total = None if again is None else again.total(wish.calls / made)
-        elif wish.seconds is not None:
-            record.calls = point.passes_in(wish.seconds) * made
-            record.warm_calls = None if again is None else again.passes_in(wish.seconds) * made
+        if request.calls is not None:
+            record.total = point.total(request.calls / made)
+            record.warm_total = None if again is None else again.total(request.calls / made)
+        elif request.seconds is not None:
+            record.calls = point.passes_in(request.seconds) * made
+            record.warm_calls = None if again is None else again.passes_in(request.seconds) * made
         plan.points.append(record)
-    if wish.asked:
+    if request.asked:
         plan.choice, plan.warm_choice = (
-            best.name if (best := wish.best(points, made)) is not None else "" for points in (cold, warm)
+            best.name if (best := request.best(points, made)) is not None else "" for points in (cold, warm)
         )
     plan.ranges, plan.warm_ranges = ranges(cold, made), ranges(warm, made)
     return plan
 
 
 def lines_for(item: Measurement) -> str:
-    """What to paste to compile a model called `model` this way."""
+    """The lines that compile a model called `model` this way."""
     given = item.options
     arguments = {name: given[name] for name in ("mode", "fullgraph") if given.get(name)}
     if given.get("backend", "inductor") != "inductor":
         arguments["backend"] = given["backend"]
     if given.get("dynamic") in ("on", "off"):
         arguments["dynamic"] = given["dynamic"] == "on"
-    told = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    after = f", {told}" if told else ""
+    passed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    after = f", {passed}" if passed else ""
     if item.configuration == EAGER:
         return "# no torch.compile: the model stays in eager"
     if item.configuration == AS_WRITTEN:
@@ -190,5 +196,68 @@ def lines_for(item: Measurement) -> str:
     if given.get("region") == "accelerate":
         return f"model = accelerate.utils.compile_regions(model{after})"
     if given.get("region"):
-        return f"for block in model.layers:  # each of its repeated blocks\n    block.compile({told})"
+        return f"for block in model.layers:  # each of its repeated blocks\n    block.compile({passed})"
     return f"model = torch.compile(model{after})"
+
+
+class Ways(WorkBench):
+    """One workload in every way: cold and warm starts, pairs with eager, and the best way's answers."""
+
+    request = PlanRequest()
+
+    def _rows(self, device: str) -> list[ConfigRun]:
+        """The default set leaves out `fullgraph`: it compiles what `default` does, or fails."""
+        asked = self._plan.configurations is not None
+        return [row for row in super()._rows(device) if asked or row.name != "fullgraph"]
+
+    def _measure(self) -> None:
+        self._pair(self.eager)
+        for row in self.rows:
+            if row.configuration.region and not self.eager.load.repeated:
+                row.problem = "the model has no list of repeated blocks"
+                continue
+            self._first_calls(row)
+            if not row.usable:
+                continue
+            try:
+                with self._progress.doing("cold start", self._named(row, "a second start")):
+                    row.warm = schedule.extra(self._pool, self._arm(row), schedule.PAIR_WARMING, new=True)
+            except WorkerFailed as error:
+                row.notes.append(f"a second start is not known: {error.message}")
+            self._pair(row)
+        rows = [self.eager, *(row for row in self.rows if row.usable)]
+        for _ in range(1, self._plan.pairs):
+            for row in self._random.sample(rows, len(rows)):
+                if row.usable:
+                    self._pair(row)
+        for row in rows:
+            row.timed = True
+        points = points_of([measurement(row, self.eager) for row in rows])
+        chosen = self.request.best(points, self.eager.load.calls)
+        for row in self.rows:
+            if chosen is not None and row.name == chosen.name:
+                row.accuracy = self._compared(row)
+
+
+class PaddedCall(WorkBench):
+    """One workload of a size to pad to, compiled as a whole."""
+
+    def _measure(self) -> None:
+        for row in self.rows:
+            self._first_calls(row)
+        self._pairs()
+
+
+def measure_ways(plan: Plan, request: PlanRequest) -> Benchmarks:
+    """Measure the first workload in every way, and the others, which are sizes to pad to."""
+
+    def of_a_work(plan: Plan, work: Any, *more: Any) -> WorkBench:
+        if len(plan.works) > 1:  # Further pairs would cost the other sizes.
+            plan = replace(plan, pairs=1, seconds=plan.seconds / plan.pairs)
+        if work is not plan.works[0]:
+            return PaddedCall(replace(plan, configurations=(plan.default,), adds_written=False), work, *more)
+        ways = Ways(plan, work, *more)
+        ways.request = request
+        return ways
+
+    return run_bench(plan, of_a_work=of_a_work)

@@ -1,4 +1,4 @@
-"""The configurations that a benchmark compares with eager: by their names, and as the program itself compiles."""
+"""The configurations that a benchmark compares with eager: by name, and as the program itself compiles."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _ON_CUDA = (*_ON_CPU, "reduce-overhead", "max-autotune-no-cudagraphs")
 
 
 def matrix(device: str, default: Configuration = DEFAULT) -> tuple[Configuration, ...]:
-    """The sensible set for a device. CUDA graphs and Triton's autotuning are nothing that a CPU has."""
+    """The sensible set for a device. CUDA graphs and Triton autotuning do not exist on a CPU."""
     names = _ON_CUDA if device.startswith("cuda") else _ON_CPU
     return tuple(configuration(name, default) for name in names)
 
 
 def names_default(text: str) -> bool:
-    """Whether `--configs` holds the configuration that the compile options are for."""
+    """Whether `--configs` names the configuration that the compile options apply to."""
     return any("default" in _parts(name) for name in text.split(","))
 
 
@@ -60,8 +60,8 @@ def configurations(text: str, default: Configuration = DEFAULT) -> tuple[Configu
 
 
 def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
-    """One configuration from its name: parts joined by +. `default` is what that part alone stands for. Raises
-    UsageError for a part that is not known, or that says again what another one said.
+    """One configuration from its name: parts joined by +; `default` is the configuration of that name. Raises
+    UsageError for an unknown or repeated part.
     """
     parts = _parts(name)
     if AS_WRITTEN in parts:
@@ -78,7 +78,7 @@ def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
 
 
 def given(chosen: Configuration) -> dict[str, Any]:
-    """The arguments that a configuration sets, for the report: torch.compile's own names where it has them."""
+    """The arguments that a configuration sets, for the report: with the names of torch.compile where it has them."""
     autocast = {"autocast": chosen.autocast} if chosen.autocast else {}
     if chosen.name == AS_WRITTEN:
         return {**chosen.written, **autocast}
@@ -117,9 +117,9 @@ _DYNAMIC: dict[Any, Dynamic] = {True: "on", False: "off"}
 
 
 def program_config(event: BundleWritten) -> Configuration | None:
-    """The configuration of a program's own compiles; None where it compiled nothing.
+    """The configuration of a program's own compiles; None if it compiled nothing.
 
-    Where several compiles differ, the configuration tells of Inductor and of CUDA graphs if any of them asks for these.
+    If several compiles differ, the configuration has Inductor and CUDA graphs if any of them has.
     """
     if not event.written:
         return None

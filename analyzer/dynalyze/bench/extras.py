@@ -1,4 +1,4 @@
-"""What features measure in a benchmark beside speed, memory and answers."""
+"""What features measure in a benchmark, besides speed, memory and answers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from dynalyze.report.measurements import Pair
 
 @dataclass(frozen=True)
 class RowBench:
-    """What there is to measure more of a row with: its processes, and pairs of equal ones as the control.
+    """What a feature needs to measure more of a row: its processes, and pairs of equal ones as the control.
 
-    `seconds` are the timed ones of a process. `recorded_seconds` is what the process took whose compiles were recorded.
-    `doing` has the progress line say it.
+    `seconds` are timed per process. `recorded_seconds` is how long the recorded process took. `doing` updates the
+    progress line.
     """
 
     pool: WorkerPool
@@ -36,8 +36,8 @@ class RowBench:
 
 
 class Extra(Protocol):
-    """The part of a feature in a benchmark: `EXTRA` of its module `run`. `field` is that of the measurement, `what`
-    names it where there was no time for it. A `part` is what `measure` or `failed` gave.
+    """The part of a feature in a benchmark: `EXTRA` of its module `run`. `field` is the field of the measurement,
+    `what` its name in sentences. A `part` is the result of `measure` or `failed`.
     """
 
     field: str
@@ -47,16 +47,16 @@ class Extra(Protocol):
         """Measure for about so many seconds; raises WorkerFailed."""
 
     def failed(self, problem: str) -> MeasuredPart:
-        """The part where the process failed."""
+        """The part if the process failed."""
 
     def ahead(self, part: Any, budget: float | None) -> int:
         """How many more processes `measure_more` would start."""
 
     def measure_more(self, part: Any, bench: RowBench) -> None:
-        """Once speed is measured; raises Stopped where the time is up."""
+        """Called once speed is measured; raises Stopped when the time is up."""
 
     def settle(self, report: Report) -> None:
-        """The measurements stand in the report of a run now, whose facts have ids of their own."""
+        """Called once the measurements are in the report of a run, whose facts have ids of their own."""
 
 
 def extras() -> list[Extra]:

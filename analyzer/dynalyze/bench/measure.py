@@ -1,4 +1,4 @@
-"""From a target to its benchmark: as a report of its own, or as a part of the report of a run."""
+"""Benchmarks a target: as a report of its own, or as part of the report of a run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import dynalyze
 from dynalyze.bench.configurations import program_config
 from dynalyze.bench.extras import extras
-from dynalyze.bench.in_turns import measurements as in_turns_here
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
-from dynalyze.bench.records import ConfigRun, measurement
+from dynalyze.bench.records import ConfigRun, measured_in_turns, measurement
 from dynalyze.bench.run import Benchmarks, pool_for, run_bench
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
@@ -28,7 +27,7 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Capture, Outcome, Report, printable
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _PROGRAM_SHARE = 0.75  # Of the life of a process: how long the program may run that is run again in it.
 _LEAST_SECONDS = 30.0  # With less time than this no benchmark is begun: its processes would hardly have started.
@@ -37,9 +36,9 @@ _Event = TypeVar("_Event", BundleWritten, TimedInTurns)
 
 @dataclass(frozen=True)
 class WorkerSource:
-    """The source that the workers load (`WorkerRequest.source`), None with the reason where there is nothing.
+    """What the workers load (`WorkerRequest.source`); None, with the reason, if there is nothing.
 
-    `written` is how the program itself compiles; `cannot_write` says why that cannot be done in another process.
+    `written` is how the program itself compiles; `cannot_write` says why no other process can do that.
     """
 
     fields: dict[str, Any] | None
@@ -52,7 +51,7 @@ class WorkerSource:
 def measure(
     target: TargetSpec, plan: Plan, command: tuple[str, ...], run: Callable[[Plan], Benchmarks] = run_bench
 ) -> Report:
-    """Benchmark a target; of a program the calls of one run, by `run`. Raises UsageError for what cannot be run."""
+    """Benchmark a target, or the calls of one run of a program; `run` does it. Raises UsageError."""
     began = time.monotonic()
     plan = replace(plan, label=_label(target))
     if target.rebuilt:
@@ -76,11 +75,11 @@ def add_bench(
     seen: Observed, target: TargetSpec, plan: Plan, before: Callable[[str], None] | None = None,
     pool: WorkerPool | None = None,
 ) -> Plan | None:  # fmt: skip
-    """Benchmark what was just observed, and put it into the report; a note there says why not.
+    """Benchmark what was just observed, and add it to the report; a note says why not.
 
-    `before` is called once it is sure that something will be measured, with a line on that. `pool` was `started_beside`
-    the program.
-    Returns the plan that was run, for more work of this kind while the run's folder is there; None where none was.
+    `before` is called, with a line about it, once it is certain that something will be measured. `pool` was
+    `started_beside` the program. Returns the plan that was run, for more such work while the folder of the run exists;
+    None if none was.
     """
     report = seen.report
     ready, source = planned(seen, target, plan)
@@ -88,7 +87,7 @@ def add_bench(
     if in_turns is not None and not in_turns.problem:
         report.answers_unchecked = "the model is too large for a copy that could be compared with it"
         report.capture.notes += new_notes(list(in_turns.load.get("notes") or ()), report)
-        report.measurements = in_turns_here(in_turns, source.written or plan.configurations_on("cpu")[0])
+        report.measurements = measured_in_turns(in_turns, source.written or plan.first)
         return None
     if in_turns is not None:
         source = replace(source, reason=in_turns.problem)
@@ -126,9 +125,9 @@ def _label(target: TargetSpec) -> str:
 
 
 def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None, WorkerSource]:
-    """The plan for what was just observed, and its source; no plan where that says why nothing can be measured.
+    """The plan for what was just observed, and its source; no plan if the source says why nothing can be measured.
 
-    Where the plan has no `total`, the run and this share its `timeout`.
+    If the plan has no `total`, it shares its `timeout` with the run.
     """
     report = seen.report
     left = plan.timeout - report.outcome.seconds if plan.total is None else plan.total
@@ -155,7 +154,9 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
 
 
 def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:
-    """Say how often calls with outside effects will be repeated; `made` says it of what is no benchmark."""
+    """Print how often calls with outside effects will be repeated; `made` says so for other commands
+    than benchmarks.
+    """
     effects = report.capture.outside_effects
     if not (plan.allow_effects and effects) or plan.sandboxed:
         return
@@ -166,7 +167,7 @@ def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:
 
 
 def _as_called(plan: Plan, seen: Observed) -> Plan:
-    """The plan with training steps in the place of forward passes, where the program went backward."""
+    """The plan with training steps instead of forward passes, if the program went backward."""
     event = _event(seen, BundleWritten)
     if not plan.as_called or event is None or not event.backwards:
         return plan
@@ -185,7 +186,7 @@ def _of_program(target: TargetSpec, plan: Plan, run: Callable[[Plan], Benchmarks
         report = _new_report(target, seen.report.environment)
         if seen.report.outcome.status in ("failed", "timed_out", "interrupted"):
             report.outcome = seen.report.outcome
-            report.capture.notes.append("No speed was measured: the program did not run to its end.")
+            report.capture.notes.append("No speed was measured: the program did not finish.")
             return report
         source = _program_source(target, seen, plan.timeout) if plan.rerun else _source(target, seen)
         plan = _as_called(plan, seen)
@@ -239,7 +240,7 @@ def _source(target: TargetSpec, seen: Observed) -> WorkerSource:
 
 
 def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> WorkerSource:
-    """The source for running the program again, with the calls that it made the first time."""
+    """The source for running the program again, with the calls of the first run."""
     event = _event(seen, BundleWritten)
     if event is not None and not event.calls:
         return WorkerSource(None, event.error)
@@ -265,7 +266,7 @@ def _event(seen: Observed, kind: type[_Event]) -> _Event | None:
 
 
 def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
-    """The source for making FILE:NAME, MODULE:NAME or a model of a library in a worker."""
+    """The source for building FILE:NAME, MODULE:NAME or a model of a library in a worker."""
     if target.asked is not None:
         return {
             "kind": "library",
@@ -285,7 +286,7 @@ def rebuilt_source(target: TargetSpec) -> dict[str, Any]:
 
 
 def new_notes(notes: list[str], report: Report) -> list[str]:
-    """The notes of a benchmark without the one on a model that the report tells of already."""
+    """The notes of a benchmark, without the one on a model that the report already has."""
     model = report.target.model
     return [note for note in notes if model is None or not note.startswith(f"{model.class_name} (")]
 

@@ -1,4 +1,4 @@
-"""The plan of a benchmark: the target, the workloads with their sizes, the configurations and the limits."""
+"""The plan of a benchmark: target, workloads with their sizes, configurations and limits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, cast
 
+from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
 from dynalyze.capture.bench.protocol import AS_WRITTEN, CommonSettings, Configuration, Work, WorkerRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, PHASES, Phase, settings_of
 from dynalyze.capture.shapes import Dim
@@ -24,22 +24,21 @@ _OWN_SIZES = ("batch", "sequence")
 
 @dataclass(frozen=True)
 class Plan(CommonSettings):
-    """Everything `run_bench` needs to know. `source` is a worker's (`WorkerRequest.source`).
+    """Everything that `run_bench` needs to know. `source` is the worker's (`WorkerRequest.source`).
 
-    Without `configurations` the sensible set for the device is run. `seconds` are timed seconds of a configuration,
-    `timeout` is the life of each process, `total` bounds the whole benchmark: what is not done by then is left out.
-    With `answers_first` memory and accuracy are measured before speed: what `total` cuts is speed.
-    Where `more_time`, a command that measures without `total`, is given, `total` is a budget: within it the verdict on
-    speed comes first. Processes begin with the caches of the user, which the run before has filled: what compiling
-    costs from empty ones are its `cold_seconds`, None where it found some of it there. What did not fit is said.
-    With `as_called` the calls of a program that went backward through them are training steps, as it made them.
-    `label` names the target before each line of its output. `autocast` holds for eager too. `written` is what the
-    program itself does; it comes before the others with `adds_written`, or where `configurations` names it. `rerun`
-    has each process run the program again. `vary_inputs` are seconds for the answers to variants of the inputs.
-    `recorded` has each configuration run in a process too whose compiles are recorded, where features measure (what
-    graph breaks cost) and what a training step keeps; with `recorded_first` and a budget, before speed.
-    `operators` has custom operators checked. With `sandboxed` every process stands in a sandbox, in which calls do what
-    they like.
+    Without `configurations` the sensible set for the device is run; `written` is how the program itself compiles, and
+    comes first with `adds_written`, or where `configurations` names it. `autocast` applies to eager too. `seconds` are
+    timed per configuration, `timeout` limits each process, `total` the whole benchmark: what is not done by then is
+    left out. With `answers_first` memory and accuracy come before speed, so that `total` cuts speed.
+    If `more_time` is given (a command that measures without `total`), `total` is a budget: the verdict on speed comes
+    first, and what did not fit is noted. Processes then start with the user's caches, which the observed run has
+    filled: `cold_seconds` is what compiling cost there, None if it found part of it cached.
+    With `as_called` calls that went backward are measured as training steps. `label` names the target before its output
+    lines. With `rerun` each process runs the program again. `vary_inputs` are seconds for comparing answers on variants
+    of the inputs. With `recorded` each configuration also runs in a process whose compiles are recorded, for features
+    (what graph breaks cost) and for what a training step keeps; with `recorded_first` and a budget this comes before
+    speed. `operators` checks custom operators. With `sandboxed` every process runs in a sandbox, where calls may have
+    outside effects.
     """
 
     source: dict[str, Any]
@@ -76,6 +75,11 @@ class Plan(CommonSettings):
             chosen = tuple(self.written if each.name == AS_WRITTEN else each for each in chosen)
             chosen = (self.written, *chosen) if self.adds_written else chosen
         return tuple(replace(each, autocast=self.autocast) for each in dict.fromkeys(chosen))
+
+    @property
+    def first(self) -> Configuration:
+        """The first of these: what the program compiles itself, or what we compile of it."""
+        return self.configurations_on(self.device or "cpu")[0]
 
     @property
     def eager(self) -> Configuration:
@@ -117,9 +121,9 @@ def shaped(
 ) -> tuple[Work, ...]:
     """Every work with every combination of sizes.
 
-    Names belong to the inputs that `dims` say. Those without any are batch and sequence where these inputs are made for
-    the model; else they go to a factory, which only the child can tell from other objects. Raises UsageError: a name
-    that nothing takes, or a size that is given twice.
+    Names belong to the inputs in `dims`; others are batch and sequence if inputs are made for the model, or else
+    arguments of a factory, which only the child can tell from other objects. Raises UsageError for a name that nothing
+    takes, or a size given twice.
     """
     check_dims(sizes, dims)
     shapes = combinations(sizes)
@@ -148,7 +152,6 @@ def _with(work: Work, shape: Shape, named: set[str], target: TargetSpec) -> Work
 
 
 def worker_request(plan: Plan, work: Work, configuration: Configuration) -> WorkerRequest:
-    """One configuration of one workload."""
     return WorkerRequest(
         source=plan.source,
         configuration=configuration,
@@ -167,7 +170,7 @@ def asks_for_written(plan: Plan) -> bool:
 
 
 def with_written(plan: Plan, written: Configuration | None, target: str) -> Plan:
-    """The plan for a program that compiles as `written`. Raises UsageError: asked for, and not there."""
+    """The plan for a program that compiles as `written`. Raises UsageError if that was asked for and is not known."""
     if written is None and asks_for_written(plan):
         raise UsageError(f'--configs "{AS_WRITTEN}" is for a program that compiles by itself; {target} does not')
     return replace(plan, written=written)

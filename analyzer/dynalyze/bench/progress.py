@@ -14,11 +14,11 @@ Kind = Literal["first calls", "cold start", "memory", "accuracy", "inputs", "rec
 
 
 class Progress:
-    """Shows what is being done, with an estimate of the time left from how long the like of it took before.
+    """Shows the current step, and the time left as estimated from earlier steps of the same kind.
 
-    `show` gets a line, at most every `every` seconds. `pair_seconds` are the timed seconds of a pair: before the first
-    pair is done they stand for it, together with the first calls of two processes. `ahead` counts what is not done yet,
-    the present step included. `total` seconds bound all of it.
+    `show` gets a line, at most every `every` seconds. `pair_seconds` are the timed seconds of a pair: until a pair is
+    done, these and the first calls of two processes stand for it. `ahead` counts what is not done yet, with the present
+    step. `total` limits the seconds of the whole.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Progress:
 
     @contextmanager
     def doing(self, kind: Kind, text: str) -> Iterator[None]:
-        """One of these is done inside the block; what fails does not tell how long the others will take."""
+        """One of these is done inside the block; a failed one says nothing about how long the others take."""
         self._doing, self._began = text, self._clock()
         self.tick()
         yield
         self._took[kind].append(self._clock() - self._began)
 
     def tick(self) -> None:
-        """Shows the line again when it is due."""
+        """Show the line again if it is due."""
         now = self._clock()
         if self._doing and now - self._shown >= self._every:
             self._shown = now
@@ -62,7 +62,7 @@ class Progress:
             self._show(f"{self._doing}; at most about {about} left")
 
     def seconds_left(self) -> float | None:
-        """None while something is ahead whose like has not been seen; the present step counts whole."""
+        """None if the time of some kind of step is not known yet; the present step counts in full."""
         took, total = self._took, 0.0
         for kind, count in self.ahead().items():
             if not (took[kind] or took["first calls"]):

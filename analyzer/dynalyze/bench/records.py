@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import msgspec
 
 from dynalyze.bench import stats
-from dynalyze.bench.configurations import CUDA_GRAPH_MODES, given
+from dynalyze.bench.configurations import CUDA_GRAPH_MODES, EAGER, given
 from dynalyze.bench.schedule import FirstCalls
 from dynalyze.bench.workers import FailureKind
 from dynalyze.capture.bench.commands import Checked, CheckedOperators, Loaded, Peaks, Warmed
 from dynalyze.capture.bench.protocol import NOT_REPEATED, Configuration, Work
+from dynalyze.capture.events import TimedInTurns
+from dynalyze.capture.settings import Phase
 from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.intervals import MeasuredPart
 from dynalyze.report.measurements import (
@@ -26,15 +28,20 @@ from dynalyze.report.measurements import (
     Validity,
 )
 
+SHARED = (
+    "The model is too large for a copy in each of two processes: eager and compiled took turns in the program's own "
+    "process, on the same parameters. What two processes differ by is not in the interval."
+)
+
 
 @dataclass
 class ConfigRun:
     """One configuration of one workload while it is measured; `pairs` of eager's row are the control.
 
-    `problem` says why it has no times, `failure` is the kind of it. `first` is None until it was run; `cold` is the
-    same where that process began with empty caches. `checks` are the
-    answers after each pair, `timed` is true when no pair is to come. `eager_samples` are those of every eager process
-    of the workload. `parts` are what features measured, by the field; `recorded` is whether they were asked.
+    `problem` says why it has no times, `failure` is its kind. `first` is None until it was run; `cold` is the same if
+    that process started with empty caches. `checks` are the answers after each pair; `timed`: no more pairs are to
+    come. `eager_samples` are those of all eager processes of the workload. `parts` are what features measured, by
+    field; `recorded`: they were asked.
     """
 
     configuration: Configuration
@@ -64,7 +71,7 @@ class ConfigRun:
 
     @property
     def usable(self) -> bool:
-        """Whether there is any sense in timing it further."""
+        """Whether timing it makes sense."""
         return not self.problem and not self.invalid()
 
     def fail(self, kind: FailureKind, problem: str) -> None:
@@ -77,7 +84,7 @@ class ConfigRun:
 
     @property
     def workload(self) -> dict[str, Any]:
-        """What was run, under the names of the records."""
+        """What was run, by the field names of the records."""
         return {
             "configuration": self.name,
             "phase": self.work.phase,
@@ -87,7 +94,7 @@ class ConfigRun:
         }
 
     def counts(self) -> Counts | None:
-        """Compiles in the process with empty caches, and recompiles and CUDA graph replays in all that were timed."""
+        """Compiles in the process with empty caches, and recompiles and CUDA graph replays in all timed processes."""
         if self.first is None:
             return None
         counts = msgspec.convert(self.first.warm.counts, Counts)
@@ -98,13 +105,13 @@ class ConfigRun:
         return counts
 
     def invalid(self) -> str:
-        """Why its times would mislead, as the first process that found it so says; empty where none did."""
+        """Why its times would mislead, from the first process that says so; "" if none does."""
         checks = [self.first.check, *self.checks] if self.first is not None else []
         return next((check.invalid for check in checks if check.invalid), "")
 
 
 def environment(eager: ConfigRun) -> dict[str, Any]:
-    """The facts on torch and the machine from the eager process, under the names of a report's `environment`."""
+    """What the eager process found about torch and the machine, as a report's `environment`."""
     facts = dict(eager.load.environment)
     for name in ("at", "folder", "gpu"):
         facts.pop(name, None)
@@ -115,7 +122,7 @@ def environment(eager: ConfigRun) -> dict[str, Any]:
 
 
 def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
-    """The record of a configuration, or of eager itself. Times stand in it only where they are valid."""
+    """The record of a configuration, or of eager itself. It has times only if they are valid."""
     reason = row.problem or row.invalid()
     status: Validity = "invalid" if reason else "valid"
     if row.problem and row.failure not in NOT_REPEATED:
@@ -147,8 +154,26 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     return record
 
 
+def measured_in_turns(event: TimedInTurns, configuration: Configuration) -> list[Measurement]:
+    """What a program's own process timed, for a model too large to copy: eager, and the configuration compared with it.
+    Each turn stands for a pair of processes.
+    """
+    load = msgspec.convert(event.load, Loaded)
+    work = Work(cast(Phase, load.phase or "forward"))
+    eager, row = ConfigRun(replace(EAGER, autocast=configuration.autocast), work), ConfigRun(configuration, work)
+    eager.first = FirstCalls(load, Warmed(event.eager_calls_ms), Checked())
+    row.first = FirstCalls(load, Warmed(counts=event.counts), Checked(invalid=event.invalid))
+    row.warm = Warmed(event.calls_ms)
+    for first, compiled, second in event.turns:
+        row.pairs.append(Pair(first, compiled))
+        eager.pairs.append(Pair(first, second))
+        eager.eager_samples += first + second
+    row.notes.append(SHARED)
+    return [measurement(each, eager) for each in (eager, row)]
+
+
 def accuracy(row: ConfigRun) -> Accuracy | None:
-    """The record of the accuracy pass; None where there was none."""
+    """The record of the accuracy test; None if there was none."""
     if row.accuracy is None:
         return None
     known = {"configuration": row.name, "phase": row.work.phase}
@@ -156,7 +181,7 @@ def accuracy(row: ConfigRun) -> Accuracy | None:
 
 
 def operators(eager: ConfigRun) -> list[OperatorCheck]:
-    """The custom operators that the calls reach, as they were checked."""
+    """The checked custom operators that the calls reach."""
     found = eager.operators.operators if eager.operators is not None else []
     return [msgspec.convert(each, OperatorCheck) for each in found]
 
@@ -209,7 +234,7 @@ def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
 
 
 def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
-    """Caveats of a valid number. Whether it is valid at all the worker tells (`check`)."""
+    """Caveats of a valid number. The worker decides whether it is valid (`check`)."""
     found, configuration, device = [], row.configuration, row.load.device
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:

@@ -1,4 +1,4 @@
-"""Runs a benchmark: every configuration of every workload, in fresh processes, and the records of what came of it."""
+"""Runs a benchmark: every configuration of every workload in fresh processes, and the records of the results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from dynalyze.bench import records, schedule
+from dynalyze.bench import MIN_PAIRS, records, schedule
 from dynalyze.bench.extras import RowBench, extras
-from dynalyze.bench.pair_counts import MIN_PAIRS
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
@@ -43,10 +42,10 @@ _STOPPED = {"interrupted": "interrupted", "out_of_time": "the time was up"}
 
 @dataclass
 class Benchmarks:
-    """The results of a benchmark. `environment` is what the eager process found of torch and the machine.
+    """The results of a benchmark. `environment` is what the eager process found about torch and the machine.
 
-    `status` is that of the whole: failed where eager itself failed; timed_out where a process ran into its limit.
-    `unchecked` is why no answers were compared, where they should have been.
+    `status` is failed if eager itself failed, timed_out if a process reached its limit. `unchecked` is why no answers
+    were compared, if they should have been.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -64,9 +63,9 @@ def run_bench(
     first: Callable[[], object] | None = None, pool: WorkerPool | None = None,
 ) -> Benchmarks:  # fmt: skip
     """Measure what the plan asks for; `progress` gets lines to show, instead of standard error. `of_a_work` decides
-    what is measured of a workload, and in which order. `first` is done before, while imports begin, and takes nothing
-    of the budget. `pool` is a `pool_for` this plan, where one was made before; it is the caller's to leave. Raises
-    UsageError: what was asked for cannot be run; nothing was measured then.
+    what is measured of a workload, and in which order. `first` is called before, while imports begin, outside the
+    budget. `pool` is a `pool_for` this plan that the caller keeps. Raises UsageError, before anything is measured, if
+    the plan cannot be run.
     """
     with nullcontext(pool) if pool else pool_for(plan) as pool:
         show, every = progress_line(pool.streams)
@@ -85,7 +84,6 @@ def pool_for(plan: Plan) -> WorkerPool:
 
 
 def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWorkBench | None = None) -> Benchmarks:
-    """Run a plan in a pool of workers."""
     generator = random.Random(plan.seed)
     parts = [(of_a_work or WorkBench)(plan, work, pool, progress, generator) for work in plan.works]
     progress.ahead = lambda: sum((part.ahead() for part in parts), Counter())
@@ -119,7 +117,7 @@ def run_in(pool: WorkerPool, plan: Plan, progress: Progress, of_a_work: MakeWork
 
 
 class WorkBench:
-    """One workload: eager, and every configuration against it."""
+    """One workload: eager, and every configuration compared with it."""
 
     def __init__(self, plan: Plan, work: Work, pool: WorkerPool, progress: Progress, generator: random.Random) -> None:
         self._plan = plan
@@ -133,7 +131,7 @@ class WorkBench:
         self.rows = self._rows(plan.device or "cpu")
 
     def run(self) -> None:
-        """Measure, row by row; raises Stopped, and what was measured until then stays."""
+        """Measure row by row; raises Stopped, and keeps what was measured until then."""
         self._first_calls(self.eager)
         if self.eager.problem:
             for row in self.rows:
@@ -150,7 +148,7 @@ class WorkBench:
         self._measure()
 
     def _measure(self) -> None:
-        """Every row, once eager is known to run."""
+        """Measure every row, once eager is known to run."""
         for row in self.rows:
             if self._plan.recorded_first and self._budget is not None:  # Else the first calls are from empty caches.
                 self._record(row)
@@ -167,7 +165,7 @@ class WorkBench:
             self._measure_more(row)
 
     def stop(self, reason: str) -> None:
-        """Say of every row what it lacks because the benchmark ended early."""
+        """Note what each row lacks because the benchmark ended early."""
         if self._budget is not None and reason != _STOPPED["interrupted"]:
             if not self._has_speed:  # Too few for a figure: none is better than one that nobody may quote.
                 for row in (self.eager, *self.rows):
@@ -180,7 +178,7 @@ class WorkBench:
                 row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
 
     def measured(self) -> list[ConfigRun]:
-        """The rows to report. Where a budget did not last for a verdict on speed, those that a feature measured."""
+        """The rows to report. If a budget was too short for a verdict on speed, those that a feature measured."""
         rows = [self.eager, *self.rows]
         if self._budget is None or self._has_speed:
             return rows
@@ -191,7 +189,7 @@ class WorkBench:
         return all(row.timed or row.problem or not row.usable or len(row.pairs) >= MIN_PAIRS for row in self.rows)
 
     def unmeasured(self) -> str:
-        """A note on what was not measured, and how to measure it; empty where nothing is missing."""
+        """A note on what was not measured, and how to measure it; "" if nothing is missing."""
         if self._budget is None or self._pool.interrupted:
             return ""
         rows = [row for row in self.rows if row.usable]
@@ -208,7 +206,7 @@ class WorkBench:
         return ""
 
     def unchecked(self) -> str:
-        """Why the answers of a row were not compared; empty where all were, or none should be."""
+        """Why the answers of a row were not compared; "" if all were, or none should be."""
         if not self._plan.accuracy or all(row.accuracy is not None for row in self.rows):
             return ""
         if self._pool.interrupted:
@@ -217,7 +215,7 @@ class WorkBench:
         return failed or (f"no time left of {self._budget:g} s" if self._budget is not None else "")
 
     def ahead(self) -> Counter[Kind]:
-        """The steps still to be done, as far as is known, counted by kind."""
+        """The known steps still to be done, counted by kind."""
         rows, plan = [row for row in (self.eager, *self.rows) if not row.problem], self._plan
         return Counter(
             {
@@ -236,7 +234,7 @@ class WorkBench:
         )
 
     def _records(self, row: ConfigRun) -> bool:
-        """Whether something is to be asked of a process of the row whose compiles are recorded."""
+        """Whether a recorded process of the row is needed."""
         wanted = self._plan.recorded and (extras() or self._work.phase == "train")
         return bool(wanted and row.configuration.compile and not row.recorded)
 
@@ -284,7 +282,9 @@ class WorkBench:
             row.timed = True
 
     def _pair(self, row: ConfigRun, *, control: bool = False) -> None:
-        """A pair of a row with eager; with `control` one of eager too, from three processes in the place of four."""
+        """A pair of a row with eager; with `control` also one of eager with itself, from three processes instead of
+        four.
+        """
         arms = [self._arm(self.eager)] * (1 + control) + [self._arm(row)]
         seconds, began = len(arms) / 2 * self._plan.seconds / self._plan.pairs, time.monotonic()
         try:
@@ -317,7 +317,7 @@ class WorkBench:
 
     @property
     def _pairs_with_control(self) -> bool:
-        """Whether a pair and its control are three processes: they have to be few enough to live at once."""
+        """Whether a pair and its control are three processes, few enough to live at once."""
         return self._budget is not None and len(self.rows) == 1 and not self._plan.answers_first
 
     def _extras(self, row: ConfigRun) -> None:
@@ -345,7 +345,7 @@ class WorkBench:
             self._vary_inputs(row)
 
     def _vary_inputs(self, row: ConfigRun) -> None:
-        """The accuracy test on other inputs, where the program's own are right; what is found in time stays."""
+        """The accuracy test on other inputs, if the program's own are right; it keeps what it finds in time."""
         right = row.accuracy is not None and row.accuracy["verdict"] not in ("suspicious", "not comparable")
         if not self._plan.vary_inputs or row.accuracy is None or not right:
             return
@@ -358,7 +358,7 @@ class WorkBench:
             row.notes.append(f"answers to other inputs are not known: {error.message}")
 
     def _record(self, row: ConfigRun) -> None:
-        """What is asked of a process whose compiles are recorded: by features, then what a training step keeps."""
+        """Ask a recorded process what features want, then what a training step keeps."""
         seconds = min(_MOST_EXTRA, self._plan.seconds / 2) / (2 if self._budget else 1)
         began, eager, row.recorded = time.monotonic(), self.eager.first, True
         try:
@@ -376,7 +376,6 @@ class WorkBench:
         self._recorded_seconds = time.monotonic() - began
 
     def _measure_more(self, row: ConfigRun) -> None:
-        """What features measure once speed is."""
         if not (row.parts and row.usable):
             return
         bench = RowBench(
@@ -391,7 +390,7 @@ class WorkBench:
         self, row: ConfigRun, kind: Literal["memory", "accuracy", "operators"], ask: Callable[[Arm, float], Found],
         without: Callable[[str], Found | None] = lambda reason: None,
     ) -> Found | None:  # fmt: skip
-        """What a process of its own answers; where it fails, the times stand all the same."""
+        """What a process of its own answers; if it fails, the times are kept."""
         try:
             with self._progress.doing(kind, self._named(row, kind)):
                 patience = math.inf if self._budget is None else self._budget * _ANSWERS_SHARE

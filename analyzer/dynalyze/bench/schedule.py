@@ -43,8 +43,8 @@ _BUDGET_ANSWERS = 0.1  # Of a budget: how long answers may take to compare in a 
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the two sides of a pair: what runs, and where its compiler finds what it made before (None: as a program
-    of the user's would). `python` is another interpreter than the pool's.
+    """One side of a pair: what runs, and the folder of its compiler's caches (None: where a program of the user's keeps
+    them). `python` is another interpreter than that of the pool.
     """
 
     request: WorkerRequest
@@ -65,18 +65,15 @@ class FirstCalls:
 
 
 def first_calls(
-    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False,
-    patience: float = math.inf,
-) -> FirstCalls:  # fmt: skip
+    pool: WorkerPool, arm: Arm, *, memory: bool, new: bool, budget: float | None = None, step_memory: bool = False
+) -> FirstCalls:
     """Load the model in a process of its own and call it until its calls are steady.
 
-    With `new` the process has imported nothing before. With `memory` the peak since it began is asked for afterwards:
-    it holds that of the compile. With `step_memory` each training step is looked at in the end. After `patience`
-    seconds of calls the process is ended.
+    A `new` process has imported nothing before. With `memory` its peak is measured in the end, which includes the
+    compile; with `step_memory` each training step is looked at.
     """
     with pool.worker(arm.request, arm.caches, new=new, python=arm.python) as worker:
         load = worker.ask(commands.Load())
-        worker.end_after(patience)
         warm = worker.ask(limits(_COLD_WARMING, budget))
         check = worker.ask(commands.Check())
         peaks = worker.ask(commands.MeasureMemory()) if memory else None
@@ -85,7 +82,7 @@ def first_calls(
 
 @dataclass(frozen=True)
 class RecordedProcess:
-    """A process that has compiled what it runs while that was recorded: `run`, by the torch of this folder."""
+    """A process whose compiles were recorded in `run`, by the torch in this folder."""
 
     worker: Worker
     first: FirstCalls
@@ -95,7 +92,7 @@ class RecordedProcess:
 
 @contextmanager
 def recorded(pool: WorkerPool, arm: Arm, budget: float | None) -> Iterator[RecordedProcess]:
-    """A warm process whose compiles are recorded, to be asked more. Raises WorkerFailed where it fails."""
+    """A warm process whose compiles are recorded, to be asked more. Raises WorkerFailed."""
     with pool.worker(arm.request, arm.caches) as worker:
         load = worker.ask(commands.Load())
         warmed = worker.ask(recording(budget))
@@ -114,7 +111,7 @@ def step_memory_of(worker: Worker) -> commands.MeasuredSteps:
 def extra(
     pool: WorkerPool, arm: Arm, command: Command[Answer], patience: float = math.inf, *, new: bool = False
 ) -> Answer:
-    """The answer of a process of its own, with warm caches. A `new` one has imported nothing before."""
+    """The answer of a process of its own with warm caches. A `new` one has imported nothing before."""
     with _alone(pool, arm, patience, new=new) as worker:
         return worker.ask(command)
 
@@ -128,15 +125,15 @@ def _alone(pool: WorkerPool, arm: Arm, patience: float, *, new: bool = False) ->
 
 
 def peaks(pool: WorkerPool, arm: Arm, patience: float) -> tuple[commands.Peaks, commands.Warmed]:
-    """What memory a process takes that imports for itself, and its first calls, with warm caches."""
+    """The peak memory of a process that does its own imports, and its first calls, with warm caches."""
     with _alone(pool, arm, patience, new=True) as worker:
         warm = worker.ask(PAIR_WARMING)
         return worker.ask(commands.MeasureMemory()), warm
 
 
 def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any]]:
-    """The accuracy test on one variant of the inputs after the other, in one process as long as it lives: name,
-    verdict, reason, contracts. What the seconds do not last for is "not tried".
+    """The accuracy test on variants of the inputs, in one process as long as it lives: name, verdict, reason,
+    contracts. Variants for which there is no time are "not tried".
     """
     waiting, end = list(VARIANTS), time.monotonic() + seconds
     while waiting:
@@ -153,13 +150,13 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
                     yield {"name": name, "verdict": "not comparable", "reason": error.message}
                     break  # It may have died of it.
                 if answer["verdict"]:
-                    yield {"name": name} | {told: answer[told] for told in _OF_A_VARIANT if told in answer}
+                    yield {"name": name} | {key: answer[key] for key in _OF_A_VARIANT if key in answer}
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The samples of each process, and the first calls of the last one: where it was `forked` it had imported the
-    compiler before them.
+    """The samples of each process, and the first calls of the last one: if `forked`, it had imported the compiler
+    before them.
     """
 
     samples: list[list[float]]
@@ -177,9 +174,8 @@ def take_turns(
 ) -> Turns:  # fmt: skip
     """Time fresh processes for this many seconds together: block by block, in random order.
 
-    They load at the same time, which nothing times; from then on only one of them works. With `answers` those of the
-    code of the last arm are held against eager's in the end: `accuracy` of its first calls, None where that takes the
-    whole test.
+    They load at the same time, untimed; from then on only one of them works. With `answers` the last arm is compared
+    with eager in the end (`accuracy` of its first calls; None if that takes the whole test).
     """
     with loaded(arms, pool, generator) as workers:
         warmed = [worker.ask(limits(PAIR_WARMING, budget)) for worker in workers]
@@ -191,7 +187,7 @@ def take_turns(
 
 
 def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:
-    """The accuracy of the code that a process has compiled; None where the whole test has to be made."""
+    """The accuracy of the code that a process has compiled; None if the whole test is needed."""
     worker.end_after(math.inf if budget is None else budget * _BUDGET_ANSWERS)
     try:
         answer = worker.ask(commands.CompareAnswers(at_once=True))
@@ -202,7 +198,7 @@ def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | N
 
 @contextmanager
 def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> Iterator[list[Worker]]:
-    """Fresh processes that have loaded, in the order of the arms, whichever of them was started first."""
+    """Fresh processes that have loaded, in the order of the arms; they are started in random order."""
     with ExitStack() as stack:
         # Which process is oldest, and so may have got the best memory, must not depend on what it runs.
         order = generator.sample(range(len(arms)), len(arms))
@@ -226,7 +222,7 @@ def loaded(arms: Sequence[Arm], pool: WorkerPool, generator: random.Random) -> I
 def timed_turns(
     workers: Sequence[Worker], warmed: Sequence[commands.Warmed], seconds: float, generator: random.Random
 ) -> list[list[float]]:
-    """The samples of warm processes, block by block in random order; of a long block every n-th alone."""
+    """The samples of warm processes, block by block in random order; of a long block only every n-th."""
     each = seconds / len(workers)
     steady_ms = max(float(min(warm.calls_ms[-3:], default=0.0)) for warm in warmed)
     blocks = block_count(each, steady_ms)
@@ -243,12 +239,12 @@ def turns(blocks: int, generator: random.Random, processes: int = 2) -> list[int
 
 
 def block_count(seconds: float, pass_ms: float) -> int:
-    """In how many blocks an arm's seconds are spent: many, but each long enough to hold a pass."""
+    """Into how many blocks an arm's seconds are split: many, but each long enough for a pass."""
     return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
 
 
 def limits(warming: commands.Warm, budget: float | None) -> commands.Warm:
-    """How long calls may take to become steady where all of the benchmark has a budget."""
+    """The limit on warming up, if the whole benchmark has a budget."""
     return warming if budget is None else replace(warming, seconds=min(warming.seconds, budget * _BUDGET_WARMING))
 
 

@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS, MIN_PAIRS
+from dynalyze.bench import DEFAULT_PAIRS, MIN_PAIRS
 from dynalyze.report.measurements import BreakEven, Interval, Latency, Pair, Speedup, SpeedVerdict, StartUp
 
 _SHORTEST, _LONGEST = 1e-9, 1e12
@@ -123,7 +123,7 @@ def t_cumulative(value: float, degrees: int) -> float:
 
 @lru_cache(maxsize=1024)
 def t_quantile(probability: float, degrees: int) -> float:
-    """The value that a variable of Student\'s t stays below with this probability, which is at least a half."""
+    """The value that a variable of Student's t stays below with this probability, which is at least a half."""
     if degrees < 1 or not 0.5 <= probability < 1:
         raise ValueError(f"no quantile for probability {probability} with {degrees} degrees of freedom")
     low, high = 0.0, 1.0
@@ -155,7 +155,7 @@ class LogRatio:
         return self.margin(confidence) * math.sqrt(1 + self.pairs / pairs)
 
 
-def log_ratio(pairs: Sequence[Pair], seed: int = 0) -> LogRatio | None:
+def log_ratio(pairs: Sequence[Pair]) -> LogRatio | None:
     """None where fewer than two pairs have a usable sample in both arms: nothing tells how pairs differ then."""
     arms = [(usable(pair.eager), usable(pair.compiled)) for pair in pairs]
     arms = [(eager, compiled) for eager, compiled in arms if eager and compiled]
@@ -165,7 +165,7 @@ def log_ratio(pairs: Sequence[Pair], seed: int = 0) -> LogRatio | None:
     ratios = [math.log(eager / compiled) for eager, compiled in medians]
     return LogRatio(
         mean=statistics.fmean(ratios),
-        error=_standard_error(ratios, [_noise(eager, seed) + _noise(compiled, seed) for eager, compiled in arms]),
+        error=_standard_error(ratios, [_noise(eager) + _noise(compiled) for eager, compiled in arms]),
         pairs=len(arms),
         eager=math.exp(statistics.fmean(math.log(eager) for eager, _ in medians)),
     )
@@ -182,18 +182,16 @@ def _standard_error(ratios: list[float], noise: list[float]) -> float:
     return math.sqrt(statistics.variance(ratios) / count + statistics.fmean(noise) / (count - 1))
 
 
-def _noise(samples: list[float], seed: int) -> float:
+def _noise(samples: list[float]) -> float:
     """The variance of the log of the median when the calls of one process are resampled."""
     ordered = [math.log(sample) for sample in sorted(samples)]
-    medians = [
-        ((ordered[lower] + ordered[upper]) / 2, share) for lower, upper, share in median_places(len(ordered), seed)
-    ]
+    medians = [((ordered[lower] + ordered[upper]) / 2, share) for lower, upper, share in median_places(len(ordered))]
     mean = math.fsum(median * share for median, share in medians)
     return math.fsum((median - mean) ** 2 * share for median, share in medians)
 
 
 @lru_cache(maxsize=128)
-def median_places(count: int, seed: int) -> tuple[tuple[int, int, float], ...]:
+def median_places(count: int, seed: int = 0) -> tuple[tuple[int, int, float], ...]:
     """Where the median of a resample of `count` calls comes from: the places of its two middle calls among the sorted
     calls, with the share of the resamples that have it there.
 
@@ -212,13 +210,13 @@ def median_places(count: int, seed: int) -> tuple[tuple[int, int, float], ...]:
     return tuple((lower, upper, times / _RESAMPLES) for (lower, upper), times in places.items())
 
 
-def speedup(pairs: Sequence[Pair], control: Sequence[Pair], seed: int = 0) -> Speedup | None:
+def speedup(pairs: Sequence[Pair], control: Sequence[Pair]) -> Speedup | None:
     """The ratio of eager to compiled time, widened to the noise floor of the control, and what may be said of it.
 
     None where fewer than two pairs can be used. Without a usable control the floor is unknown and so is the verdict.
     """
-    own = log_ratio(pairs, seed)
-    return None if own is None else _judge(own, log_ratio(control, seed))
+    own = log_ratio(pairs)
+    return None if own is None else _judge(own, log_ratio(control))
 
 
 def _judge(own: LogRatio, control: LogRatio | None) -> Speedup:
@@ -233,15 +231,13 @@ def _judge(own: LogRatio, control: LogRatio | None) -> Speedup:
     return Speedup(ratio, verdict, floor=None if reach is None else math.expm1(min(reach, _STEEPEST)), pairs=own.pairs)
 
 
-def enough(
-    pairs: Sequence[Pair], control: Sequence[Pair], looks: int = DEFAULT_PAIRS - MIN_PAIRS, seed: int = 0
-) -> bool:
+def enough(pairs: Sequence[Pair], control: Sequence[Pair], looks: int = DEFAULT_PAIRS - MIN_PAIRS) -> bool:
     """Whether a run may end before its last pair: an interim look. `looks` is how many of them the run plans in all.
 
     True when a difference is beyond the interim boundary as well as shown, or when the interval has become so narrow
     about 1 that no difference worth the time is left. After the last pair there is nothing to ask.
     """
-    own, equals = log_ratio(pairs, seed), log_ratio(control, seed)
+    own, equals = log_ratio(pairs), log_ratio(control)
     if own is None or equals is None or own.pairs < MIN_PAIRS:
         return False
     speed = _judge(own, equals)

@@ -1,4 +1,4 @@
-"""From what two measuring processes saw of a training step to what compiling changes in its memory, line by line."""
+"""What compiling changes in the memory of a training step, line by line, from what two measuring processes saw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LINES, _MOST_TENSORS = 60, 12
 
 
 def memory_of(eager: MeasuredSteps, compiled: MeasuredSteps, run: RunLog) -> StepMemory | None:
-    """The memory of the step that keeps most in eager; None where the steps are no training."""
+    """The memory of the step that keeps most in eager; None if the steps are no training."""
     if problem := eager.problem or compiled.problem:
         return StepMemory(problem=problem)
     steps = list(zip(eager.steps, compiled.steps, strict=False))
@@ -44,14 +44,14 @@ def _bytes(step: MeasuredStep) -> int:
 
 
 class _Lines:
-    """Every line that something is kept of, or computed again for."""
+    """Every line of which something is kept or recomputed."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self.found: dict[tuple[str, int], KeptLine] = {}
 
     def add(self, side: str, saved: SavedForBackward, name: str = "", origin: Location | None = None) -> None:
-        """Count a saved tensor; what is counted elsewhere, or was there before, has no bytes."""
+        """Count a saved tensor; what is counted elsewhere, or existed before, has no bytes."""
         if not saved.bytes:
             return
         if origin is None and saved.place:

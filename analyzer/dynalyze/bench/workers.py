@@ -1,4 +1,4 @@
-"""The processes that measure: started under supervision, spoken to over a socket, ended with all they started."""
+"""The measuring processes: started under supervision, spoken to over a socket, ended with all they started."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
 from dynalyze.launch.forkserver import Forked, ForkServer, ServerLost, have_imported
 from dynalyze.launch.interrupts import Interrupts
-from dynalyze.launch.question import START, exit_status
-from dynalyze.launch.run import NOTHING_REMEMBERED, cache_variables
+from dynalyze.launch.run import NOTHING_REMEMBERED, START, cache_variables, exit_status
 from dynalyze.launch.sandbox import Sandbox
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
@@ -48,7 +47,7 @@ FailureKind = Failure | Literal["died", "timed_out"]
 
 
 class WorkerFailed(Exception):
-    """A command could not be carried out; the message is one line for people, `who` the worker's configuration."""
+    """A command failed; the message is one line, `who` the worker's configuration."""
 
     def __init__(self, kind: FailureKind, message: str, who: str = "") -> None:
         super().__init__(message)
@@ -66,10 +65,10 @@ class Stopped(Exception):
 
 
 class WorkerPool:
-    """Starts workers. Leaving its `with` block ends whatever still runs, and removes every folder of theirs.
+    """Starts workers. Leaving its `with` block ends those still running, and removes their folders.
 
-    `seconds` is the life of one worker, `total` bounds the whole benchmark. `untimed` ones share the machine: their
-    threads sleep where they wait for each other, and do not spin.
+    `seconds` limits one worker, `total` the whole benchmark. `untimed` workers share the machine: their threads sleep
+    while they wait, instead of spinning.
     """
 
     def __init__(
@@ -105,16 +104,17 @@ class WorkerPool:
         self._stack.__exit__(*error)
 
     def empty_caches(self) -> Path:
-        """A folder for the compiler's caches that no process has used."""
+        """A new folder for the compiler's caches."""
         return self._fresh("caches")
 
     def worker(
         self, request: WorkerRequest, caches: Path | None, *, new: bool = False, python: str | None = None
     ) -> Worker:
-        """A process that keeps its caches in this folder, or (None) where a program of the user's would.
+        """A process that keeps its caches in this folder, or (None) where a program of the user's would. Use it in a
+        `with` block.
 
-        It may be forked off a server, so that it finds its imports done, unless it is to be `new`. `python` is another
-        interpreter than the pool's. Use it in a `with` block.
+        Unless it is to be `new`, it may be forked off a server that has done its imports. `python` is another
+        interpreter than that of the pool.
         """
         self.attend()
         interpreter = python or self._python
@@ -147,7 +147,9 @@ class WorkerPool:
         return self._forks[python]
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
-        """Run a script under the interpreter of the workers, unheard; None where it took longer than `seconds`."""
+        """Run a script under the interpreter of the workers, without its output; None if it took longer
+        than `seconds`.
+        """
         end = time.monotonic() + seconds
 
         def overdue() -> bool:
@@ -158,23 +160,22 @@ class WorkerPool:
         return exit_status([self._python, str(script)], environment, Path(os.devnull), overdue)
 
     def prepare(self, request: WorkerRequest) -> None:
-        """Start the server off which the process for this request will be forked, and do not wait for it."""
+        """Start the server that the process for this request will be forked off, without waiting for it."""
         self._forks_of(self._python).prepare(request)
 
     def prepare_beside(self, *needs: str) -> None:
-        """Have the server import while a program runs: `needs` are prefixes of libraries, and "inductor". It takes what
-        the program leaves of the machine; where there is one processor it is not started.
+        """Have the server import while a program runs: `needs` are prefixes of libraries, and "inductor". It uses what
+        the program leaves of the machine; with one processor it is not started.
         """
         self._forks_of(self._python).start_beside(needs)
 
     def begin(self, total: float | None, waiting: Callable[[], None]) -> None:
-        """The whole benchmark has so many seconds from now on; `waiting` is called meanwhile."""
+        """Limit the whole benchmark to so many seconds from now; `waiting` is called meanwhile."""
         self._end = math.inf if total is None else time.monotonic() + total
         self._waiting = waiting
 
     @property
     def seconds_left(self) -> float:
-        """Of the whole benchmark."""
         return self._end - time.monotonic()
 
     @property
@@ -182,7 +183,7 @@ class WorkerPool:
         return self._interrupts.count > 0
 
     def attend(self) -> None:
-        """Called some times a second. Raises Stopped once Ctrl-C was pressed, or the time is used up."""
+        """Called several times a second. Raises Stopped after Ctrl-C, or when the time is up."""
         self._waiting()
         if self.interrupted:
             raise Stopped("interrupted")
@@ -199,8 +200,8 @@ class WorkerPool:
 class Worker:
     """One process. `ask` sends a command and waits for its answer.
 
-    `seconds` is its life. `learn` gets what it has imported, once it ends. `load` is its answer to that command, where
-    it was kept.
+    `seconds` limits it. `learn` gets what it has imported, once it ends. `load` is its answer to that command, if it
+    was kept.
     """
 
     def __init__(
@@ -226,7 +227,7 @@ class Worker:
 
     @property
     def forked(self) -> bool:
-        """Whether it found its imports done."""
+        """Whether its imports were done before it started."""
         return isinstance(self._process, Forked)
 
     def __enter__(self) -> Worker:
@@ -244,12 +245,12 @@ class Worker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_after(self, seconds: float) -> None:
-        """Give it no more than so many seconds from now."""
+        """Limit it to so many seconds from now."""
         if time.monotonic() + seconds < self._end:
             self._end, self._limit = time.monotonic() + seconds, f"the {seconds:.0f} s that it was given"
 
     def ask(self, command: Command[Answer]) -> Answer:
-        """The answer to a command. Raises WorkerFailed, and Stopped where the benchmark ends."""
+        """The answer to a command. Raises WorkerFailed, and Stopped if the benchmark ends."""
         self.send(command)
         return self.receive(type(command))
 
@@ -332,10 +333,10 @@ class Worker:
 
 
 class Forks:
-    """The fork server of a benchmark, started with the first process that is forked.
+    """The fork server of a benchmark, started with the first process to be forked.
 
-    What a measuring process has imported in its life the server imports before it forks the next. `refused` says why
-    nothing is forked (any more): then every process is started by itself.
+    It imports what earlier processes have imported before it forks the next. `refused` says why nothing is forked (any
+    more): then every process is started by itself.
     """
 
     def __init__(
@@ -352,9 +353,9 @@ class Forks:
     def child(
         self, request: WorkerRequest, folder: Path, seconds: float, environment: Mapping[str, str]
     ) -> Forked | None:
-        """A process for what `folder` asks for; None where it has to be started by itself.
+        """A process for what `folder` asks for; None if it has to be started by itself.
 
-        A program that is run again imports what it wants by itself, when it wants to.
+        A program that is run again does its own imports.
         """
         if not self._forks(request):
             return None
@@ -366,18 +367,18 @@ class Forks:
             return None
 
     def start_beside(self, needs: Sequence[str]) -> None:
-        """Start the server beside a program, and do not wait for it."""
+        """Start the server beside a program, without waiting for it."""
         if not self.refused and len(os.sched_getaffinity(0)) > 1:
             self._server = self._start(["fork-measures", BESIDE, *needs], awaited=False)
 
     def prepare(self, request: WorkerRequest) -> None:
-        """Start the server where there is none, and do not wait for it."""
+        """Start the server if there is none, without waiting for it."""
         if self._server is None and self._forks(request):
             with contextlib.suppress(UsageError):  # It is tried once more when it is needed.
                 self._server = self._start(["fork-measures", *_needs(request)], awaited=False)
 
     def learn(self, modules: list[str]) -> None:
-        """Keep in mind what a process has imported."""
+        """Remember what a process has imported."""
         self._wanted += [name for name in modules if name not in self._known]
         self._known.update(modules)
 
@@ -400,7 +401,7 @@ class Forks:
 
 
 def _needs(request: WorkerRequest) -> list[str]:
-    """What the server imports at its start, beside torch."""
+    """What the server imports at its start, besides torch."""
     compiles = request.configuration.compile and request.configuration.backend == "inductor"
     checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
     library = [request.source["library"]] if request.source.get("kind") == "library" else []

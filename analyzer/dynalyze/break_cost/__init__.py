@@ -1,1 +1,1 @@
-"""What graph breaks and guards cost each call: measured, shown, and told as an impact of findings."""
+"""What graph breaks and guards cost per call: measured, shown, and added to findings as their impact."""

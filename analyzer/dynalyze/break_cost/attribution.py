@@ -1,10 +1,9 @@
-"""From the stamps of a measuring process and what it recorded of its compiles to the price of each graph break."""
+"""The cost of each graph break, from the stamps of a measuring process and its recorded compiles."""
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass
 
 from dynalyze.break_cost.child import GuardTime, Segment, StampedPasses
 from dynalyze.break_cost.records import BreakPrice, CallPart, GuardGroup, GuardPrice, PartKind, Prices
@@ -38,24 +37,14 @@ _ADVICE = {
 """By what a group of guards holds. Each was measured on torch 2.13, as benchmarks/results/prices.md says."""
 
 
-@dataclass(frozen=True)
-class PartOwner:
-    """What a segment of a call belongs to: the graph break whose cost it is, if any, and where it is shown."""
-
-    kind: PartKind
-    place: Location | None
-    broken: GraphBreak | None = None
-    compile_id: str = ""
-
-
 def guards_are_dear(prices: Prices) -> bool:
-    """Whether guards take so much of a call that something may be done about it."""
+    """Whether guards cost so much of a call that a change may pay."""
     taken = sum(part.ms for part in prices.parts if part.kind == "guards")
     return prices.call_ms is not None and taken >= max(_NOTABLE_MS, _NOTABLE_SHARE * prices.call_ms.value)
 
 
 def advise(prices: Prices, places: Places) -> None:
-    """Name a change of the source for large groups of guards, where one is known and the source is the user's."""
+    """Name a change of the source for large groups of guards, if one is known and the source is the user's."""
     for each in prices.guards:
         own = each.place is not None and places.origin(each.place.file) == "user"
         for group in each.groups if own else ():
@@ -68,12 +57,12 @@ class Record:
 
     def __init__(self, run: RunLog, folder: str) -> None:
         places, sources = Places(folder), Sources(run)
-        self._compiled = compilations(run, places, sources)
-        self.breaks = graph_breaks(run, places, sources, registry(folder), self._compiled)
-        by_id = {each.id: each for each in self.breaks}
+        compiled = compilations(run, places, sources)
+        self.breaks = graph_breaks(run, places, sources, registry(folder), compiled)
+        by_id = self._by_id = {each.id: each for each in self.breaks}
         # The last one of an id counts: torch._dynamo.reset() begins anew.
-        self._by_compile = {each.compile_id: each for each in self._compiled}
-        self._ended_by = {each.compile_id: by_id[each.breaks[-1]] for each in self._compiled if each.breaks}
+        self._by_compile = {each.compile_id: each for each in compiled}
+        self._ended_by = {each.compile_id: by_id[each.breaks[-1]] for each in compiled if each.breaks}
         starts = [event for _, event in run.all() if isinstance(event, CompileStarted) and event.code is not None]
         self._tried = {(each.code.file, each.code.name, each.code.line): each.id for each in starts if each.code}
 
@@ -93,40 +82,40 @@ class Record:
                 f"{statistics.fmean(expected) / calls:.3g} ms"
             )
             return found
-        taken: dict[str, list[tuple[PartOwner, list[float]]]] = defaultdict(list)
+        taken: dict[str, list[tuple[PartKind, list[float]]]] = defaultdict(list)
         unguarded: dict[str, float] = defaultdict(float)
         for segment in answer.segments:
-            owner = self._owner(segment)
             ms = [segment.ms[index] / calls for index in quiet]
-            mean, guards = statistics.fmean(ms), 0.0
+            part = self._part(segment, statistics.fmean(ms))
+            if part.break_id:
+                taken[part.break_id].append((part.kind, ms))
             if bare := segment.unguarded_ms:
-                guards = max(0.0, mean - statistics.fmean(sorted(bare)[: len(quiet)]) / calls)
-                guards = min(guards, mean)
+                guards = max(0.0, part.ms - statistics.fmean(sorted(bare)[: len(quiet)]) / calls)
+                part.ms -= guards
                 unguarded[segment.compile_id] += guards
-            if owner.broken is not None:
-                taken[owner.broken.id].append((owner, ms))
-            if guards:
                 at = self._place(segment.compile_id)
-                found.parts.append(CallPart("guards", guards, at, _id(owner), segment.compile_id))
-            found.parts.append(CallPart(owner.kind, mean - guards, owner.place, _id(owner), owner.compile_id))
+                found.parts.append(CallPart("guards", guards, at, part.break_id, segment.compile_id))
+            found.parts.append(part)
         found.parts = _joined(found.parts)
         call_ms = statistics.fmean(expected) / calls
-        found.breaks = [self._break_price(parts, call_ms) for parts in taken.values()]
+        found.breaks = [_break_price(self._by_id[name], parts, call_ms) for name, parts in taken.items()]
         found.breaks.sort(key=lambda each: -each.ms.value)
         found.guards = [self._guards(name, each, unguarded[name]) for name, each in answer.guards.items()]
         found.guards.sort(key=lambda each: -each.us)
         found.runs = {name: count / calls for name, count in answer.hits.items()}
         return found
 
-    def _owner(self, segment: Segment) -> PartOwner:
+    def _part(self, segment: Segment, ms: float) -> CallPart:
+        """A segment as a part of a call, with the graph break that it belongs to."""
         kind, compile_id = segment.kind, segment.compile_id
         if kind == "break":
             broken = self._broken(segment)
-            return PartOwner(kind, broken.location, broken) if broken is not None else PartOwner("outside", None)
-        if kind == "resume":
-            broken = self._ended_by.get(segment.opened_by)
-            return PartOwner(kind, broken.location if broken else self._place(compile_id), broken, compile_id)
-        return PartOwner(kind, self._place(compile_id), None, compile_id)
+            if broken is None:
+                return CallPart("outside", ms)
+            return CallPart(kind, ms, broken.location, broken.id)
+        if kind == "resume" and (broken := self._ended_by.get(segment.opened_by)) is not None:
+            return CallPart(kind, ms, broken.location, broken.id, compile_id)
+        return CallPart(kind, ms, self._place(compile_id), "", compile_id)
 
     def _broken(self, segment: Segment) -> GraphBreak | None:
         """The break that left a function in eager, or that ended the graph before."""
@@ -138,24 +127,6 @@ class Record:
         compiled = self._by_compile.get(compile_id)
         return None if compiled is None else compiled.location
 
-    def _break_price(self, parts: list[tuple[PartOwner, list[float]]], call_ms: float) -> BreakPrice:
-        broken = parts[0][0].broken
-        assert broken is not None
-        # Stamped passes may be a little longer than plain ones; no part of a call is longer than the call.
-        whole = _interval([min(call_ms, sum(each)) for each in zip(*(ms for _, ms in parts), strict=True)])
-        gap = sum(statistics.fmean(ms) for owner, ms in parts if owner.kind == "break")
-        return BreakPrice(
-            place=broken.location,
-            gb_type=broken.gb_type,
-            ms=whole,
-            gap_ms=gap,
-            resume_ms=max(0.0, whole.value - gap),
-            share=whole.value / call_ms if call_ms else 0.0,
-            break_id=broken.id,
-            without_ms=max(0.0, call_ms - whole.value),
-            setting=setting_of(broken),
-        )
-
     def _guards(self, compile_id: str, found: GuardTime, ms: float) -> GuardPrice:
         whole = found.us or 1.0
         groups = [
@@ -166,13 +137,26 @@ class Record:
         return GuardPrice(compile_id, self._place(compile_id), ms * 1e3, found.count, groups)
 
 
-def _id(owner: PartOwner) -> str:
-    return owner.broken.id if owner.broken is not None else ""
+def _break_price(broken: GraphBreak, parts: list[tuple[PartKind, list[float]]], call_ms: float) -> BreakPrice:
+    # Stamped passes may be a little longer than plain ones; no part of a call is longer than the call.
+    whole = _interval([min(call_ms, sum(each)) for each in zip(*(ms for _, ms in parts), strict=True)])
+    gap = sum(statistics.fmean(ms) for kind, ms in parts if kind == "break")
+    return BreakPrice(
+        place=broken.location,
+        gb_type=broken.gb_type,
+        ms=whole,
+        gap_ms=gap,
+        resume_ms=max(0.0, whole.value - gap),
+        share=whole.value / call_ms if call_ms else 0.0,
+        break_id=broken.id,
+        without_ms=max(0.0, call_ms - whole.value),
+        setting=setting_of(broken),
+    )
 
 
 def _quieter_half(samples: list[float]) -> list[int]:
-    """Which passes were not slower than the median: what else the machine did is in the others. Of many the fastest
-    eighth is left out as well: a single pass that the machine favoured would count for all.
+    """Which passes were no slower than the median: the others include what else the machine did. Of many, the fastest
+    eighth is left out too: a single lucky pass would count for all.
     """
     middle = statistics.median(samples)
     ordered = sorted(range(len(samples)), key=samples.__getitem__)
@@ -180,7 +164,7 @@ def _quieter_half(samples: list[float]) -> list[int]:
 
 
 def _drift(samples: list[float]) -> float:
-    """How far the first and the second half of the passes are apart, as a share."""
+    """How much the two halves of the passes differ, as a share."""
     half = len(samples) // 2
     first, second = (
         statistics.fmean(part[i] for i in _quieter_half(part)) for part in (samples[:half], samples[half:])
@@ -188,15 +172,15 @@ def _drift(samples: list[float]) -> float:
     return abs(first - second) / min(first, second) if min(first, second) > 0 else 0.0
 
 
-def _interval(samples: list[float], least: float = 0.0) -> Interval:
-    """The mean with its 95% interval, which ends at `least`."""
+def _interval(samples: list[float]) -> Interval:
+    """The mean with its 95% interval, at least 0."""
     mean = statistics.fmean(samples)
     error = _Z * statistics.stdev(samples) / len(samples) ** 0.5 if len(samples) > 1 else 0.0
-    return Interval(mean, max(least, mean - error), mean + error)
+    return Interval(mean, max(0.0, mean - error), mean + error)
 
 
 def _joined(parts: list[CallPart]) -> list[CallPart]:
-    """Parts of one kind and owner that follow each other are one."""
+    """Consecutive parts of one kind and owner are one."""
     joined: list[CallPart] = []
     for part in parts:
         last = joined[-1] if joined else None

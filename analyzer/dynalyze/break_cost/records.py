@@ -1,4 +1,4 @@
-"""Where the time of a call goes: the part of a measurement that graph breaks and guards have."""
+"""Where the time of a call goes: the part of a measurement on graph breaks and guards."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, Message, Quote, Word
 from dynalyze.report.intervals import Interval
+from dynalyze.report.sensitivity import BreakType, Message, Quote, Word
 
 if TYPE_CHECKING:
     from dynalyze.report.measurements import Measurement
@@ -122,7 +122,7 @@ class Prices(msgspec.Struct):
     waited: float | None = None
 
     def tried_for(self, ids: Container[str]) -> tuple[SettingPrice | None, bool]:
-        """The setting that was tried against these graph breaks, None where none was; and whether it removes one."""
+        """The setting that was tried against these graph breaks, None if none was; and whether it removes one."""
         places = {each.place: each.setting for each in self.breaks if each.break_id in ids}
         tried = next((each for each in self.settings if each.setting in places.values()), None)
         if tried is None:
@@ -135,5 +135,5 @@ FIELDS = {"prices": Prices}
 
 
 def prices_of(measured: Iterable[Measurement]) -> list[Prices]:
-    """Those of the measurements that have some."""
+    """The prices in these measurements."""
     return [found for each in measured if (found := getattr(each, "prices", None)) is not None]

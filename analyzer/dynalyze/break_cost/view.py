@@ -1,21 +1,31 @@
-"""The section on what a call costs: one bar of a whole call, and the prices of graph breaks and of guards."""
+"""The section on what a call costs: one bar of a whole call, and the costs of graph breaks and guards."""
 
 from __future__ import annotations
 
-from dynalyze.break_cost.plot import price_plot
-from dynalyze.break_cost.records import BreakPrice, GuardPrice, Prices, SettingPrice, prices_of
-from dynalyze.break_cost.words import setting_name
+from collections.abc import Mapping
+
+from dynalyze.break_cost.records import BreakPrice, GuardPrice, PartKind, Prices, SettingPrice, prices_of
+from dynalyze.break_cost.rules import setting_name
+from dynalyze.render.text.report import line_words
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.page import Section
-from dynalyze.render.words.report import line_words
+from dynalyze.render.view.plots import drawing as draw
+from dynalyze.render.view.plots.drawing import Plot, Rect, Scale, Shape
 from dynalyze.report import Report
 from dynalyze.text.amounts import count_of, milliseconds, percent
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 ANCHORS = ("prices",)
 _MOST_ROWS = 50
 _MOST_GUARDS = 12
+_WIDTH, _TOP, _BAR = 760, 4, 34
+_MOST_SHAPES = 600
+_KINDS: dict[PartKind, str] = {
+    "graph": "compiled graphs", "backward": "compiled backward", "break": "eager code at graph breaks",
+    "resume": "getting back into compiled code", "guards": "guards", "entry": "getting into compiled code",
+    "outside": "around compiled code",
+}  # fmt: skip
 
 
 def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
@@ -23,7 +33,7 @@ def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
 
 
 def graph_times(report: Report) -> dict[str, float]:
-    """Milliseconds of a call that each graph takes, its backward included, by compile id."""
+    """Milliseconds per call of each graph with its backward, by compile id."""
     spent: dict[str, float] = {}
     for part in next((each.parts for each in prices_of(report.measurements) if each.parts), ()):
         if part.compile_id and part.kind in ("graph", "backward"):
@@ -32,7 +42,7 @@ def graph_times(report: Report) -> dict[str, float]:
 
 
 class PricesView:
-    """The first configuration whose calls were taken apart; falsy where there is none."""
+    """The first configuration with the parts of a call; falsy if there is none."""
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         measured = [(each, own) for each in report.measurements for own in prices_of([each])]
@@ -45,7 +55,7 @@ class PricesView:
             return
         self.shown, self.problem = True, ""
         self.lead = _lead(found, row.configuration)
-        self.plot = price_plot(anchors.claim("plot-call"), found, row.calls, links.facts)
+        self.plot = _call_plot(anchors.claim("plot-call"), found, row.calls, links.facts)
         self.breaks = bool(found.breaks)
         tables = (_breaks(found.breaks), _settings(found.settings), _guards(found.guards))
         self.tables = [each for each in tables if each.rows]
@@ -116,3 +126,30 @@ def _guards(prices: list[GuardPrice]) -> Table:
             for group in each.groups
         ]
     return Table("What guards take of a call", heads, rows)
+
+
+def _call_plot(identity: str, prices: Prices, calls: int, anchors: Mapping[str, str]) -> Plot | None:
+    """One bar of a whole call, from left to right; the parts of a graph break link to it. None if there
+    are no parts.
+    """
+    whole = sum(part.ms for part in prices.parts)
+    if not whole:
+        return None
+    x = Scale(0.0, whole, 1, _WIDTH - 1)
+    shapes: list[Shape] = list(draw.across(x, 0, _TOP + _BAR + 4, lambda ms: draw.time_tick(ms / 1e3)))
+    gone = 0.0
+    for part in prices.parts[:_MOST_SHAPES]:
+        left, gone = x.at(gone), gone + part.ms
+        if (width := round(x.at(gone) - left, 1)) > 0:
+            where = f" {line_words(part.place)}" if part.place is not None else ""
+            title = f"{_KINDS[part.kind]}{where}: {milliseconds(part.ms)} ({percent(part.ms / whole)})"
+            shapes.append(Rect(f"part {part.kind}", left, _TOP, width, _BAR, title, anchors.get(part.break_id, "")))
+    sums = {kind: sum(part.ms for part in prices.parts if part.kind == kind) for kind in _KINDS}
+    known = [(kind, f"{words}: {milliseconds(sums[kind])}") for kind, words in _KINDS.items() if sums[kind]]
+    description = f"A call of {milliseconds(whole)}, in time: {', '.join(words for _, words in known)}."
+    legend = [(f"part {kind}", words) for kind, words in known]
+    note = f"The {calls:,} calls of a round in their order, so drawn that together they are one average call."
+    return Plot(
+        identity, "A whole call" if calls == 1 else "An average call", description, _WIDTH, _TOP + _BAR + 24, shapes,
+        legend, note if calls > 1 else "",
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 from dynalyze.capture import environment, overlay
 from dynalyze.capture.compile_calls import Undo, watch_compile_calls
@@ -20,11 +21,13 @@ from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.source_texts import HELD
-from dynalyze.capture.torch_private import cache_keys, cudagraphs, dynamo, trace
-from dynalyze.capture.torch_private.forwarded_methods import watch_fetches
+from dynalyze.capture.torch_private import cache_keys, dynamo, trace, watching
 from dynalyze.capture.trace_records import cut
 from dynalyze.capture.wire import BOOT_FOLDER, BYTECODE_FILE, REQUEST_FILE, RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 from dynalyze.capture.writer import EventWriter, has_event
+
+OnImport = Callable[[ModuleType], "Undo | None"]
+"""Called once a module is imported; returns what ends what it began, or None."""
 
 
 def attach_to_descendant() -> None:
@@ -33,7 +36,8 @@ def attach_to_descendant() -> None:
     if not folder or not Path(folder).is_dir():
         return
     run = Path(folder)
-    overlay.put_over(json.loads((run / REQUEST_FILE).read_text(encoding="utf-8")).get("changes", {}))
+    request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
+    overlay.put_over(request.get("changes", {}))
     listener = Listener(EventWriter(run))
 
     def torch_loaded(torch: ModuleType) -> None:
@@ -41,22 +45,21 @@ def attach_to_descendant() -> None:
         atexit.register(listener.check)
         inspection = Inspection(listener.emit, at_once=False)
         listener.on_each_compile = inspection.compiling
-        watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run))
+        watch_compile_calls(torch, inspection, _compile_in_place(listener, inspection, run, request))
 
     attach(listener, run, torch_loaded)
 
 
-def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], object]) -> None:
+def attach(listener: Listener, run: Path, torch_loaded: OnImport) -> None:
     """Record what this process compiles, from when it imports torch; `torch_loaded` is called with it then, or now."""
-    HELD.watch()
-    after_import("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
-    after_import("torch._dynamo.eval_frame", lambda _: listener.late_hooks.watch())
-    after_import("torch._dynamo.eval_frame", lambda _: watch_fetches(listener.fetched))
     # torch's own log, where we asked for it, would record everything twice where the listener is.
     own_trace = TRACE_VARIABLE if os.environ.get(TRACE_VARIABLE) == str(run / TRACE_FOLDER) else ""
-    after_import("torch", torch_loaded, without=own_trace)
-    after_import("torch._dynamo.exc", lambda _: _watch_untraced(listener))
-    cudagraphs.watch_skips(partial(_skipped_cudagraph, listener))
+    _attach(listener, torch_loaded, own_trace)
+
+    def skipped(compile_id: str, reason: str) -> None:
+        listener.emit(CudagraphSkipped(id=compile_id, epoch=listener.epoch, reason=cut(reason)))
+
+    watching.watch_cudagraph_skips(skipped)
     cache_keys.watch_keys()
     if (run / BYTECODE_FILE).exists():
 
@@ -66,14 +69,38 @@ def attach(listener: Listener, run: Path, torch_loaded: Callable[[ModuleType], o
         after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(emit))
 
 
-def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> Callable[[], None]:
+def _attach(listener: Listener, torch_loaded: OnImport, own_trace: str = "") -> Undo:
+    """What every process records; returns what leaves torch as it was found."""
+    undo: list[Undo] = [HELD.watch()]
+
+    def when_imported(name: str, start: OnImport, without: str = "") -> None:
+        def act(module: ModuleType) -> None:
+            if (end := start(module)) is not None:
+                undo.append(end)
+
+        undo.append(after_import(name, act, without=without))
+
+    def leave() -> None:
+        while undo:
+            undo.pop()()
+
+    when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(listener.skips.emit))
+    when_imported("torch._dynamo.eval_frame", lambda _: listener.late_hooks.watch())
+    when_imported("torch._dynamo.eval_frame", lambda _: watching.watch_fetches(listener.fetched))
+    when_imported("torch", torch_loaded, own_trace)
+    when_imported("torch._dynamo.exc", lambda _: _watch_untraced(listener))
+    return leave
+
+
+def _compile_in_place(
+    listener: Listener, inspection: Inspection, run: Path, request: dict[str, Any]
+) -> Callable[[], None]:
     """As in the main process: what a program that compiles nothing calls in a process of its own, as the ranks of a
     training do, is compiled there. Returns what to call when this process compiles by itself.
     """
-    request = json.loads((run / REQUEST_FILE).read_text(encoding="utf-8"))
     if request["mode"] not in ("script", "module") or not request.get("in_place", True):
         return lambda: None
-    from dynalyze.capture.chosen import Chosen
+    from dynalyze.capture.compile_selection import CompileSelection
     from dynalyze.capture.compiling import compiled
     from dynalyze.capture.in_place import InPlace
     from dynalyze.capture.settings import CompileOptions
@@ -83,7 +110,7 @@ def _compile_in_place(listener: Listener, inspection: Inspection, run: Path) -> 
         listener.emit,
         None if has_event(run, CompileCall) else lambda target: compiled(target, options),
         None,
-        Chosen(request.get("chosen", [])),
+        CompileSelection(request.get("chosen", [])),
         lambda: listener.compile_seconds,
         partial(forget_compiles, listener, inspection),
     )
@@ -117,10 +144,6 @@ def lead_descendants(run: Path) -> None:
     os.environ.setdefault(TRACE_VARIABLE, str(run / TRACE_FOLDER))
 
 
-def _skipped_cudagraph(listener: Listener, compile_id: str, reason: str) -> None:
-    listener.emit(CudagraphSkipped(id=compile_id, epoch=listener.epoch, reason=cut(reason)))
-
-
 def _watch_untraced(listener: Listener) -> Undo:
     """Report breaks that are raised before tracing begins; returns what ends it."""
 
@@ -139,17 +162,12 @@ class InProcess:
         self._listener = Listener(self._writer)
         self._inspection = Inspection(self._listener.emit, at_once=False)
         self._listener.on_each_compile = self._inspection.compiling
-        self._undo: list[Undo] = []
+        self._leave: Undo = lambda: None
 
     def start(self) -> None:
         """Attach everything, to torch itself once it is imported."""
-        self._undo.append(HELD.watch())
         self._writer.open()
-        self._when_imported("torch", self._attach)
-        self._when_imported("torch._dynamo.exc", lambda _: _watch_untraced(self._listener))
-        self._when_imported("torch._dynamo.convert_frame", lambda _: trace.watch_skips(self._listener.skips.emit))
-        self._when_imported("torch._dynamo.eval_frame", lambda _: self._listener.late_hooks.watch())
-        self._when_imported("torch._dynamo.eval_frame", lambda _: watch_fetches(self._listener.fetched))
+        self._leave = _attach(self._listener, self._torch_loaded)
 
     def stop(self) -> None:
         """Leave torch as it was found; the events are complete then."""
@@ -157,17 +175,18 @@ class InProcess:
         if not self._listener.compiled_frames and "torch" in sys.modules:
             self._listener.emit(environment.nothing_compiled())
         self._listener.check()
-        while self._undo:
-            self._undo.pop()()
+        self._leave()
         self._writer.close()
 
     def given(self, module: object, file: str, line: int) -> None:
         """A module that had been given to torch.compile before: it is looked at as those given from here on are."""
         self._inspection.given(module, file, line, {})
 
-    def _attach(self, torch: ModuleType) -> Undo:
-        self._undo.append(self._listener.listen())
-        return watch_compile_calls(torch, self._inspection)
+    def _torch_loaded(self, torch: ModuleType) -> Undo:
+        ends = self._listener.listen(), watch_compile_calls(torch, self._inspection)
 
-    def _when_imported(self, name: str, attach: Callable[[ModuleType], Undo]) -> None:
-        self._undo.append(after_import(name, lambda module: self._undo.append(attach(module))))
+        def leave() -> None:
+            for end in ends:
+                end()
+
+        return leave

@@ -150,7 +150,7 @@ class ModuleStates:
             if isinstance(item, torch.Tensor) and not isinstance(item, lazy)
         }
         tensors = list(held.values())
-        versions = [-1 if item.is_inference() else item._version for item in tensors]
+        versions = list(map(version_of, tensors))
         if -1 not in versions and (seen := self._seen.get(id(part))) is not None:
             seen_tensors, seen_versions, frozen = seen
             if seen_versions == versions and list(map(id, seen_tensors)) == list(map(id, tensors)):
@@ -159,6 +159,11 @@ class ModuleStates:
         frozen = freeze(held, budget)
         self._seen[id(part)] = tensors, versions, frozen
         return frozen, frozen.nbytes
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often it was written to; -1 of an inference tensor, which does not count."""
+    return -1 if tensor.is_inference() else tensor._version
 
 
 def _count_children(parts: list[torch.nn.Module]) -> int:

@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from dynalyze.capture import (
     environment,
     events,
-    notebook,
     objects,
     overlay,
     program,
@@ -27,25 +26,23 @@ from dynalyze.capture import (
     transforms,
 )  # fmt: skip
 from dynalyze.capture.attach import attach, forget_compiles, lead_descendants
-from dynalyze.capture.chosen import Chosen
 from dynalyze.capture.compile_calls import CompileCalls
+from dynalyze.capture.compile_selection import CompileSelection
 from dynalyze.capture.compiling import backend_of, backward, check, compiled
 from dynalyze.capture.containment import Containment
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
-from dynalyze.capture.inspecting.functions import functions_of_modules
 from dynalyze.capture.inspecting.module_watch import Inspection
-from dynalyze.capture.inspecting.settings import left_behind
+from dynalyze.capture.inspecting.settings import functions_of_modules, left_behind
 from dynalyze.capture.listener import Listener
-from dynalyze.capture.program import SoftStop
+from dynalyze.capture.program import SOFT_STOP_SIGNAL, SoftStop, stop_softly
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.side_effects import EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.wire import REQUEST_FILE
 from dynalyze.capture.writer import EventWriter, has_event
 
-SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
 _STATUS_MISUSE = 2
 _STATUS_INTERRUPTED = 130
 # What is kept of a program's calls where no benchmark needs them: enough to make one of each module again.
@@ -97,8 +94,8 @@ class TargetSession:
         self._writer = EventWriter(run, main=True)
         self._listener = Listener(self._writer)
         self._compile_calls: CompileCalls | None = None
-        self._chosen = Chosen(request.get("chosen", []))
-        self._transforming = Chosen([])
+        self._selection = CompileSelection(request.get("chosen", []))
+        self._transforming = CompileSelection([])
         self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
@@ -123,7 +120,7 @@ class TargetSession:
         lead_descendants(self._folder)
         attach(self._listener, self._folder, self._torch_loaded)
         if SOFT_STOP_SIGNAL is not None:
-            signal.signal(SOFT_STOP_SIGNAL, _raise_soft_stop)
+            signal.signal(SOFT_STOP_SIGNAL, stop_softly)
 
     def _tell_effect(self, effect: SideEffect) -> None:
         self.emit(events.OutsideEffectSeen(**vars(effect)))
@@ -139,7 +136,7 @@ class TargetSession:
         if self._in_place is not None:  # Checking our own options imported torch already.
             self._in_place.start_clock()
         self._find_transforms()
-        chosen = [*self._chosen.names, *self._transforming.names], self._resolve
+        chosen = [*self._selection.names, *self._transforming.names], self._resolve
         if self._request["mode"] == "module":
             ending, names = program.run_module(self._request["module"], self._request["arguments"], *chosen)
         else:
@@ -160,16 +157,16 @@ class TargetSession:
         return ending
 
     def _resolve(self) -> None:
-        self._chosen.resolve()
+        self._selection.resolve()
         self._transforming.resolve()
 
     def _find_transforms(self) -> None:
         """The functions of a script that are compiled in the place of the model that they call through torch.func."""
         path = self._request.get("path")
-        if self._chosen or not path or not self._request.get("in_place", True) or path.endswith(notebook.SUFFIX):
+        if self._selection or not path or not self._request.get("in_place", True) or path.endswith(overlay.NOTEBOOK):
             return
         with contextlib.suppress(OSError, ValueError):
-            self._transforming = Chosen(transforms.names_in(overlay.read(path)))
+            self._transforming = CompileSelection(transforms.names_in(overlay.read(path)))
             if self._in_place is not None:
                 self._transforming.stand_in = self._in_place.stand_in_for_tensors
 
@@ -186,11 +183,11 @@ class TargetSession:
             return ending
         self._emit_trees()
         self._make_failed_call_again()
-        if ending.exit_status == 0 and self._chosen.missing and not self._program_compiles_itself:
+        if ending.exit_status == 0 and self._selection.missing and not self._program_compiles_itself:
             # What `--compile` named was never there: the user's mistake.
             names_called = dict.fromkeys(entry.name for entry in self._in_place.seen.entries() if entry.name)
             there = f"; it called {', '.join(list(names_called)[:8])}" if names_called else ""
-            self.emit(events.Misused(f"--compile {self._chosen.missing[0]}: the program has no such thing{there}"))
+            self.emit(events.Misused(f"--compile {self._selection.missing[0]}: the program has no such thing{there}"))
         if self._listener.compiled_frames or self.others_compiled():
             return ending
         called = self._in_place.seen.ids if self._in_place is not None else set()
@@ -230,7 +227,7 @@ class TargetSession:
         call = call_that_failed(error)
         if call is None:
             return
-        told = ""
+        raised_in_eager = ""
         eager = torch.compiler.set_stance("force_eager")
         kept = left_as_found(getattr(call.func, "__self__", call.func), given=(call.args, call.keywords))
         with contextlib.ExitStack() as stack:
@@ -244,8 +241,8 @@ class TargetSession:
             except side_effects.Refused:
                 return
             except Exception as raised:
-                told = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
-        self.emit(events.MadeInEager(told))
+                raised_in_eager = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
+        self.emit(events.MadeInEager(raised_in_eager))
 
     def _write_bundle(self, examples: bool) -> bool:
         """Write the calls that were recorded; False where those of `example_inputs` are to be written instead."""
@@ -355,7 +352,7 @@ class TargetSession:
         self._seed = torch.initial_seed()
         self.emit(environment.torch_facts(torch))
         if self._bundles:
-            from dynalyze.capture.compiled_recording import CompiledRecording
+            from dynalyze.capture.calls import CompiledRecording
 
             self._compiled_recording = CompiledRecording(self._repeated_without)
         self._compile_calls = CompileCalls(
@@ -375,7 +372,7 @@ class TargetSession:
             self.emit,
             (lambda target: compiled(target, self._options)) if self._request.get("in_place", True) else None,
             self._recorder,
-            self._chosen,
+            self._selection,
             lambda: self._listener.compile_seconds,
             partial(forget_compiles, self._listener, self._inspection),
         )
@@ -417,7 +414,7 @@ class TargetSession:
         if at_rest:
             return
         self._program_compiles_itself = True
-        given = [*self._options.given, *(["--compile"] if self._chosen else [])]
+        given = [*self._options.given, *(["--compile"] if self._selection else [])]
         if self._overrides and self._compile_calls is not None and self._compile_calls.wrapped:
             given.remove("--backend")
         if given and self._request["mode"] not in _REBUILT:
@@ -448,7 +445,3 @@ def _prepared(found: Any, request: dict[str, Any], module: ModuleType) -> tuple[
 
         transformers_attention.switch(target, request["attention"])
     return target, calls
-
-
-def _raise_soft_stop(signum: int, frame: FrameType | None) -> None:
-    raise SoftStop

@@ -117,7 +117,7 @@ class Frozen:
     referenced: frozenset[str] = frozenset()
 
     def held(self) -> Iterator[Any]:
-        """What in it is the program's own, and none of a copy."""
+        """The program's own objects in it, which are kept by reference."""
         yield from (each for each in leaves(self.value, objects=False) if isinstance(each, _OWN))
 
     def thaw(self) -> Any:

@@ -17,7 +17,7 @@ from dynalyze.capture.listener import Listener
 from dynalyze.capture.torch_private.dynamo import calling_frames
 
 if TYPE_CHECKING:
-    from dynalyze.capture.compiled_recording import CompiledRecording
+    from dynalyze.capture.calls import CompiledRecording
 
 Undo = Callable[[], None]
 _OF_BACKEND = ("backend", "mode", "options")
@@ -51,7 +51,7 @@ class CompileCalls:
         self._torch = torch
         self.wrapped: list[tuple[Wrapped, Any, Any]] = []
         """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
-        _surround(torch, self._compiled, override=None if backend is None else self._overridden)
+        surround_compile(torch, self._compiled, override=None if backend is None else self._overridden)
 
     def _overridden(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call of torch.compile with our backend, without those that belong to the program's own."""
@@ -125,7 +125,7 @@ def caller() -> tuple[str, int, str]:
     return (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else ("", 0, "")
 
 
-def _surround(
+def surround_compile(
     torch: Any, handle: _Handle, before: Callable[[], None] = lambda: None,
     override: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Undo:  # fmt: skip
@@ -161,4 +161,4 @@ def watch_compile_calls(torch: Any, inspection: Inspection, before: Callable[[],
             inspection.given(model, *caller()[:2], options)
         return result
 
-    return _surround(torch, handle, before)
+    return surround_compile(torch, handle, before)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynalyze.capture.events import CompileMemorySeen
-from dynalyze.capture.process_tree import descendants
+from dynalyze.capture.process_tree import command_of, descendants, size_of
 
 # The phase of a step by the first of these that its name begins with; another step belongs to the one around it.
 _PHASES = {
@@ -29,7 +29,6 @@ _PHASES = {
     "PyCodeCache": "kernels",
     "CachingAutotuner": "kernels",
 }
-_KILO = 1024
 # Between two looks at compilers, in seconds: one of C++ runs for a second.
 _PAUSE = 0.1
 
@@ -102,7 +101,9 @@ class CompileCosts:
 
 def _started() -> _Compile:
     resident = _resident()
-    return _Compile(resident=resident, peak=resident, highest=_highest(), known=frozenset(descendants()))
+    return _Compile(
+        resident=resident, peak=resident, highest=size_of("self/status", "VmHWM"), known=frozenset(descendants())
+    )
 
 
 def _pop(now: _Compile) -> _Step:
@@ -114,7 +115,7 @@ def _pop(now: _Compile) -> _Step:
 
 def _memory(now: _Compile) -> CompileMemorySeen:
     """The kernel's own high-water mark is exact where this compile raised it."""
-    resident, highest = _resident(), _highest()
+    resident, highest = _resident(), size_of("self/status", "VmHWM")
     peak = highest if highest > now.highest else max(now.peak, resident)
     return CompileMemorySeen(max(0, peak - now.resident), resident - now.resident, now.others)
 
@@ -129,7 +130,7 @@ class _Compilers:
         self._known = known
         self._most = 0
         self._ended = threading.Event()
-        self._command = _command("self")
+        self._command = command_of("self")
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -146,14 +147,8 @@ class _Compilers:
 
     def _look(self) -> None:
         # A fork that has not begun its own program yet has the memory of this one.
-        started = (pid for pid in descendants() if pid not in self._known and _command(pid) != self._command)
+        started = (pid for pid in descendants() if pid not in self._known and command_of(pid) != self._command)
         self._most = max(self._most, sum(resident - shared for resident, shared in map(_pages, started)))
-
-
-def _command(pid: int | str) -> bytes:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-        return file.read()
-    return b""
 
 
 def _resident() -> int:
@@ -166,9 +161,3 @@ def _pages(pid: int | str) -> tuple[int, int]:
         page, (_, resident, shared, *_) = os.sysconf("SC_PAGE_SIZE"), map(int, file.read().split())
         return resident * page, shared * page
     return 0, 0
-
-
-def _highest() -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/status", "rb") as file:  # noqa: PTH123
-        return next((int(line.split()[1]) * _KILO for line in file if line.startswith(b"VmHWM:")), 0)
-    return 0

@@ -328,7 +328,7 @@ class HookSeen(Event, tag="hook"):
 
 
 @dataclass
-class CalledPart:
+class PartSeen:
     """A part of a module, by its path, "" for the module itself. `of_torch`: its forward is torch's own code."""
 
     path: str = ""
@@ -344,7 +344,7 @@ class MethodSeen(Event, tag="method"):
     code: Frame = Frame()
     method: str = ""
     class_name: str = ""
-    parts: list[CalledPart] = field(default_factory=list)
+    parts: list[PartSeen] = field(default_factory=list)
     seconds: Length = 0.0
     module: Whole = 0
 
@@ -527,7 +527,7 @@ class ObjectCall(Event, tag="object_call"):
 
 
 class OutsideEffectSeen(Event, tag="outside_effect"):
-    """The program did something to the outside (side_effects.SideEffect); told once for each kind and line."""
+    """The program did something to the outside (side_effects.SideEffect); reported once for each kind and line."""
 
     what: str = ""
     target: str = ""
@@ -539,7 +539,7 @@ class OutsideEffectSeen(Event, tag="outside_effect"):
 class BundleWritten(Event, tag="bundle"):
     """The program's calls were written for the processes that measure, or `error` says why not.
 
-    Not told where the process left without Python's knowledge, as by os._exit.
+    Not written where the process left without Python's knowledge, as by os._exit.
     """
 
     file: str = ""
@@ -637,7 +637,7 @@ class WarmupCall(Event, tag="warmup_call"):
 
 
 class WarmupCalled(Event, tag="warmup_called"):
-    """That call is over. The rest is told by the last pass alone: the compiled versions that ran, each with a number,
+    """That call is over. The rest is from the last pass alone: the compiled versions that ran, each with a number,
     and the functions that ran uncompiled although they have such versions.
     """
 

@@ -94,7 +94,7 @@ def prepare(what: list[str]) -> None:
 
 
 @dataclass
-class Job:
+class ForkJob:
     """One item: its process (0 before the fork), the connection that waits for it, and its limits."""
 
     connection: Connection[bytes, bytes]
@@ -114,7 +114,7 @@ class Server:
         self._child = child
         self._imports = imports
         self._prctl = _load_prctl()
-        self._jobs: list[Job] = []
+        self._jobs: list[ForkJob] = []
         self._next_look = 0.0
         self._signals, self._wake = os.pipe()
         for descriptor in (self._signals, self._wake):
@@ -140,7 +140,7 @@ class Server:
 
     def _accept(self) -> None:
         accepted, _ = self._listener.accept()
-        job = Job(Connection(accepted.detach()))
+        job = ForkJob(Connection(accepted.detach()))
         self._jobs.append(job)
         self._selector.register(job.connection, selectors.EVENT_READ, lambda: self._read(job))
 
@@ -149,7 +149,7 @@ class Server:
             while os.read(self._signals, 4096):
                 pass
 
-    def _read(self, job: Job) -> None:
+    def _read(self, job: ForkJob) -> None:
         try:
             message = job.connection.recv_bytes()
         except (EOFError, OSError):
@@ -166,7 +166,7 @@ class Server:
         else:
             self._start(job, request)
 
-    def _start(self, job: Job, request: dict[str, Any]) -> None:
+    def _start(self, job: ForkJob, request: dict[str, Any]) -> None:
         job.began = time.monotonic()
         job.deadline = job.began + request["timeout"]
         job.memory = request["memory"]
@@ -207,7 +207,7 @@ class Server:
             if job.memory is not None and process_tree.memory_of(pids, seen, job.memory) > job.memory:
                 self._kill(job, "memory")
 
-    def _kill(self, job: Job, reason: str) -> None:
+    def _kill(self, job: ForkJob, reason: str) -> None:
         """End its group, and what left the group but was seen below it."""
         if job.reason == "ended":
             job.reason = reason
@@ -222,12 +222,12 @@ class Server:
         with contextlib.suppress(OSError):
             os.kill(job.pid, signal.SIGKILL)  # It may not lead its group yet.
 
-    def _answer(self, job: Job, answer: dict[str, Any]) -> None:
+    def _answer(self, job: ForkJob, answer: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # It hung up.
             job.connection.send_bytes(json.dumps(answer).encode())
         self._forget(job)
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: ForkJob) -> None:
         self._jobs.remove(job)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(job.connection)

@@ -94,7 +94,7 @@ def _library(held: type) -> str:
 def guard_values(payload: str, modes: dict[str, Any] | None = None) -> tuple[str | None, str | None]:
     """Expected and actual value of the first failed guard in the payload of a recompile event, as text.
 
-    `modes` of torch, as they were while compiling. Either is None where it cannot be told. Never raises.
+    `modes` of torch, as they were while compiling. Either is None where it is unknown. Never raises.
     """
     try:
         guard = _TYPE.sub("", bare_guard(_PREFIX.sub("", _first(payload).strip())))

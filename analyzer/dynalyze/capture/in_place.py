@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from dynalyze.capture.callables_seen import CallableSeen, CallablesSeen
 from dynalyze.capture.calls import Call, Recorder
-from dynalyze.capture.chosen import Chosen
+from dynalyze.capture.compile_candidates import CompileCandidate, CompileCandidates
+from dynalyze.capture.compile_selection import CompileSelection
 from dynalyze.capture.events import (
     CandidatesCounted,
     CandidateSeen,
@@ -47,9 +47,10 @@ from dynalyze.capture.torch_private.compiled_calls import (
 from dynalyze.capture.torch_private.dynamo import forget_compiled
 from dynalyze.capture.wire import CandidateReason
 
-CompileModule = Callable[[Any], Callable[..., Any]]
+_Call = Callable[..., Any]
+CompileModule = Callable[[Any], _Call]
 _EMIT_SECONDS = 10.0
-Handler = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[[_Call, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Makes a call of a module: given the original `__call__`, the module and its arguments, returns its outputs."""
 
 
@@ -70,22 +71,22 @@ class InPlace:
         emit: Emit,
         compile_module: CompileModule | None,
         recorder: Recorder | None = None,
-        chosen: Chosen | None = None,
+        chosen: CompileSelection | None = None,
         compile_seconds: Callable[[], float] = lambda: 0.0,
         forget: Callable[..., None] = lambda **_: None,
     ) -> None:
         self._emit = emit
         self._compile = compile_module
         self._recorder = recorder
-        self._chosen = chosen or Chosen([])
-        self._chosen.stand_in = self._stand_in
+        self._selection = chosen or CompileSelection([])
+        self._selection.stand_in = self._stand_in
         self._compile_seconds = compile_seconds
         self._forget = forget
         self._calls = ModuleCalls(self._handle)
         self.install = self._calls.install
         self._compiling = threading.local()
         self._lock = threading.RLock()
-        self.seen = CallablesSeen()
+        self.seen = CompileCandidates()
         self.compiled_any = False
         self._set_up_seconds = 0.0  # importing the compiler, above all
         self._began = self._emitted = self._now()
@@ -130,7 +131,7 @@ class InPlace:
         for seen in self.seen.compiled() if self._compile is not None else ():  # None: left to the program.
             yield seen.name, seen.target, kept.get(id(seen.target))
 
-    def _handle(self, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _handle(self, call: _Call, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
         replica = "_is_replica" in getattr(module, "__dict__", ())
         if being_traced() or in_backward() or replica or self._in_constructor(module):
@@ -172,7 +173,7 @@ class InPlace:
         return time.monotonic() - self._set_up_seconds - self._compile_seconds()
 
     def _stand_in(self, function: Any, name: str) -> Callable[..., Any]:
-        """What takes the place of a function that the user chose."""
+        """The wrapper that replaces a function that the user chose."""
         is_compiling, thread = torch.compiler.is_compiling, self._calls.thread
         with self._lock:
             self.seen.add(function, name)
@@ -203,11 +204,11 @@ class InPlace:
 
         return call
 
-    def _first_look(self, module: Any) -> CallableSeen:
+    def _first_look(self, module: Any) -> CompileCandidate:
         with self._lock:
             seen = self.seen.find(module)
             if seen is None:
-                self._chosen.resolve()
+                self._selection.resolve()
                 seen = self.seen.add(module)
             return seen
 
@@ -215,10 +216,10 @@ class InPlace:
         """Whether it is called for the first time, by the constructor of the module that it becomes a part of."""
         if self.seen.find(module) is not None or not self.seen.in_constructor():
             return False
-        self._chosen.resolve()
-        return module not in self._chosen
+        self._selection.resolve()
+        return module not in self._selection
 
-    def _left_alone(self, seen: CallableSeen, module: Any) -> CandidateReason:
+    def _left_alone(self, seen: CompileCandidate, module: Any) -> CandidateReason:
         """Why a call is not compiled, "" where it is; what it calls may be."""
         if isinstance(module, torch.jit.ScriptModule):
             return "torchscript"
@@ -226,8 +227,8 @@ class InPlace:
             return "worker"
         if seen.kind != "module":
             return ""
-        if self._chosen:
-            return "" if module in self._chosen else "not_chosen"
+        if self._selection:
+            return "" if module in self._selection else "not_chosen"
         if seen.taken:
             return ""
         if not seen.parameters or not self.seen.owns_parameters(module):
@@ -237,7 +238,12 @@ class InPlace:
         return "part_of_compiled" if self.seen.is_part_of_compiled(module) else ""
 
     def _recorded(
-        self, seen: CallableSeen, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        seen: CompileCandidate,
+        call: Callable[..., Any],
+        module: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         if self._recorder is None or not self._recorder.recording:
             return self._made(seen, call, module, args, kwargs)
@@ -251,7 +257,12 @@ class InPlace:
         return result
 
     def _made(
-        self, seen: CallableSeen, call: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        seen: CompileCandidate,
+        call: Callable[..., Any],
+        module: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         """The outputs of a call, from the compiled module where it compiles."""
         compiled = self._compiled(seen, module)
@@ -279,7 +290,7 @@ class InPlace:
         self._emit(InPlaceFailed(name=seen.name, class_name=seen.class_name, error=seen.error))
         return result
 
-    def _compiled(self, seen: CallableSeen, module: Any) -> Callable[..., Any] | None:
+    def _compiled(self, seen: CompileCandidate, module: Any) -> Callable[..., Any] | None:
         if self._compile is None or seen.error:
             return None
         with self._lock:

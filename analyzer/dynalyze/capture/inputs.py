@@ -59,7 +59,7 @@ def signature_of(target: Callable[..., Any]) -> inspect.Signature:
 
 
 def signature_text(target: Callable[..., Any]) -> str:
-    """The parameters of a callable as the user wrote them, "(...)" where they cannot be told."""
+    """The parameters of a callable as the user wrote them, "(...)" where they are unknown."""
     try:
         return str(signature_of(target))
     except (TypeError, ValueError):

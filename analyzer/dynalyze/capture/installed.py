@@ -17,10 +17,16 @@ _PYTHONS = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib
 
 def is_installed(file: str) -> bool:
     """Whether a file, named as code objects name it, is no part of the user's program."""
-    return _PACKAGES.search(file) is not None or file.startswith(_PYTHONS) or _is_torchs(file)
+    return _PACKAGES.search(file) is not None or file.startswith(_PYTHONS) or is_torchs(file)
 
 
-def _is_torchs(file: str) -> bool:
-    """Built from its sources, torch stands in no folder of packages."""
-    its_own = getattr(sys.modules.get("torch"), "__file__", None)
-    return its_own is not None and file.startswith(os.path.join(os.path.dirname(its_own), ""))  # noqa: PTH118, PTH120
+def is_torchs(file: str) -> bool:
+    """Whether torch has it: built from its sources, it stands in no folder of packages."""
+    folder = torch_folder()
+    return folder != "" and file.startswith(folder)
+
+
+def torch_folder() -> str:
+    """The folder of torch as code objects name it, with a separator at its end; "" while torch is not imported."""
+    file = getattr(sys.modules.get("torch"), "__file__", None)
+    return "" if file is None else os.path.join(os.path.dirname(file), "")  # noqa: PTH118, PTH120

@@ -20,7 +20,7 @@ from dynalyze.capture import libraries, program
 from dynalyze.capture.compiling import compile_arguments, compiled
 from dynalyze.capture.events import EagerCall, Emit, Ending, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.libraries.request import Built, ModelRequest
+from dynalyze.capture.libraries.building import Built, ModelRequest
 from dynalyze.capture.regions import compile_parts
 from dynalyze.capture.settings import (
     LANGUAGE_PHASES,
@@ -54,14 +54,11 @@ def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **langu
 
     `language` are further arguments of `LanguageWorkload`. Raises Misuse where the model does not have this phase.
     """
-    if phase in LANGUAGE_PHASES:
-        from dynalyze.capture.bench.language import LanguageWorkload
+    from dynalyze.capture.bench.call_workload import workload_over
 
-        return LanguageWorkload(built.model, phase, calls=built.calls, **language)
-    from dynalyze.capture.bench.call_workload import CallsWorkload
-
-    workload = CallsWorkload(built.model, built.calls, phase=phase, grad=phase == "train")
-    if batch is not None and workload.batch != batch:  # The first input is not one with a dimension for it.
+    workload = workload_over(built.model, built.calls, phase, **language)
+    # A batch that the first input does not tell.
+    if batch is not None and phase not in LANGUAGE_PHASES and workload.batch != batch:
         workload.batch, workload.items = batch, float(batch)
     return workload
 
@@ -187,7 +184,7 @@ class _Target:
 def failure_of(error: BaseException, stage: str) -> StageFailed:
     """The event for an error that ended `stage`."""
     from dynalyze.capture.bench.failures import kind_of, one_line
-    from dynalyze.capture.libraries.request import CannotBuild
+    from dynalyze.capture.libraries.building import CannotBuild
 
     raised = error
     if isinstance(error, CannotBuild):

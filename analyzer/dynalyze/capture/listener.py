@@ -12,12 +12,12 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.compile_costs import CompileCosts
 from dynalyze.capture.events import (
     BreakSeen,
@@ -29,6 +29,7 @@ from dynalyze.capture.events import (
     Event,
     Frame,
     GraphSeen,
+    HookSeen,
     Lost,
     RecompileSeen,
     SkippedSeen,
@@ -36,11 +37,12 @@ from dynalyze.capture.events import (
 )
 from dynalyze.capture.guards import dataset_of, failed_versions, guard_values
 from dynalyze.capture.hooks import after_fork
-from dynalyze.capture.late_hooks import LateHooks
 from dynalyze.capture.source_texts import HELD, files_of
 from dynalyze.capture.torch_private import cache_keys, dynamo, trace
+from dynalyze.capture.torch_private.watching import watch_registrations
 from dynalyze.capture.trace_records import (
     STEP,
+    CacheKeys,
     TraceRecords,
     cut,
     hit_limit,
@@ -50,13 +52,15 @@ from dynalyze.capture.trace_records import (
 from dynalyze.capture.writer import EventWriter
 
 if TYPE_CHECKING:
-    from dynalyze.capture.callables_seen import Modules
+    from dynalyze.capture.compile_candidates import Modules
     from dynalyze.capture.uncompiled_methods import UncompiledMethods
 
 _HOW = "# Install depyf beside torch to have this as Python.\n"
 DISABLED = "marked with torch.compiler.disable"
 _MOST_SKIPS = 1000
 _LONGEST_REASON = 500
+_MOST_ROOTS = 500
+_MOST_HOOKS = 100
 
 
 @dataclass
@@ -123,7 +127,7 @@ class Listener:
         self._methods.fetched(method)
 
     def end_look(self) -> None:
-        """The program has ended, and with it what was looked at in its calls."""
+        """The program has ended: emit what was seen of its uncompiled methods."""
         if self._methods is not None:
             self._methods.end_look()
 
@@ -154,7 +158,7 @@ class Listener:
             self._handled = _Handled()
 
     def emit(self, event: Event) -> None:
-        """Write an event that is not in the trace, under the same protection."""
+        """Write an event that is not in the trace; never raises."""
         if self._paused:
             return
         try:
@@ -245,7 +249,7 @@ class Listener:
         if module is None:
             return
         if self._modules is None:
-            from dynalyze.capture.callables_seen import Modules
+            from dynalyze.capture.compile_candidates import Modules
 
             self._modules = Modules()
         code = f"{self.epoch} {event.id.rpartition('/')[0]}"
@@ -300,10 +304,10 @@ def _add_refused(event: CacheBypassed) -> list[CacheBypassed]:
     found = [
         CacheBypassed(
             id=event.id, epoch=event.epoch, attempt=event.attempt, cache=event.cache,
-            reason=without_addresses(told.reason),
-            place=Frame(*told.place) if told.place is not None else None, next_one=told.next_one, further=True,
+            reason=without_addresses(refusal.reason),
+            place=Frame(*refusal.place) if refusal.place is not None else None, next_one=refusal.next_one, further=True,
         )
-        for told in cache_keys.refused()
+        for refusal in cache_keys.refused()
     ]  # fmt: skip
     if found:
         event.place, event.next_one = found[0].place, found[0].next_one
@@ -383,3 +387,45 @@ class Skips:
         code = trace.marked_disabled(target)
         if code is not None:
             self.emit(SkippedSeen(code=dynamo.definition_of(code), reason=DISABLED, entry=True, tensors=True))
+
+
+class LateHooks:
+    """Emits each hook that is registered on a module below one that was in the frame of a compile: what was compiled
+    never runs it.
+    """
+
+    def __init__(self, emit: Callable[[HookSeen], None]) -> None:
+        self._emit = emit
+        self._roots: dict[weakref.ref[Any], list[str]] = {}
+        self._hooked: dict[int, weakref.ref[Any]] = {}
+        self._number = 0
+
+    def compiled(self, key: str, modules: Iterable[Any]) -> None:
+        """A compile, by its epoch and id, and the modules in whose names its frame has them."""
+        for module in modules:
+            if len(self._roots) < _MOST_ROOTS:
+                self._roots.setdefault(weakref.ref(module), []).append(key)
+            for number in [number for number, hooked in self._hooked.items() if _holds(module, hooked())]:
+                del self._hooked[number]
+                self._emit(HookSeen(number=number, met=True))
+
+    def watch(self) -> Callable[[], None]:
+        """Look at registrations from here on; Dynamo must be imported. Returns what ends it."""
+        return watch_registrations(self._registered)
+
+    def _registered(self, module: Any, method: str) -> None:
+        if not self._roots or self._number >= _MOST_HOOKS or not dynamo.hooks_go_unguarded():
+            return
+        roots = list(self._roots.items())
+        keys = dict.fromkeys(key for root, compiles in roots if _holds(root(), module) for key in compiles)
+        caller = next(dynamo.calling_frames(), None)
+        if keys and caller is not None:
+            self._number += 1
+            self._hooked[self._number] = weakref.ref(module)
+            place, name = dynamo.entry(caller), type(module).__qualname__
+            self._emit(HookSeen(place, method, name, list(keys), self._number))
+
+
+def _holds(root: Any, module: Any) -> bool:
+    """Whether a module is another, or a part of it; a module that is gone is none."""
+    return root is not None and module is not None and any(each is module for each in root.modules())

@@ -117,7 +117,7 @@ def _finish_kernels() -> None:
 
 @contextlib.contextmanager
 def without_output() -> Iterator[None]:
-    """What the program prints in these calls, it has not printed."""
+    """Discard what the block writes to standard output and error, at file-descriptor level."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = [os.dup(1), os.dup(2)]

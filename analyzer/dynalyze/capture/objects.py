@@ -137,7 +137,7 @@ def _instance(cls: Any, name: str) -> Any:
 
 
 def _parameters_of(function: Any) -> list[inspect.Parameter] | None:
-    """None where they cannot be known."""
+    """The parameters of a callable; None where they are unknown."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -145,7 +145,7 @@ def _parameters_of(function: Any) -> list[inspect.Parameter] | None:
 
 
 def _required(function: Any) -> int:
-    """How many positional arguments a function cannot do without."""
+    """The number of required positional arguments."""
     parameters = _parameters_of(function)
     if parameters is None:
         return 1

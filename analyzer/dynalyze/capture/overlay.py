@@ -1,20 +1,30 @@
-"""Runs a program with other source in some of its files, which stay as they are on disk."""
+"""Runs a program with other source in some of its files, which stay as they are on disk; and the code cells of a
+notebook as sources of their own, so that a line of a report is a line of its cell.
+"""
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import json
 import linecache
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.hooks import Patch
+from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.source_lines import lines_of
 from dynalyze.capture.source_texts import HELD, as_bytes
 
 _texts: dict[str, bytes] = {}
+NOTEBOOK = ".ipynb"
+CELL = f"{NOTEBOOK}:In["
+# Magics whose cell is Python all the same; the cells of others are of another language, or for the notebook alone.
+_OF_PYTHON = ("%%time", "%%timeit", "%%capture", "%%dynalyze", "%%prun")
+_NO_PYTHON = re.compile(r"^([ \t]*)([%!?].*|.*\?)$", re.MULTILINE)
 
 
 def put_over(changes: Mapping[str, str]) -> Callable[[], None]:
@@ -52,3 +62,26 @@ def read(path: str) -> bytes:
         linecache.cache[path] = (len(source), None, lines_of(source), path)
     HELD.hold(path, text)
     return text
+
+
+def put_cells(path: str) -> list[str]:
+    """Put the text of each code cell over a file of its own name, which is returned: `model.ipynb:In[3]`, with the
+    number that a cell gets when all are run in order. launch/spec.py has checked the format. Raises Misuse where the
+    notebook cannot be read.
+    """
+    try:
+        document = json.loads(read(path))
+        sources = ["".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise Misuse(f"{path}: no notebook that can be read: {error}") from None
+    cells = {f"{path}:In[{number}]": as_python(text) for number, text in enumerate(filter(str.strip, sources), 1)}
+    put_over(cells)
+    return list(cells)
+
+
+def as_python(text: str) -> str:
+    """A cell without what only a notebook understands, each line where it was."""
+    first, _, rest = text.partition("\n")
+    if first.startswith("%%"):
+        text = f"\n{rest}" if first.startswith(_OF_PYTHON) else ""
+    return _NO_PYTHON.sub(r"\1pass  # \2", text)

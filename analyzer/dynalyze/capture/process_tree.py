@@ -19,7 +19,7 @@ class Seen(NamedTuple):
 
 
 def processes() -> dict[int, Seen]:
-    """Every process that can be seen, by its id."""
+    """Every visible process by its id."""
     found: dict[int, Seen] = {}
     try:
         names = os.listdir("/proc")  # noqa: PTH208  a list of names, quickly
@@ -46,7 +46,7 @@ def below(root: int, seen: dict[int, Seen]) -> list[int]:
 
 
 def descendants(of: int | str = "self") -> Iterator[int]:
-    """Those of one process, without a look at all that there are."""
+    """The descendants of one process, without a scan of all processes."""
     for tasks in sorted(Path(f"/proc/{of}/task").glob("*/children")):
         with contextlib.suppress(OSError):
             for pid in tasks.read_text().split():
@@ -64,54 +64,56 @@ def memory_of(pids: list[int], seen: dict[int, Seen], limit: int) -> int:
 
 
 def _private(pid: int, seen: dict[int, Seen]) -> int:
-    """What would be free if the process ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
-    except OSError:
-        return seen[pid].rss
-    return sum(int(line.split()[1]) for line in lines if line.startswith((b"Private_Clean:", b"Private_Dirty:"))) * 1024
+    """Memory that would be free if the process ended."""
+    return size_of(f"{pid}/smaps_rollup", "Private_Clean", "Private_Dirty") or seen[pid].rss
 
 
-def command_of(pid: int) -> str:
-    """The command line of a process; "" where it is gone."""
+def size_of(file: str, *names: str) -> int:
+    """Bytes that a file of /proc tells under these names, together; 0 where it does not, as of a process that ended."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = (line.partition(":") for line in Path("/proc", file).read_text().splitlines())
+        return sum(int(value.split()[0]) * 1024 for name, _, value in lines if name in names)
+    return 0
+
+
+def command_of(pid: int | str) -> str:
+    """The command line of a process, also "self"; "" where it is gone."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""
 
 
 _CGROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ("/sys/fs/cgroup", "memory.max", "memory.current"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
 
 
 def memory_bytes() -> int | None:
-    """Memory that there is, a container's limit observed; None where it cannot be told."""
-    known = [
-        each for each in (_of_machine("MemTotal:"), *(_number(limit) for limit, _ in _CGROUPS)) if each is not None
-    ]
-    return min(known, default=None)
+    """Memory that there is, a container's limit observed; None where it is unknown."""
+    known = [size_of("meminfo", "MemTotal"), *(_number(f"{folder}/{limit}") for folder, limit, _ in _CGROUPS)]
+    return min(filter(None, known), default=None)
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, a container's limit observed; None where it cannot be told."""
-    free = _of_machine("MemAvailable:")
-    for limit, used in _CGROUPS:
-        most, held = _number(limit), _number(used)
+    """Memory that can be had without swapping, a container's limit observed; None where it is unknown."""
+    free = [each] if (each := size_of("meminfo", "MemAvailable")) else []
+    for folder, limit, used in _CGROUPS:
+        most, held = _number(f"{folder}/{limit}"), _number(f"{folder}/{used}")
         if most is not None and held is not None:
-            left = max(0, most - held)
-            free = left if free is None else min(free, left)
-    return free
+            free.append(max(0, most - held + _file_caches(folder)))
+    return min(free, default=None)
 
 
-def _of_machine(name: str) -> int | None:
+def _file_caches(folder: str) -> int:
+    """File caches, which a container counts as used and the kernel can drop."""
     with contextlib.suppress(OSError, ValueError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
-    return None
+        lines = (line.split() for line in Path(folder, "memory.stat").read_text().splitlines())
+        return sum(int(size) for name, size in lines if name in ("inactive_file", "active_file"))
+    return 0
 
 
 def _number(file: str) -> int | None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit.
         return int(Path(file).read_text(encoding="ascii"))
     return None

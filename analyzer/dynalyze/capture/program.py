@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import os
 import runpy
+import signal
 import sys
 import threading
 import traceback
@@ -15,10 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture import environment, notebook, overlay, shadows
-from dynalyze.capture.chosen import HOOK, compiled_with_hooks
+from dynalyze.capture import environment, overlay, shadows
+from dynalyze.capture.compile_selection import HOOK, compiled_with_hooks
 from dynalyze.capture.events import Ending
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.installed import is_torchs
 
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -29,6 +31,14 @@ compiler_raised: BaseException | None = None
 
 class SoftStop(BaseException):
     """Raised in the main thread when dynalyze ends the program early; not an Exception, so few programs catch it."""
+
+
+SOFT_STOP_SIGNAL = getattr(signal, "SIGURG", None)
+
+
+def stop_softly(number: int = 0, frame: types.FrameType | None = None) -> None:
+    """The handler of that signal."""
+    raise SoftStop
 
 
 def run_script(
@@ -45,7 +55,7 @@ def run_script(
     module = _fresh_main(path)
     if bound is not None and names:
         module.__dict__[HOOK] = bound
-    parts = notebook.put_cells(path) if path.endswith(notebook.SUFFIX) else [path]
+    parts = overlay.put_cells(path) if path.endswith(overlay.NOTEBOOK) else [path]
     if parts != [path]:
         module.__dict__["display"] = print
     codes = [_compiled(part, names) for part in parts]
@@ -125,7 +135,7 @@ def misuse_of_source(error: BaseException, path: str | None) -> Misuse | None:
 
 
 def origin_of(module: str) -> str | None:
-    """The file of a module that could not be imported; None where it cannot be told."""
+    """The file of a module that could not be imported; None where it is unknown."""
     try:
         found = importlib.util.find_spec(module)
     except Exception:  # The packages above it run their own code.
@@ -199,7 +209,9 @@ def _failed(error: BaseException) -> Ending:
         print("\nOriginal exception was:", file=sys.stderr)
         sys.__excepthook__(type(error), error, shown)
     frames = traceback.extract_tb(shown)
-    last = [frame for frame in frames if not _is_torchs(frame.filename)][-1:] or frames[-1:]
+    # Of what torch raises, or code that it made, the program's line tells.
+    its = [each for each in frames if not (is_torchs(each.filename) or each.filename.startswith("<eval_with_key>"))]
+    last = its[-1:] or frames[-1:]
     message = traceback.format_exception_only(type(error), error)[-1].strip()
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     file, line = (last[0].filename, last[0].lineno or 0) if last else ("", 0)
@@ -215,12 +227,6 @@ def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackTyp
     for each, following in zip(kept, [*kept[1:], None], strict=False):
         each.tb_next = following
     return kept[0] if kept else None
-
-
-def _is_torchs(file: str) -> bool:
-    """Whether torch has the file, or made the code: what compiled code raises is told at the program's line."""
-    torch = getattr(sys.modules.get("torch"), "__file__", None)
-    return file.startswith(("<eval_with_key>", *([str(Path(torch).parent) + os.sep] if torch else [])))
 
 
 def is_plumbing(file: str) -> bool:

@@ -49,7 +49,7 @@ def compile_parts(module: Any, regions: Regions, compile_call: Callable[[Any], A
 
 
 def drop_parts(modules: Iterable[Any], regions: Regions) -> None:
-    """Leave none of them compiled."""
+    """Drop the compiled calls of the regions of these modules."""
     for module in modules:
         for part in parts_of(module, regions):
             runtime.drop_compiled_call(part)

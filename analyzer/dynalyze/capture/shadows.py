@@ -35,7 +35,7 @@ def standing_before() -> list[str]:
 
 
 def put_back() -> None:
-    """The program has ended: what runs from here on is ours."""
+    """Undo `leave_out` once the program has ended."""
     sys.modules.update(_left_out)
     _left_out.clear()
 

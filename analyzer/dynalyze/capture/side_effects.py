@@ -2,7 +2,7 @@
 
 Python raises an audit event before it opens, removes, connects or starts anything (PEP 578); the hook sees it in time.
 Who asks decides, not the name of a file: torch may write its caches and start its compilers, and the program may not,
-though both call the same function. Code that is not Python's raises no events; `landlock` has the kernel refuse it.
+though both call the same function. Code that is not Python's raises no events; `containment` has the kernel refuse it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from dynalyze.capture.hooks import Patch, after_import
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import is_installed, is_torchs, torch_folder
 
 HINT = "`--allow-effects` repeats that"
 _CAPTURE = str(Path(__file__).resolve().parent)
@@ -259,7 +259,7 @@ def _stay_out_of_dynamo() -> None:
 
 
 def _check(event: str, *given: Any) -> None:
-    """As an audit event, for what raises none."""
+    """Handle a call that raises no audit event as if it raised one."""
     _hook(event, given)
 
 
@@ -298,9 +298,8 @@ def _watch_native() -> None:
 def _kind_of(file: str) -> FrameKind:
     if file.startswith(("<frozen ", "<eval_with_key>", _CAPTURE)) or "torchinductor_" in file:
         return "passes_on"
-    torch = os.path.join(os.path.dirname(getattr(sys.modules.get("torch"), "__file__", None) or "/-/-"), "")
-    if file.startswith(torch):
-        part = file[len(torch) :].replace(os.sep, "/")
+    if is_torchs(file):
+        part = file[len(torch_folder()) :].replace(os.sep, "/")
         return "compiler" if part.startswith(_COMPILERS) and not part.startswith(_PASSES_ON) else "passes_on"
     if _TRITON.search(file):
         return "compiler"
@@ -339,25 +338,25 @@ def _opened(given: tuple[Any, ...]) -> str | None:
 
 
 def _existing(path: Any, folder: Any = None) -> str | None:
-    """A path that is there: what is done to none fails by itself."""
+    """Absolute path of something that exists, else None: an operation on nothing fails by itself."""
     found = _path(path, folder)
     return found if found is not None and os.path.lexists(found) else None
 
 
 def _new(path: Any, folder: Any = None) -> str | None:
-    """A path at which nothing is: one that is taken stays as it is."""
+    """Absolute path where nothing exists yet, else None: what exists stays as it is."""
     found = _path(path, folder)
     return None if found is None or os.path.lexists(found) else found
 
 
 def _both(given: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """Of what is there already, its path, and the one that it gets."""
+    """Old and new path of something that exists."""
     source, made = _existing(given[0], given[2]), _path(given[1], given[3])
     return None if source is None or made is None else (source, made)
 
 
 def _changed(given: tuple[Any, ...], folder: Any = None) -> str | None:
-    """Of a file given by its path, or its descriptor."""
+    """Path of an existing file, given by path or descriptor."""
     if isinstance(given[0], int):
         with contextlib.suppress(OSError):
             return os.readlink(f"/proc/self/fd/{given[0]}")
@@ -390,7 +389,7 @@ def _database(given: tuple[Any, ...]) -> str | None:
 
 
 def _other_process(process: int) -> str | None:
-    """One that is not this one, nor a thread of it."""
+    """Name of another process; None for this one and its threads."""
     return None if process in (0, os.getpid()) or os.path.exists(f"/proc/self/task/{process}") else f"process {process}"
 
 

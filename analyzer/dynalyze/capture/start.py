@@ -54,13 +54,9 @@ def main(what: str, path: Path, *arguments: str) -> int:
             path.with_name("log").write_text(reason, encoding="utf-8")
             return 2
         return int(importlib.import_module(f"dynalyze.capture.{_SERVERS[what]}").serve(str(path), list(arguments)))
-    if what == "inquire":
-        from dynalyze.capture.interpreter_info import main as inquire
+    from dynalyze.capture import probes
 
-        return inquire(path)
-    from dynalyze.capture.doctor_probe import main as probe
-
-    return probe(what, path)
+    return probes.inquire(path) if what == "inquire" else probes.main(what, path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Records of torch's structured trace as events: what both a live handler and a TORCH_TRACE log can know.
 
-A record is a small dict, `{"dynamo_start": {...}, "frame_id": 0, ...}`, with a text beside it. Standard library only,
-and nothing of torch.
+A record is a small dict, `{"dynamo_start": {...}, "frame_id": 0, ...}`, with a text beside it. The keys that torch's
+compile caches were asked for are taken apart into their components as torch logs them. Standard library only, and
+nothing of torch.
 """
 
 from __future__ import annotations
@@ -9,21 +10,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from dynalyze.capture.events import (
     BreakSeen,
     CacheBypassed,
+    CacheLooked,
+    CacheVariables,
     CompileEnded,
     CompilerEvent,
     CompileStarted,
     ErrorSeen,
+    Event,
     Frame,
     GraphSeen,
     Metrics,
     RecompileSeen,
     SpecializedSeen,
 )
+from dynalyze.capture.torch_private import cache_keys
 from dynalyze.capture.wire import INLINE_TEXT
 
 Metadata = Mapping[str, Any]
@@ -70,6 +76,23 @@ _STAGES = {
     "inductor_provenance_tracking_kernel_stack_traces": "kernel_stacks",
 }
 
+CACHE_SETTINGS = ("inductor_config", "inductor_config_comms", "autograd_config", "custom_backend_codegen_configs")
+"""Components that are hundreds of settings each, alike in almost all keys of a process."""
+
+# Records of torch's caches: which cache, and what became of the look-up.
+CACHE_RECORDS = {
+    "fx_graph_cache_hit": ("fx_graph", "hit"),
+    "fx_graph_cache_miss": ("fx_graph", "miss"),
+    "aotautograd_cache_hit": ("autograd", "hit"),
+    "aotautograd_cache_miss": ("autograd", "miss"),
+    "get_local_code_state": ("pgo", "hit"),
+    "put_local_code_state": ("pgo", "stored"),
+}
+_LINE = re.compile(r"\[(\w+)\] (\w+)(?:\[(.*?)\])?: (.*)", re.DOTALL)
+# What almost every input has; there are thousands of inputs.
+_PLAIN = re.compile(r", (?:storage_offset=0|storage_bytes=None|(?:is|dense|has)_\w+=(?:False|None)|\w+=None)(?=[,)])")
+_DIGEST, _LONGEST = 16, 400
+
 
 class TraceRecords:
     """Reads the records of one process, in their order. Unknown ones are no events.
@@ -98,7 +121,7 @@ class TraceRecords:
         }
 
     def read(self, metadata: Metadata, payload: Any) -> CompilerEvent | None:
-        """The event that a record stands for; None where it is of no concern."""
+        """The event that a record stands for; None for a record that nobody reads."""
         for name, content in metadata.items():
             if name in CONTEXT_KEYS:
                 continue
@@ -163,8 +186,8 @@ def refused_recompile(metrics: Mapping[str, Any]) -> str:
     """The failed guards of a recompile that torch refused, as config.error_on_recompile asks; "" for any other end."""
     if metrics.get("fail_type") != "RecompileError":
         return ""
-    told = str(metrics.get("fail_reason") or "").partition("guard failure(s):\n")[2]
-    return "\n".join(line.strip().removeprefix("- ") for line in told.splitlines())
+    reasons = str(metrics.get("fail_reason") or "").partition("guard failure(s):\n")[2]
+    return "\n".join(line.strip().removeprefix("- ") for line in reasons.splitlines())
 
 
 def without_addresses(text: str) -> str:
@@ -207,3 +230,66 @@ def _metrics(name: str, metrics: Any, text: str) -> CompileEnded:
     if reason := metrics.get("fail_reason"):
         known["fail_reason"] = cut(str(reason))
     return CompileEnded(backward=name.startswith("bwd"), metrics=cast(Metrics, known))
+
+
+class CacheKeys:
+    """Reads the records of the caches. Settings go to a text of their own, once."""
+
+    def __init__(self, write_text: Callable[[str], str], emit: Callable[[Event], None] | None = None) -> None:
+        """`emit` takes what is known of the variables that this process has set; a log knows nothing of these."""
+        self.readers = dict.fromkeys(CACHE_RECORDS, self._read)
+        self._write_text = write_text
+        self._emit = emit
+        self._blocks: dict[str, str] = {}
+        self._told = False
+
+    def _read(self, name: str, content: Any, text: str) -> CacheLooked:
+        cache, state = CACHE_RECORDS[name]
+        if cache == "pgo":
+            return CacheLooked(cache=cache, state=state)
+        try:
+            found = json.loads(text)
+        except ValueError:  # A log whose texts were cut short still says what was asked, and how it ended.
+            found = {}
+        lines = [str(line) for line in found.get("components") or ()]
+        event = CacheLooked(
+            cache=cache, state=state, digest=str(found.get("key") or ""),
+            detail=str(found.get("cache_status_detailed") or ""), taken=_seconds(found, "time_taken_ns", 1e9),
+            saved=_seconds(found, "time_saved_ns", 1e9) or _seconds(found, "time_saved_ms", 1e3),
+        )  # fmt: skip
+        self._take_apart(event, [*lines, *cache_keys.more_lines(lines)])
+        if self._emit is not None and not self._told:
+            self._told = True
+            self._emit(CacheVariables(cache_keys.variables_of_settings()))
+        return event
+
+    def _take_apart(self, event: CacheLooked, lines: list[str]) -> None:
+        settings: dict[str, dict[str, str]] = {}
+        for head, item, digest, shown in filter(None, map(_component, lines)):
+            if head not in CACHE_SETTINGS:
+                event.components.append((head if item is None else f"{head}[{item}]", digest, shown))
+            elif item is not None:  # Else it is the bytes of them all.
+                settings.setdefault(head, {})[item] = shown
+        for head, values in settings.items():
+            block = json.dumps({head: values})
+            if block not in self._blocks:
+                self._blocks[block] = self._write_text(block)
+            event.settings.append(self._blocks[block])
+
+
+@lru_cache(maxsize=2048)
+def _component(line: str) -> tuple[str, str | None, str, str] | None:
+    """What a line of a key says: head, item, digest and the value as it is shown. Most stand in every key alike."""
+    if (parts := _LINE.match(line)) is None:
+        return None
+    digest, head, item, value = parts.groups()
+    shown = without_addresses(value)
+    if head in CACHE_SETTINGS:
+        return head, item, "", shown[:_LONGEST]
+    shown = digest if head == "torch_version" else cut(shown)  # A digest of its source, as bytes.
+    return head, item, digest[:_DIGEST], _PLAIN.sub("", shown) if head == "example_inputs" else shown
+
+
+def _seconds(found: dict[str, Any], name: str, parts: float) -> float | None:
+    value = found.get(name)
+    return round(value / parts, 6) if isinstance(value, int | float) and value >= 0 else None

@@ -54,7 +54,7 @@ def supported(model: Any) -> list[str]:
 
 
 def unknown_names(wanted: Iterable[str]) -> list[str]:
-    """Those of `wanted` that transformers has never heard of."""
+    """The names in `wanted` that transformers does not know."""
     try:
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 

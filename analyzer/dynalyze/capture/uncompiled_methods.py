@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from dynalyze.capture.events import CalledPart, Frame, MethodSeen
+from dynalyze.capture.events import Frame, MethodSeen, PartSeen
 from dynalyze.capture.in_place import ModuleCalls
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.compiled_calls import (
@@ -82,7 +82,7 @@ class _Look:
         self.key = key
         self.thread = threading.get_ident()
         self.calls = ModuleCalls(self._handle, new=False)
-        self.parts: dict[int, CalledPart] = {}
+        self.parts: dict[int, PartSeen] = {}
         module: Any = method.__self__
         self._module = weakref.ref(module)
         self._paths = {id(part): path for path, part in module.named_modules()}
@@ -131,13 +131,13 @@ class _Look:
             if self.calls.active and (path := self._paths.get(id(module))) is not None:
                 home = str(getattr(type(module).forward, "__module__", ""))
                 of_torch = home.partition(".")[0] == "torch"
-                part = self.parts.setdefault(id(module), CalledPart(path, of_torch=of_torch))
+                part = self.parts.setdefault(id(module), PartSeen(path, of_torch=of_torch))
                 part.calls += 1
                 self._seconds += time.perf_counter() - began
 
 
 def _codes_of(function: Any) -> set[types.CodeType]:
-    """Its own, and those that its decorators call."""
+    """The code of a function and of what its decorators wrap."""
     found = set()
     for _ in range(_MOST_DECORATORS):
         if (code := getattr(function, "__code__", None)) is not None:

@@ -13,26 +13,24 @@ import io
 import json
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from dynalyze.capture import environment
 from dynalyze.capture.attach import attach
 from dynalyze.capture.bench.failures import kind_of, one_line, reset_traceback
 from dynalyze.capture.bench.protocol import WorkerRequest
-from dynalyze.capture.bench.validity import codes_run
+from dynalyze.capture.bench.validity import Compiles
 from dynalyze.capture.bench.worker import read_request
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.containment import Containment
-from dynalyze.capture.events import Frame, Misused, WarmupCall, WarmupCalled, WarmupEnded
-from dynalyze.capture.hooks import after_import
+from dynalyze.capture.events import Misused, WarmupCall, WarmupCalled, WarmupEnded
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.side_effects import Refused
-from dynalyze.capture.torch_private import dynamo, runtime
+from dynalyze.capture.torch_private import runtime
 from dynalyze.capture.wire import LOOK, REQUEST_FILE, WARM_UP
 from dynalyze.capture.writer import EventWriter
 
@@ -67,7 +65,7 @@ class WarmupCheck:
         request: WorkerRequest = read_request(fields["request"])
         self._requests = [replace(request, **work) for work in fields["works"]]
         self._passes: list[tuple[str, list[int]]] = fields["passes"]
-        self._versions = ExecutedVersions()
+        self._compiles = Compiles()
         self._workloads: list[Workload] = []
         self._contained: Containment | None = None
         self._timer: Any = None
@@ -87,7 +85,7 @@ class WarmupCheck:
             self.emit(environment.torch_facts(torch))
 
         attach(self._listener, self._folder, torch_loaded)
-        after_import("torch._dynamo.convert_frame", lambda _: dynamo.watch_bytecode(self._versions.add))
+        self._compiles.listen()
 
     def run(self) -> None:
         """Make all calls, and emit what the process knows at its end: why they could not be made, where they were not.
@@ -148,7 +146,7 @@ class WarmupCheck:
             if stage == LOOK:
                 for step in steps:
                     step.prepare()
-                    versions, in_eager = self._versions.watch(step.run)
+                    versions, in_eager = self._compiles.versions_run(step.run)
                     called.versions += versions
                     called.in_eager += in_eager
             else:
@@ -176,30 +174,3 @@ class WarmupCheck:
             message = f"in eager as well: {one_line(again)}"
             reset_traceback(again)
         return message
-
-
-class ExecutedVersions:
-    """Every compiled version with a graph that is made in this process, numbered from 1."""
-
-    def __init__(self) -> None:
-        # By identity: two functions may have equal code. What is kept here keeps its identity.
-        self._originals: dict[int, CodeType] = {}
-        self._made: dict[int, tuple[int, CodeType, CodeType]] = {}
-
-    def watch(self, action: Callable[[], Any]) -> tuple[list[tuple[int, Frame]], list[Frame]]:
-        """Run `action` and look at every call in it, also those of threads that it starts.
-
-        Returns the compiled versions that ran by their number, each with its function, and the functions that ran
-        without any of theirs.
-        """
-        known = {*self._originals, *self._made}
-        seen = codes_run(action, lambda code: id(code) in known)
-        compiled = [self._made[key] for key in seen if key in self._made]
-        in_eager = [dynamo.definition_of(code) for key, code in seen.items() if key not in self._made]
-        return [(number, dynamo.definition_of(original)) for number, _, original in compiled], in_eager
-
-    def add(self, original: CodeType, made: CodeType) -> None:
-        """Code that Dynamo made of a function."""
-        if runtime.calls_a_graph(made):
-            self._originals.setdefault(id(original), original)
-            self._made[id(made)] = (len(self._made) + 1, made, original)

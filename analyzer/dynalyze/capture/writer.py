@@ -50,7 +50,7 @@ class EventWriter:
             self._write_kept()
 
     def write(self, event: Event) -> None:
-        """Append one event. What the disk refuses waits for the next one."""
+        """Append one event; what the disk refuses is tried again with the next one."""
         event.at = time.time()
         line = as_line(event)
         with self._lock:
@@ -75,7 +75,7 @@ class EventWriter:
         return name
 
     def close(self) -> None:
-        """Write nothing more; what another thread still emits goes nowhere."""
+        """Write nothing more; later events of other threads are dropped."""
         with self._lock:
             self._closed = True
             self._close_file()
@@ -128,7 +128,7 @@ class EventWriter:
         return f"{os.getpid()}-{time.time_ns()}.jsonl"
 
     def first_events(self) -> list[Event]:
-        """What a file begins with: whose it is."""
+        """The first events of a file: whose it is."""
         started = ProcessStarted(
             main=self._main, pid=os.getpid(), parent=os.getppid(), rank=number_of("RANK"),
             command=list(sys.argv), python=".".join(map(str, sys.version_info[:3])),
@@ -158,7 +158,7 @@ class EventWriter:
         self._forget_file()
 
     def _forget_file(self) -> None:
-        """What is kept is the parent's to write."""
+        """Close the parent's file; the lines still waiting are written by the parent."""
         self._close_file()
         self._kept.clear()
         self._dropped = 0

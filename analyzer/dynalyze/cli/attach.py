@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import Sectioned
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _BEFORE_3_14 = (
     "attach needs Python 3.14 or later, here and in the process: sys.remote_exec. Before that be prepared: start the "

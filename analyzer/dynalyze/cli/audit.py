@@ -13,26 +13,23 @@ from dynalyze.cli.explain import same_call, short_bench
 from dynalyze.cli.files import check_writable, write_whole
 from dynalyze.cli.options import (
     FORMATS,
-    compile_options,
+    Sectioned,
     is_given,
-    library_options,
     observation_of,
     output_options,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     shape_options,
     target_of,
-    target_options,
     vary_inputs_option,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
-    from dynalyze.audit.excused import Baseline
     from dynalyze.audit.policy import Policy
     from dynalyze.audit.run import AuditRequest
+    from dynalyze.audit.waivers import Baseline
     from dynalyze.launch.spec import TargetSpec
     from dynalyze.report import Report
 
@@ -41,10 +38,7 @@ _OF_ONE = ("json_file", "html_file", "outs", "artifacts", "baseline", *FORMATS)
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @output_options
 @click.option(
     "--policy",
@@ -125,7 +119,7 @@ def _each_of_project(context: click.Context) -> int:
 
 def _baseline(options: dict[str, Any]) -> Baseline | None:
     """What is known so far; with --update-baseline the run itself says so."""
-    from dynalyze.audit.excused import read_baseline
+    from dynalyze.audit.waivers import read_baseline
 
     file = options["baseline"]
     if not options["update_baseline"]:
@@ -166,13 +160,13 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
 
 
 def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
-    """The baseline of this run, written; an earlier one stays where the run did not come to its end."""
-    from dynalyze.audit.excused import Baseline, excused_findings, known_of, read_baseline, to_json
+    """The baseline of this run, written; an earlier one stays if the run did not finish."""
     from dynalyze.audit.verdict import judged
+    from dynalyze.audit.waivers import Baseline, excused_findings, known_of, read_baseline, to_json
 
     path = Path(file)
     if report.outcome.status != "complete":
-        report.capture.notes.append(f"The baseline {path.name} was not written: the run did not come to its end.")
+        report.capture.notes.append(f"The baseline {path.name} was not written: the run did not finish.")
         return read_baseline(path) if path.is_file() else None
     whole = judged(report)
     counting = excused_findings(whole, policy).counting(whole.findings)

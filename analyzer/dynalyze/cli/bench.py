@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
+from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.options import (
+    Sectioned,
     compile_options,
     count_option,
     given_compile_options,
@@ -22,7 +23,6 @@ from dynalyze.cli.options import (
     target_options,
     vary_inputs_option,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:

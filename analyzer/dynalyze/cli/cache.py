@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.capture.libraries import prefix_of
-from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
-from dynalyze.cli.options import (
-    compile_options,
-    library_options,
-    observation_of,
-    sandbox_option,
-    shown_options,
-    target_options,
-    with_model_options,
-)
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.files import check_found, read_report, write_found
+from dynalyze.cli.options import Sectioned, observation_of, rerun_options, shown_options, with_model_options
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.launch.observe import Observation
@@ -33,10 +25,7 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @click.option(
     "--portable", is_flag=True,
     help="Start it in other places as well: another HOME, working directory, folder of the program and of the cache, "
@@ -68,31 +57,24 @@ def cache(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
     from dynalyze.privacy import cleaned
+    from dynalyze.render import html
+    from dynalyze.render.cache_text import render_caches
     from dynalyze.report.caches import SCHEMA_VERSION
     from dynalyze.text.json_text import json_text
 
     first = options["target"]
-    outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
-    check_outputs(
-        [(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")], first
-    )
+    check_found(options, first)
     before = None if first is None or options["module"] else _written(first)
     with Interrupts():
         found = _found(context, before)
     found = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    document = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)} if options["json_file"] else {}
-    if options["html_file"] is not None:
-        from dynalyze.render import html
-
-        write_whole(Path(options["html_file"]), html.render_caches(found))
-    if not write_json(options["json_file"], json_text(document)):
-        from dynalyze.render.cache_text import render_caches
-
-        files = [("Page", options["html_file"]), ("JSON", options["json_file"])]
-        files = [(title, file) for title, file in files if file]
-        print_summary(render_caches(found, files=files))
+    write_found(
+        options, lambda: html.render_caches(found),
+        lambda: json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)}),
+        partial(render_caches, found),
+    )  # fmt: skip
     if (number := first_signal()) is not None:
         return 128 + number
     ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []
@@ -103,7 +85,7 @@ def cache(context: click.Context, /, **options: Any) -> int:
 
 
 def _found(context: click.Context, before: Path | None) -> CacheComparison:
-    from dynalyze.starts import runs
+    from dynalyze.cache import run as runs
 
     options, portable = context.params, context.params["portable"]
     if before is None:
@@ -134,17 +116,17 @@ def _observation(context: click.Context, target: str | None, arguments: tuple[st
 
 def _written(name: str) -> Path | None:
     """A report, vLLM's factors or logs of torch; None for a target."""
-    from dynalyze.comparison.vllm_factors import FILE
+    from dynalyze.comparison.caches import VLLM_FILE
 
     path = Path(name)
     if path.is_dir() and not prefix_of(name):
-        found = sorted(path.rglob(FILE))
+        found = sorted(path.rglob(VLLM_FILE))
         return found[0] if found else path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
     return path if path.suffix in (".json", ".log") else None
 
 
 def _factors(path: Path) -> dict[str, Any] | None:
-    from dynalyze.comparison.vllm_factors import is_factors
+    from dynalyze.comparison.caches import is_vllm_factors
     from dynalyze.files.read_write import read_input
 
     if path.suffix != ".json":
@@ -155,7 +137,7 @@ def _factors(path: Path) -> dict[str, Any] | None:
         raise UsageError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError):
         return None
-    return content if is_factors(content) else None
+    return content if is_vllm_factors(content) else None
 
 
 def _report(path: Path) -> Report:
@@ -167,9 +149,9 @@ def _report(path: Path) -> Report:
 
 
 def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
-    from dynalyze.comparison.vllm_factors import factor_differences
-    from dynalyze.render.words.caches import vllm_verdict
+    from dynalyze.comparison.caches import vllm_differences
+    from dynalyze.render.text.caches import vllm_verdict
     from dynalyze.report.caches import CacheComparison
 
-    differences = factor_differences(before, after)
+    differences = vllm_differences(before, after)
     return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)

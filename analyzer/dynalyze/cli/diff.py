@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json, write_whole
+from dynalyze.cli.files import check_found, read_report, write_found
 from dynalyze.cli.options import shown_options
 from dynalyze.text.errors import UsageError
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _HINT = "; dynalyze explain and dynalyze report write one with --json, dynalyze sweep writes a sweep"
 _OF_REPORTS = {
-    "text": ("render.comparison_text", "render_comparison"), "json": ("render.comparison_json", "render_comparison"),
-    "html": ("render.html", "render_comparison"),
+    "text": ("render.comparison_text", "render_comparison"), "html": ("render.html", "render_comparison"),
+    "json": ("render.comparison_text", "render_comparison_json"),
 }  # fmt: skip
 _OF_SWEEPS = {
     "text": ("sweep.terminal", "render_diff"), "json": ("sweep.pages", "diff_json"),
@@ -57,9 +58,8 @@ def diff(before: str, after: str, json_file: str | None, html_file: str | None, 
     """
     from dynalyze.sweep.folder import is_sweep
 
-    outputs = [("--json", json_file), ("--html", html_file)]
-    named = [(option, file) for option, file in outputs if file is not None and (option, file) != ("--json", "-")]
-    check_outputs(named, before, after)
+    outputs = {"json_file": json_file, "html_file": html_file}
+    check_found(outputs, before, after)
     first, second = Path(before), Path(after)
     sweeps = [is_sweep(path) for path in (first, second)]
     if all(sweeps):
@@ -70,11 +70,7 @@ def diff(before: str, after: str, json_file: str | None, html_file: str | None, 
         raise UsageError(f"{sweep} is a sweep and {other} is not: compare two reports, or two sweeps")
     else:
         comparison = _reports(first, second, **shown)
-    if html_file is not None:
-        write_whole(Path(html_file), _rendered(comparison, "html"))
-    if not write_json(json_file, _rendered(comparison, "json") if json_file else ""):
-        files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
-        print_summary(_rendered(comparison, "text", files=files))
+    write_found(outputs, *(partial(_rendered, comparison, kind) for kind in ("html", "json", "text")))
     return 1 if fail_on == "regression" and comparison.regressions else 0
 
 

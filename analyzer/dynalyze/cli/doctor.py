@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dynalyze.cli.files import check_writable, print_summary, write_json
+from dynalyze.cli.files import check_outputs, print_summary, write_json
 from dynalyze.cli.options import redact_option, seconds_option
 
 
@@ -20,15 +20,14 @@ def doctor(python: str | None, json_file: str | None, timeout: float, redact: bo
     function. Exit status 1 where torch.compile cannot work at all.
     """
     from dynalyze import privacy
-    from dynalyze.doctor.ask import ask
     from dynalyze.doctor.checks import diagnose, render
+    from dynalyze.doctor.probe import facts_of
     from dynalyze.launch.streams import transient_progress
     from dynalyze.text.json_text import json_text
 
-    if json_file not in (None, "-"):
-        check_writable("--json", str(json_file))
+    check_outputs([("--json", json_file)])
     with transient_progress() as show:
-        facts = ask(python, timeout, show)
+        facts = facts_of(python, timeout, show)
     diagnosis = privacy.mask_secrets(diagnose(facts))
     if redact:
         diagnosis = privacy.redact(diagnosis)

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze.cli.options import (
+    Sectioned,
     artifacts_option,
     brief_option,
-    compile_options,
     is_given,
-    library_options,
     observation_of,
     output_options,
+    run_options,
     seconds_option,
     target_of,
-    target_options,
 )
-from dynalyze.cli.sections import Sectioned
 
 if TYPE_CHECKING:
     from dynalyze.bench.plan import Plan
@@ -39,9 +37,7 @@ _LARGEST_COPY = 1 << 30
 
 
 @click.command(cls=Sectioned)
-@target_options
-@compile_options
-@library_options
+@run_options
 @output_options
 @brief_option
 @artifacts_option
@@ -74,7 +70,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
     from dynalyze.bench.measure import add_bench, started_beside
-    from dynalyze.capture.notebook import SUFFIX
+    from dynalyze.capture.overlay import NOTEBOOK
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.launch.observe import observed
@@ -96,7 +92,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
             )  # fmt: skip
             pool = bench.enter_context(started_beside(target, plan))
         with observed(observation, outputs.keep()) as seen:
-            if not (target.path or "").endswith(SUFFIX):  # A notebook is no file of Python's to change.
+            if not (target.path or "").endswith(NOTEBOOK):  # A notebook is no file of Python's to change.
                 seen.report.fix_command = same_call(context, "fix")
             if plan is not None:
                 add_bench(seen, target, plan, lambda note: outputs.publish_early(seen.report, note), pool)
@@ -107,7 +103,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
 
 
 def same_call(context: click.Context, name: str, but: Collection[str] = _OUTPUTS) -> list[str]:
-    """The command line of a command for the same target, with the options that it has too, `but` for these."""
+    """The command line of another command for the same target, with the options that both have, without `but`."""
     command = context.find_root().command
     assert isinstance(command, click.Group)
     other = command.get_command(context, name)
@@ -132,7 +128,7 @@ def same_call(context: click.Context, name: str, but: Collection[str] = _OUTPUTS
 
 def short_bench(options: dict[str, Any], target: TargetSpec) -> Plan:
     """Eager against the compile that was explained."""
-    from dynalyze.bench.pair_counts import SHORT_PAIRS
+    from dynalyze.bench import SHORT_PAIRS
     from dynalyze.bench.plan import Plan, works
     from dynalyze.capture.bench.protocol import Configuration, Work
     from dynalyze.capture.settings import CompileArguments, names_of

@@ -14,7 +14,7 @@ import msgspec
 import dynalyze
 from dynalyze import privacy
 from dynalyze.report import printable
-from dynalyze.report.held import CommandLine, ErrorText, Word
+from dynalyze.report.sensitivity import CommandLine, ErrorText, Word
 from dynalyze.text.errors import first_line
 
 _ISSUES = "https://github.com/dynalyze/dynalyze/issues"
@@ -29,7 +29,7 @@ class _Fault(msgspec.Struct):
 
 
 def kept(error: Exception) -> str:
-    """Write the file; returns what to do with it."""
+    """Write the crash report; returns what to do with it."""
     try:
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         versions = f"dynalyze {dynalyze.__version__}, Python {platform.python_version()}, {platform.platform()}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(option: str, file: str, source: str | None = None) -> None:
-    """Refuse a file that cannot be written, or that is `source`, what the command reads; the line names the option."""
+    """Raise UsageError for a file that cannot be written, or is `source`, which the command reads."""
     if file == "-":
         raise UsageError(f"{option} needs a file; standard output carries the summary, or --json -")
     if not file:
@@ -44,18 +44,21 @@ def check_writable(option: str, file: str, source: str | None = None) -> None:
         raise UsageError(f"{option} {file}: not writable")
 
 
-def check_outputs(files: Sequence[tuple[str, str]], *sources: str | None) -> None:
-    """Refuse files that cannot be written, that are one of `sources`, or each other; each with its option."""
-    for option, file in files:
+def check_outputs(files: Iterable[tuple[str, str | None]], *sources: str | None) -> None:
+    """Raise UsageError for files that cannot be written, that are one of `sources`, or each other. `--json -` and None
+    are no files.
+    """
+    named = [(option, file) for option, file in files if file is not None and (option, file) != ("--json", "-")]
+    for option, file in named:
         for source in sources or (None,):
             check_writable(option, file, source)
-    for (option, file), (other, second) in combinations(files, 2):
+    for (option, file), (other, second) in combinations(named, 2):
         if Path(file).resolve() == Path(second).resolve():  # Links followed.
             raise UsageError(f"{option} and {other} both name {file}")
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """As `write_whole_file`; a UsageError where it cannot be written."""
+    """`write_whole_file`, which raises UsageError where it fails."""
     from dynalyze.files.read_write import write_whole_file
 
     try:
@@ -65,7 +68,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
 
 
 def write_json(file: str | None, text: str) -> bool:
-    """Write a document to its file; returns whether that is standard output, which carries nothing else then."""
+    """Write a document; returns whether that was to standard output, which then carries nothing else."""
     if file == "-":
         print_document(text)
     elif file is not None:
@@ -73,8 +76,25 @@ def write_json(file: str | None, text: str) -> bool:
     return file == "-"
 
 
+def check_found(options: Mapping[str, Any], *sources: str | None) -> None:
+    """`check_outputs` for --json and --html."""
+    check_outputs([("--json", options["json_file"]), ("--html", options["html_file"])], *sources)
+
+
+def write_found(
+    options: Mapping[str, Any], page: Callable[[], str], document: Callable[[], str], summary: Callable[..., str]
+) -> None:
+    """Write what a command has found as --html and --json say, and the summary, which gets the `files`."""
+    json_file, html_file = options["json_file"], options["html_file"]
+    if html_file is not None:
+        write_whole(Path(html_file), page())
+    if not write_json(json_file, document() if json_file else ""):
+        files = [(name, file) for name, file in (("Page", html_file), ("JSON", json_file)) if file is not None]
+        print_summary(summary(files=files))
+
+
 def print_document(text: str) -> None:
-    """Write a document to standard output: UTF-8 like a file, whatever the terminal takes."""
+    """Write a document to standard output, in UTF-8 whatever the terminal's encoding."""
     with _standard_output():
         sys.stdout.flush()
         if (binary := getattr(sys.stdout, "buffer", None)) is None:  # A stream of text in memory.
@@ -85,7 +105,7 @@ def print_document(text: str) -> None:
 
 
 def print_summary(text: str) -> None:
-    """Write what people read to standard output."""
+    """Write text for people to standard output."""
     with _standard_output():
         click.echo(text, nl=False)
         sys.stdout.flush()
@@ -93,9 +113,7 @@ def print_summary(text: str) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """A reader that went away (`| head`) has what it wanted, and the command goes on to its exit status; a UsageError
-    where standard output is closed, or its disk is full.
-    """
+    """A reader that went away (`| head`) is no error. Raises UsageError where standard output is closed or full."""
     try:
         yield
     except OSError as error:
@@ -105,7 +123,7 @@ def _standard_output() -> Iterator[None]:
 
 
 def drop_standard_output() -> None:
-    """Let what is still to be written go nowhere: Python would write it once more at its end, and complain."""
+    """Discard further output, buffered text included, which Python would try to write at its end."""
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -113,7 +131,7 @@ def drop_standard_output() -> None:
 
 
 def read_report(path: Path, kind: str = "a report of dynalyze", hint: str = "") -> Report:
-    """The report in a file; a UsageError with `hint` at its end where it is not `kind`, or cannot be read."""
+    """The report in a file. Raises UsageError where it cannot be read, or is not `kind`, with `hint` at its end."""
     from dynalyze.files.read_write import read_input
     from dynalyze.report.document import from_json
 

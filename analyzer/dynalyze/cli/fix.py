@@ -12,30 +12,24 @@ import click
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_outputs, print_summary, write_whole
 from dynalyze.cli.options import (
+    Sectioned,
     brief_option,
     check_fail_on,
-    compile_options,
-    library_options,
     observation_of,
     report_options,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     target_of,
-    target_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.files.paths import working_folder
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _UNFIXED = "unfixed"
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @report_options
 @brief_option
 @click.option(
@@ -72,16 +66,16 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
-    from dynalyze.capture.notebook import SUFFIX
+    from dynalyze.capture.overlay import NOTEBOOK
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
-    from dynalyze.render.words.fixes import patch_head, write_command
+    from dynalyze.render.text.fixes import patch_head, write_command
 
     if importlib.util.find_spec("libcst") is None:
         raise UsageError('fix needs libcst, which is not installed: pip install "dynalyze[fix]"')
-    from dynalyze.fix.patches import changed, patch_bytes
     from dynalyze.fix.run import FixOptions
     from dynalyze.fix.run import fix as run_fix
+    from dynalyze.fix.source_files import changed, patch_bytes
     from dynalyze.fix.write import write
 
     unfixed_fails = options["fail_on"] == _UNFIXED
@@ -89,7 +83,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
         options["fail_on"] = context.params["fail_on"] = "none"
     check_fail_on(options["fail_on"])
     target = target_of(context)
-    if target.path is not None and target.path.endswith(SUFFIX):
+    if target.path is not None and target.path.endswith(NOTEBOOK):
         raise UsageError(
             f"fix changes files, and {target.path} is a notebook: jupyter nbconvert --to script makes a file of it"
         )

@@ -24,7 +24,7 @@ from dynalyze.cli.files import drop_standard_output, print_summary
 from dynalyze.files.paths import working_folder
 from dynalyze.launch.interrupts import EndedBySignal, as_exceptions, first_signal
 from dynalyze.text.errors import DynalyzeError, first_line
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _OF_SPINE = {
     "Diagnose": {
@@ -130,7 +130,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _result_of(arguments: list[str]) -> int:
-    """As `group.main` without its handling of errors, which ends with 1 where a pipe was closed."""
+    """`group.main` without its handling of errors, which exits with 1 where a pipe was closed."""
     if _COMPLETION in os.environ:
         group.main(arguments, prog_name="dynalyze")
     try:
@@ -148,7 +148,7 @@ _LOOKS_LIKE_TARGET = (".py", ".json", ".toml", ".log")
 
 
 def _usage_message(error: click.ClickException) -> str:
-    """The message of Click's error, with what to do about it where that can be known."""
+    """The message of Click's error, with a hint where there is one."""
     message = error.format_message()
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return message
@@ -162,7 +162,7 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _unknown_command(name: str, commands: Sequence[str]) -> str:
-    """What to say to a command that does not exist; a target without a command is meant for `explain`."""
+    """The message for an unknown command; a target without a command is meant for `explain`."""
     hint = f"There are {', '.join(commands)}."
     if prefix_of(name) or name.partition(":")[0].endswith(_LOOKS_LIKE_TARGET):
         hint = f"Did you mean dynalyze {'report' if name.endswith(('.json', '.log')) else 'explain'} {name}?"

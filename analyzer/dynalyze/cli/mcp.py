@@ -54,15 +54,15 @@ def mcp(root: Path, python: str | None, most_seconds: float) -> int:
     server = _strict(server_class, named, error_class)("dynalyze", INSTRUCTIONS)
     for tool in named.values():  # Named, typed and described as they are.
         described = " ".join(f"{tool.__doc__} {DATA}".split())
-        server.tool(description=described, structured_output=False)(_telling(tool, error_class))
+        server.tool(description=described, structured_output=False)(_with_errors(tool, error_class))
     return _served(server, tools.ending)
 
 
 def _strict(server_class: Any, tools: dict[str, Callable[..., Any]], error_class: type[Exception]) -> Any:
-    """The SDK's server, which says its version and refuses arguments that a tool does not have."""
+    """The SDK's server with our version, which refuses arguments that a tool does not have."""
     from dynalyze.cli.mcp_tools import check_arguments
 
-    class Server(server_class):  # type: ignore[misc]
+    class StrictServer(server_class):  # type: ignore[misc]
         def __init__(self, name: str, instructions: str) -> None:
             versioned = "version" in inspect.signature(server_class).parameters
             more = {"version": __version__} if versioned else {}
@@ -84,28 +84,28 @@ def _strict(server_class: Any, tools: dict[str, Callable[..., Any]], error_class
             except UsageError as error:
                 raise error_class(str(error)) from None
 
-    return Server
+    return StrictServer
 
 
-def _telling(tool: Callable[..., Awaitable[str]], error_class: type[Exception]) -> Callable[..., Awaitable[str]]:
-    """The tool, whose own line about a wrong call reaches the agent: the SDK keeps other errors to itself."""
+def _with_errors(tool: Callable[..., Awaitable[str]], error_class: type[Exception]) -> Callable[..., Awaitable[str]]:
+    """The tool with our errors as the SDK's: it passes no others on to the agent."""
     from dynalyze.cli.mcp_tools import check_arguments
 
     @functools.wraps(tool)
-    async def told(**named: Any) -> str:
+    async def checked(**named: Any) -> str:
         try:
             check_arguments(named, list(named))  # Once more: the SDK reads a list out of a text that holds one.
             return await tool(**named)
         except DynalyzeError as error:
             raise error_class(str(error)) from None
 
-    return told
+    return checked
 
 
 def _served(server: Any, ending: threading.Event) -> int:
     """Serve until the client closes its end, or a signal comes; returns the exit status.
 
-    The SDK reads what `_feed` passes on: it would wait for standard input for ever, whatever signal came.
+    The SDK reads from `_feed`: reading standard input itself, it would never notice a signal.
     """
     reading, writing = os.pipe()
     nothing = os.open(os.devnull, os.O_WRONLY)
@@ -131,7 +131,7 @@ def _served(server: Any, ending: threading.Event) -> int:
 
 
 def _feed(writing: int, ending: threading.Event) -> None:
-    """Pass messages on; at the end of them calls end too."""
+    """Pass messages on; after the last one calls end too."""
     with contextlib.suppress(OSError), open(writing, "wb") as sdk, open(0, "rb", closefd=False) as wire:
         for line in wire:
             sdk.write(readable(line))
@@ -140,7 +140,7 @@ def _feed(writing: int, ending: threading.Event) -> None:
 
 
 def readable(line: bytes) -> bytes:
-    """The message with NUL for half of a surrogate pair: the SDK drops one that holds such, and never answers."""
+    """The message with NUL for half of a surrogate pair, which the SDK would drop without an answer."""
     try:
         text = json.dumps(json.loads(line.decode(errors="surrogateescape")), ensure_ascii=False)
     except (ValueError, RecursionError):

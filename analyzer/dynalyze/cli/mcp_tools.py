@@ -1,7 +1,7 @@
-"""What an agent may ask `dynalyze mcp` for: arguments that are checked, and our own command line in a child process.
+"""The tools of `dynalyze mcp`: they check their arguments, and run our own command line in a child process.
 
-torch is never imported here, no shell is asked, and a program that hangs is ended. Paths stay below one folder. A child
-runs below the supervisor, which ends it and all that it started when this process ends, by SIGKILL too.
+No torch is imported and no shell is used; a program that hangs is ended. Paths stay below one folder. A child runs
+below the supervisor, which ends it and all that it started when this process ends, by SIGKILL too.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.libraries import PREFIXES
-from dynalyze.files.read_write import read_input
+from dynalyze.files.read_write import read_input, write_below
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.files.write_below import write_below
 from dynalyze.launch.supervised import Supervised
 from dynalyze.render.brief import READING
 from dynalyze.report.document import is_report
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import clipped, one_line
+from dynalyze.text.escape import clipped, one_line
 
 # As `python -m dynalyze`, which would look for our modules in the folder that it is started in.
 _START = "import sys; sys.path[:] = [each for each in sys.path if each]; from dynalyze.__main__ import main; main()"
@@ -61,8 +60,8 @@ Texts = list[str] | None
 
 
 class Tools:
-    """The tools, each told to agents by its own docstring. All paths lie below `root`, where programs run, under the
-    interpreter `python`; no call takes more than `most_seconds`.
+    """The tools, which agents see by their docstrings. All paths lie below `root`, where programs run, under the
+    interpreter `python`; a call takes at most `most_seconds`.
     """
 
     def __init__(self, root: Path, python: str | None = None, most_seconds: float = 1800.0) -> None:
@@ -83,7 +82,7 @@ class Tools:
         """
         call = self._call(target, arguments, inputs, compile, measure, seconds)
         if save_report is None:
-            return await self._told(["explain", *_BRIEF, *call])
+            return await self._brief(["explain", *_BRIEF, *call])
         file = self._output(save_report, (".json",), is_report)
         words = ["explain", "--json", "-", *call]
         status, out, said = await self._run(words)
@@ -108,11 +107,11 @@ class Tools:
         more += ["--write", "--write-below", str(self._root)] if write else []
         words = ["fix", *_BRIEF, *more, *self._call(target, arguments, inputs, compile, measure, seconds)]
         if patch_file is None:
-            return await self._told(words)
+            return await self._brief(words)
         file = self._output(patch_file, (".patch", ".diff"), _is_our_patch)
         with TemporaryFolder("mcp") as folder:
             made = folder / "fix.patch"
-            answer = await self._told([*words[:1], "--patch", str(made), *words[1:]])
+            answer = await self._brief([*words[:1], "--patch", str(made), *words[1:]])
             if made.exists():
                 write_below(self._root, file, _PATCH_HEAD.encode() + made.read_bytes(), _is_our_patch)
             return answer.replace(_in_json(made), _in_json(file))
@@ -126,7 +125,7 @@ class Tools:
         """
         changed = str(self._input(after, (".py", ".patch", ".diff")))
         call = self._call(before, arguments, inputs, compile, measure, seconds, then=(changed,))
-        return await self._told(["verify", *_BRIEF, *call])
+        return await self._brief(["verify", *_BRIEF, *call])
 
     async def diff(self, before: str, after: str) -> str:
         """Compare two whole reports that explain saved: graph breaks and recompiles that are fixed, new or worse."""
@@ -134,7 +133,7 @@ class Tools:
         status, out, said = await self._run([*words, "--json", "-"])
         return _document(words, status, program=_short(_read(words, status, out, said)))
 
-    # What is asked for, checked.
+    # Arguments, checked.
 
     def _call(
         self, target: str, arguments: Texts, inputs: Texts, compile: Texts, measure: bool, seconds: float | None,
@@ -171,7 +170,7 @@ class Tools:
         return path
 
     def _output(self, name: str, endings: Sequence[str], is_ours: Callable[[bytes], bool]) -> Path:
-        """Where a call may write in the end. That is looked at again then."""
+        """A file that a call may write; `write_below` checks it again."""
         path = self._below(name, endings)
         if not path.parent.is_dir():
             raise UsageError(f"{_shown(name)}: its folder is not there")
@@ -185,11 +184,11 @@ class Tools:
     def _below(self, name: str, endings: Sequence[str]) -> Path:
         path = self._inside(name)
         if path.suffix not in endings:
-            raise UsageError(f"{_shown(name)}: what is asked for ends with {' or '.join(endings)}")
+            raise UsageError(f"{_shown(name)}: give a name that ends with {' or '.join(endings)}")
         return path
 
     def _inside(self, name: str) -> Path:
-        """The path with its links followed. A name that an option could be taken for is none."""
+        """The path with its links followed. Raises UsageError outside the root, and for a name like an option's."""
         try:
             path = (self._root / name).resolve()
             path.exists()  # Refuses what is too long to be a name.
@@ -201,7 +200,7 @@ class Tools:
 
     # The child.
 
-    async def _told(self, words: Sequence[str]) -> str:
+    async def _brief(self, words: Sequence[str]) -> str:
         status, out, said = await self._run(words)
         return _document(words, status, brief=_read(words, status, out, said))
 
@@ -241,7 +240,7 @@ class Tools:
 
 
 def check_arguments(arguments: dict[str, Any], known: Sequence[str]) -> None:
-    """Refuse (UsageError) an argument that a tool does not have, and a text that no command line can hold."""
+    """Raise UsageError for an argument that a tool does not have, and a text that no command line can hold."""
     for name, value in arguments.items():
         if name not in known:
             raise UsageError(f"no argument {_shown(name)}; the tool has {', '.join(known)}")
@@ -255,22 +254,22 @@ def _is_our_patch(data: bytes) -> bool:
 
 
 def _in_json(path: Path) -> str:
-    """As a command line in a JSON document has it."""
+    """The path as it stands in a command line of a JSON document."""
     return json.dumps(shlex.quote(str(path)), ensure_ascii=False)[1:-1]
 
 
-def _document(words: Sequence[str], status: int, **told: Any) -> str:
-    """What a tool gives back."""
+def _document(words: Sequence[str], status: int, **results: Any) -> str:
+    """The answer of a tool."""
     meaning = _MEANINGS.get(status, "it was ended before it was done")
     command = shlex.join(["dynalyze", *words])
-    said = {"reading": READING, "exit_status": status, "meaning": meaning, "command": command, **told}
+    said = {"reading": READING, "exit_status": status, "meaning": meaning, "command": command, **results}
     if "brief" in said:
         said["brief"].pop("reading", None)
     return json.dumps(said, ensure_ascii=False)
 
 
 def _read(words: Sequence[str], status: int, out: str, said: str) -> Any:
-    """The JSON of a child; a UsageError where there is none, with what it said last fenced."""
+    """The JSON of a child. Raises UsageError where there is none, with its last line marked as the program's."""
     with contextlib.suppress(ValueError):
         return json.loads(out)
     lines = [line for line in said.splitlines() if line.startswith("dynalyze: ")]
@@ -282,7 +281,7 @@ def _read(words: Sequence[str], status: int, out: str, said: str) -> Any:
 
 
 def _short(value: Any) -> Any:
-    """A comparison, cut: its first items of each list, and how many more there are; what did not change is counted."""
+    """A comparison with the first items of each list, the number of the rest, and the number of unchanged items."""
     if isinstance(value, dict):
         return {key: len(each) if key == "unchanged" else _short(each) for key, each in value.items()}
     if isinstance(value, list):

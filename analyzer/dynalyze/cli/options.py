@@ -1,36 +1,81 @@
-"""Options that several commands share, under the names of the contract."""
+"""Options that several commands share, under the names of the contract, and their help: in sections, those that few
+people need at its end.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
-from dynalyze.cli.sections import Renamed
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import dashed
 
 if TYPE_CHECKING:
     from dynalyze.launch.observe import Observation
     from dynalyze.launch.spec import TargetSpec
 
+
+_OWN, _MORE = "Options", "More"
+_SECTIONS = {
+    "Target": "module inputs chosen python quiet_target",
+    "Compile": "backend mode dynamic fullgraph train device dtype autocast configs matrix",
+    "Models of libraries": "batch batches sequence sequences size phase phases full_size weights",
+    "Output": "html_file json_file outs brief artifacts patch verbose fail_on csv_file",
+    "Privacy": "no_source redact show_values",
+    "Limits": "timeout stop_after no_bench bench_seconds search_seconds seconds pairs sandbox allow_effects memory",
+    _MORE: "attn_implementation static_cache new_tokens features steps lora cold init trust_remote_code provenance "
+    "vary_inputs threads seed no_memory no_accuracy prices rerun spawn shared_disk gpus_per_item show_output",
+}
+_SECTION_OF = {name: title for title, names in _SECTIONS.items() for name in names.split()}
+
+
+class Sectioned(click.Command):
+    """A command whose help lists its own options first, then shared ones by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OWN, *_SECTIONS)}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx) if isinstance(each, click.Option) else None
+            if record is not None and "--help" not in each.opts:
+                rows[_SECTION_OF.get(each.name or "", _OWN)].append(record)
+        for title, found in rows.items():
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+
+class Renamed(click.Option):
+    """An option that answers to older names too, which its help leaves out, with the range of a number."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        known, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = known
+
+    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if "default" in extra:
+            extra["default"] = extra["default"].removesuffix(".0")
+        return extra
+
+
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _all(*decorators: _Decorator) -> _Decorator:
-    """Several as one, in the order in which the help lists them."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for each in reversed(decorators):
-            command = each(command)
-        return command
-
-    return decorate
+    """Several decorators as one, in the order of the help."""
+    return lambda command: reduce(lambda made, each: each(made), reversed(decorators), command)
 
 
 def seconds_option(name: str, help: str, default: float | None = None, *older: str) -> _Decorator:
@@ -49,7 +94,6 @@ def count_option(name: str, help: str, default: int | None = None, metavar: str 
 
 
 def shown_options(of_what: str = "") -> _Decorator:
-    """What an output may show."""
     return _all(
         click.option("--no-source", is_flag=True, help=f"Leave every line of your code out{of_what}."),
         redact_option,
@@ -58,7 +102,6 @@ def shown_options(of_what: str = "") -> _Decorator:
 
 
 def shape_options(what_for: str) -> _Decorator:
-    """The sizes that production sends; `what_for` says what a command does with them."""
     shapes = f"Sizes that production sends{what_for} batch=1..8,sequence=128|512; repeatable."
     dims = "Which input has a size of --shapes, by position or keyword: batch=0:0; repeatable."
     return _all(
@@ -153,6 +196,10 @@ library_options = _all(
 )  # fmt: skip
 """How a model of a library is built, and what is done with it."""
 
+run_options = _all(target_options, compile_options, library_options)
+rerun_options = _all(target_options, sandbox_option, compile_options, library_options)
+"""Of commands that run TARGET once, and more than once."""
+
 brief_option = click.option(
     "--brief", is_flag=True, help="Make the JSON one of a few kB, for agents and scripts: what to try, what was tried."
 )
@@ -171,10 +218,6 @@ report_options = _all(
 """Where a report goes, and what it may show."""
 
 
-def as_word(name: str) -> str:
-    return name.replace("_", "-")
-
-
 FORMATS = {
     "chrome_trace": ("Chrome trace", "Write the compile times for Perfetto."),
     "graphml": ("GraphML", "Write the map of compiles and breaks as GraphML."),
@@ -191,12 +234,9 @@ output_options = _all(
         "outs",
         multiple=True,
         metavar="FORMAT=FILE",
-        help=f"Write another format: {', '.join(map(as_word, FORMATS))}; repeatable. --sarif FILE does the same.",
+        help=f"Write another format: {', '.join(map(dashed, FORMATS))}; repeatable. --sarif FILE does the same.",
     ),
-    *(
-        click.option(f"--{as_word(name)}", metavar="FILE", help=says, hidden=True)
-        for name, (_, says) in FORMATS.items()
-    ),
+    *(click.option(f"--{dashed(name)}", metavar="FILE", help=says, hidden=True) for name, (_, says) in FORMATS.items()),
     report_options,
 )
 """Where the report of what was compiled goes, and what it may show."""
@@ -208,7 +248,7 @@ artifacts_option = click.option(
 
 
 def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """What `target_options` name, with what the options for models ask for; --fail-on is checked before it."""
+    """The target, with the options for models; --fail-on is checked first."""
     from dynalyze.launch.spec import read_target
 
     given = context.params
@@ -218,13 +258,13 @@ def target_of(context: click.Context, names: Sequence[str] = MODEL_OPTIONS) -> T
 
 
 def with_model_options(context: click.Context, target: TargetSpec, names: Sequence[str] = MODEL_OPTIONS) -> TargetSpec:
-    """The target with what the options for models ask for; `names` are those that the command has. Refused are those
-    that are given to a target which does not take them, and two that exclude each other.
+    """The target with the options for models, of which the command has these `names`. Raises UsageError for one that
+    the target does not take, and for two that exclude each other.
     """
     for name in names:
         if is_given(context, name) and (target.asked is None or name not in library_facts(target.library).options):
             takers = [f"{prefix}:NAME" for prefix in PREFIXES if name in library_facts(prefix).options]
-            raise UsageError(f"--{name.replace('_', '-')} is for {listed(takers)} alone")
+            raise UsageError(f"--{dashed(name)} is for {listed(takers)} alone")
     if target.asked is None:
         return target
     asked = replace(target.asked, **{name: context.params[name] for name in names})
@@ -239,7 +279,7 @@ def with_model_options(context: click.Context, target: TargetSpec, names: Sequen
 
 
 def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> Observation:
-    """What a command that runs its target once is to observe."""
+    """The run of the target that the options describe."""
     from dynalyze.launch.observe import Observation
 
     given = context.params
@@ -253,7 +293,7 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
 
 
 def given_compile_options(context: click.Context) -> tuple[str, ...]:
-    """The compile options that stand on the command line, as the user knows them."""
+    """The compile options on the command line, as the user wrote them."""
     names = [name for name in COMPILE_OPTIONS if is_given(context, name)]
     return tuple("--eval" if name == "train" and not context.params[name] else f"--{name}" for name in names)
 
@@ -264,7 +304,7 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def check_fail_on(level: str) -> None:
-    """Refuse what is neither a severity, nor the id of a rule, nor a limit on the price of graph breaks."""
+    """Raise UsageError unless it is a severity, the id of a rule, or a limit on the cost of graph breaks."""
     from dynalyze.rules.rule import BREAK_LIMIT, break_limit
 
     if break_limit(level) is None and level not in (known := fail_on_levels()):
@@ -272,7 +312,7 @@ def check_fail_on(level: str) -> None:
 
 
 def fail_on_levels(*more: str) -> list[str]:
-    """Every severity, "none", and every id of a rule; `more` stand between them."""
+    """Every severity, "none", `more`, and every id of a rule."""
     from dynalyze.rules.rule import rules
 
     return ["error", "warning", "info", "none", *more, *(rule_id for rule in rules() for rule_id in rule.ids)]

@@ -1,4 +1,4 @@
-"""Writes what a report was asked for: whole files or none, and the summary."""
+"""Writes the outputs of a report: whole files or none, and the summary."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 from dynalyze import privacy
 from dynalyze.cli.files import check_outputs, print_document, print_summary, write_whole
-from dynalyze.cli.options import FORMATS, as_word
+from dynalyze.cli.options import FORMATS
 from dynalyze.events.log import RunLog
 from dynalyze.launch.artifacts import check_folder, write_artifacts
 from dynalyze.launch.interrupts import first_signal, how_it_ended
-from dynalyze.render.words.report import line_words
+from dynalyze.render.text.report import line_words
 from dynalyze.report import Report
 from dynalyze.report.document import to_json
 from dynalyze.rules.report_queries import costliest_break
 from dynalyze.rules.rule import break_limit, reaches
 from dynalyze.text.amounts import milliseconds
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import dashed, say
 
 _DEFAULT_FOLDER = "dynalyze-reports"
 _DOCUMENTS = ("json_file", "markdown", "bug_report")
@@ -37,8 +37,8 @@ WORST_FIRST = (2, 4, 3, 1, 0)
 
 
 def _of_out(given: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
-    """The files that --out FORMAT=FILE names, by the option that does the same."""
-    formats = {"json": "json_file", "html": "html_file", **{as_word(name): name for name in FORMATS}}
+    """The files of --out FORMAT=FILE, by the name of the option that does the same."""
+    formats = {"json": "json_file", "html": "html_file", **{dashed(name): name for name in FORMATS}}
     found: dict[str, str] = {}
     for each in given:
         word, _, file = each.partition("=")
@@ -54,7 +54,7 @@ class Outputs:
     """The outputs of one command: files, or "-" for the one document on standard output."""
 
     def __init__(self, options: Mapping[str, Any], default_stem: str, source: str | None = None) -> None:
-        """Refuse, before anything runs, a file that cannot be written, or that is `source`, what is read."""
+        """Raise UsageError, before anything runs, for a file that cannot be written, or is `source`, which is read."""
         self._options = options
         self._artifacts: str | None = options.get("artifacts")
         names = ("json_file", "html_file", *FORMATS)
@@ -84,14 +84,11 @@ class Outputs:
                 raise UsageError("the current directory is not writable; use --html FILE or --json FILE")
 
     def keep(self) -> Callable[[RunLog], list[str]] | None:
-        """What writes the artifacts of a run; None where none were asked for."""
+        """What writes the artifacts of a run; None without --artifacts."""
         return None if self._artifacts is None else partial(write_artifacts, folder=Path(self._artifacts))
 
     def publish_early(self, report: Report, note: str) -> None:
-        """Write the files of a report that is to be measured yet, with a note on that, and say that they are there.
-
-        The report stays as it is: `publish` writes the whole of it, over these files.
-        """
+        """Write the files of a report before it is measured, with a note on that; `publish` overwrites them."""
         early = copy.deepcopy(report)
         early.capture.notes.append(note)
         self._write_files(self._showable(early))
@@ -101,8 +98,8 @@ class Outputs:
     def publish(self, report: Report, conclude: privacy.Conclude | None = None) -> int:
         """Clean, judge and write the report; returns the exit status of the contract.
 
-        A signal that came since the run began has interrupted it, also where that had just come to its end.
-        `conclude` judges it by a policy once the rules have judged it; then that verdict decides too.
+        A signal that came since the run began counts as its interruption. `conclude` gives the verdict of a policy on
+        what the rules found, which then decides too.
         """
         interrupted = first_signal()
         if interrupted is not None and report.outcome.status != "interrupted":
@@ -122,7 +119,7 @@ class Outputs:
         return 1 if failed or self._fails(report) else 0
 
     def _fails(self, report: Report) -> bool:
-        """Whether `--fail-on` is met. A price that is not known fails, unless there is no break that could have one."""
+        """Whether `--fail-on` is met. An unknown cost fails, unless there is no graph break."""
         level = self._options["fail_on"]
         limit = break_limit(level)
         if limit is None:
@@ -170,5 +167,4 @@ class Outputs:
 
 
 def _option(name: str) -> str:
-    """`--bug-report` for `bug_report`."""
-    return f"--{name.removesuffix('_file').replace('_', '-')}"
+    return f"--{dashed(name.removesuffix('_file'))}"

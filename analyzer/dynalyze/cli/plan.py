@@ -13,6 +13,9 @@ import click
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.files import read_report
 from dynalyze.cli.options import (
+    Renamed,
+    Sectioned,
+    check_fail_on,
     compile_options,
     count_option,
     model_options,
@@ -21,14 +24,13 @@ from dynalyze.cli.options import (
     target_of,
     target_options,
 )
-from dynalyze.cli.sections import Renamed, Sectioned
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from dynalyze.bench.choice import Wish
-    from dynalyze.bench.histogram import Histogram
+    from dynalyze.bench.choice import PlanRequest
     from dynalyze.bench.plan import Plan
     from dynalyze.bench.run import Benchmarks
+    from dynalyze.bench.shapes import Histogram
     from dynalyze.capture.shapes import Dim
     from dynalyze.launch.spec import TargetSpec
     from dynalyze.report import Report
@@ -89,26 +91,24 @@ def plan(context: click.Context, /, **options: Any) -> int:
 
     Without an output option the page goes to dynalyze-reports/ in the current directory.
     """
-    from dynalyze.bench.choice import Wish
+    from dynalyze.bench.choice import PlanRequest
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.interrupts import Interrupts
     from dynalyze.launch.shape_options import read_dims
 
     if options["calls"] is not None and options["lifetime"] is not None:
         raise UsageError("--calls and --lifetime exclude each other: say how many calls, or how long")
-    wish = Wish(options["calls"], options["lifetime"], options["start_up"])
+    request = PlanRequest(options["calls"], options["lifetime"], options["start_up"])
     dims = read_dims(options["dims"])
     if dims and options["shapes_file"] is None:
         raise UsageError("--dim names an input that has a size of --histogram, which is not given")
     shapes = _histogram(options["shapes_file"])
     saved = options["target"] or ""
     if saved.endswith(".json") and not options["module"]:
-        from dynalyze.cli.options import check_fail_on
-
         check_fail_on(options["fail_on"])
         report = read_report(Path(saved))
         outputs = Outputs(options, f"{Path(saved).stem}.plan", saved)
-        _add_plan(report, wish, shapes, dims)
+        _add_plan(report, request, shapes, dims)
         if report.plan is None or not report.plan.points:
             raise UsageError(
                 f"{saved}: no measurements of eager and of a compiled configuration in it; dynalyze bench --json makes "
@@ -119,16 +119,16 @@ def plan(context: click.Context, /, **options: Any) -> int:
     wanted, problem = _with_buckets(_plan(options), shapes, dims, target)
     outputs = Outputs(options, f"{target.stem}.plan", target.path)
     with Interrupts():
+        from dynalyze.bench.choice import measure_ways
         from dynalyze.bench.measure import measure
-        from dynalyze.bench.ways import measure_ways
 
         ends = time.monotonic() + options["bench_seconds"] - _CLOSING
 
         def measured(ready: Plan) -> Benchmarks:
-            return measure_ways(replace(ready, total=max(_LEAST_BUDGET, ends - time.monotonic())), wish)
+            return measure_ways(replace(ready, total=max(_LEAST_BUDGET, ends - time.monotonic())), request)
 
         report = measure(target, wanted, tuple(sys.argv[1:]), measured)
-        found = _add_plan(report, wish, shapes, dims, problem)
+        found = _add_plan(report, request, shapes, dims, problem)
         found.budget = options["bench_seconds"]
         if not found.points:
             found.problem, found.remedy = why_nothing_was_measured(report, options["bench_seconds"])
@@ -164,13 +164,13 @@ def _plan(options: dict[str, Any]) -> Plan:
 def _with_buckets(
     wanted: Plan, shapes: Histogram | None, dims: tuple[Dim, ...], target: TargetSpec
 ) -> tuple[Plan, str]:
-    """The plan with a workload for each bucket in the place of the target's own; as it was where its inputs cannot be
-    made so large, with the reason.
+    """The plan with a workload for each bucket instead of the target's own; unchanged, with the reason, if its inputs
+    cannot be made so large.
     """
     if shapes is None:
         return wanted, ""
-    from dynalyze.bench.histogram import bucketed, named_dims
     from dynalyze.bench.plan import shaped
+    from dynalyze.bench.shapes import bucketed, named_dims
 
     buckets = [bucket.padded_to for bucket in bucketed(shapes)]
     known = named_dims(buckets[0], dims)
@@ -183,14 +183,14 @@ def _with_buckets(
 
 
 def _add_plan(
-    report: Report, wish: Wish, shapes: Histogram | None, dims: tuple[Dim, ...], problem: str = ""
+    report: Report, request: PlanRequest, shapes: Histogram | None, dims: tuple[Dim, ...], problem: str = ""
 ) -> CompilePlan:
     """What the measurements of a report come to."""
     from dynalyze.bench.choice import compile_plan
-    from dynalyze.bench.histogram import shape_plan
-    from dynalyze.render.words.bench import by_workload
+    from dynalyze.bench.shapes import shape_plan
+    from dynalyze.render.text.bench import by_workload
 
-    report.plan = compile_plan(next(iter(by_workload(report.measurements).values()), []), wish)
+    report.plan = compile_plan(next(iter(by_workload(report.measurements).values()), []), request)
     if shapes is not None:
         report.plan.shapes = shape_plan(shapes, report.measurements, dims)
         report.plan.shapes.problem = problem
@@ -214,7 +214,7 @@ def why_nothing_was_measured(report: Report, budget: float) -> tuple[str, str]:
 def _histogram(file: str | None) -> Histogram | None:
     if file is None:
         return None
-    from dynalyze.bench.histogram import read_histogram, shapes_of_report
+    from dynalyze.bench.shapes import read_histogram, shapes_of_report
     from dynalyze.files.read_write import read_input
 
     if file.endswith(".json"):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze import registry
-from dynalyze.cli.options import artifacts_option, brief_option, check_fail_on, output_options
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import Sectioned, artifacts_option, brief_option, check_fail_on, output_options
 from dynalyze.text.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +55,6 @@ def report(source: str, roots: tuple[Path, ...], **options: Any) -> int:
 
 
 def _by_feature(folder: Path) -> Report | None:
-    """The report of a folder that a feature wrote."""
+    """The report of a folder that a feature wrote; None for other folders."""
     read = (each.report_in(folder, sys.argv[1:]) for each in registry.modules("report"))
     return next((report for report in read if report is not None), None)

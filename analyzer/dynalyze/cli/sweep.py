@@ -6,8 +6,14 @@ from typing import Any
 
 import click
 
-from dynalyze.cli.options import compile_options, count_option, library_options, seconds_option, shown_options
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import (
+    Sectioned,
+    compile_options,
+    count_option,
+    library_options,
+    seconds_option,
+    shown_options,
+)
 
 
 class _WithArguments(Sectioned):

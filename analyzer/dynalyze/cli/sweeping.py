@@ -27,16 +27,18 @@ from dynalyze.rules.rule import reaches
 from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.expand import Expanded, Request, expand
 from dynalyze.sweep.folder import INDEX, ROWS, About, SweepFolder
-from dynalyze.sweep.memory import LEAST_BYTES
 from dynalyze.sweep.pool import LocalPool, Pool
 from dynalyze.sweep.records import STATUSES, Sweep
 from dynalyze.sweep.settings import MATRIX, configurations
 from dynalyze.sweep.work import RunSettings
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import dashed
 from dynalyze.text.json_text import json_text
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+# What an item needs at least, torch and transformers included: more workers than this allows would swap.
+_LEAST_BYTES = 3 << 29
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -75,7 +77,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Everything that can be refused before anything runs."""
+    """Raise UsageError for what is wrong before anything runs."""
     known = fail_on_levels(*STATUSES)
     for word in _fail_words(options["fail_on"]):
         if word not in known:
@@ -84,13 +86,12 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("--configs and --matrix exclude each other")
     for name in ("gpus_per_item", "shared_disk"):
         if options[name] and options["cluster"] is None:
-            raise UsageError(f"--{name.replace('_', '-')} is for --cluster alone")
+            raise UsageError(f"--{dashed(name)} is for --cluster alone")
     if options["bench"] and options["workers"] not in (None, 1) and options["cluster"] is None:
         raise UsageError("--bench runs one item at a time, so that nothing disturbs what is timed: leave --workers out")
     if options["show_output"] and options["quiet_target"]:
         raise UsageError("--show-output and --quiet-target exclude each other")
-    files = [(f"--{name}", options[f"{name}_file"]) for name in ("json", "csv", "html") if options[f"{name}_file"]]
-    check_outputs([(option, file) for option, file in files if (option, file) != ("--json", "-")])
+    check_outputs([(f"--{name}", options[f"{name}_file"] or None) for name in ("json", "csv", "html")])
 
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
@@ -108,7 +109,7 @@ def _request(context: click.Context, options: dict[str, Any]) -> Request:
 
 
 def _taken(target: TargetSpec) -> list[str]:
-    """The options for models that a target takes: a sweep's others are for its other targets."""
+    """The options for models that this target takes; others are for other targets of the sweep."""
     return [name for name in MODEL_OPTIONS if name in library_facts(target.library).options]
 
 
@@ -125,14 +126,14 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 
 def _shares(options: dict[str, Any], settings: RunSettings, expanded: Expanded) -> tuple[int, RunSettings]:
-    """How many workers, and what each may have of the cores and the memory."""
+    """The number of workers, and the share of cores and memory of each."""
     inductor = any(item.options.backend != "eager" for item in expanded.items)
     settings = replace(settings, libraries=tuple(sorted({item.spec.library for item in expanded.items} - {""})))
     if options["cluster"] is not None:
         return options["workers"] or 0, replace(settings, inductor=inductor)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = available_bytes()
-    fitting = cores if free is None else max(1, free // (settings.memory or LEAST_BYTES))
+    fitting = cores if free is None else max(1, free // (settings.memory or _LEAST_BYTES))
     workers = 1 if options["bench"] else options["workers"] or min(cores, fitting)
     memory = settings.memory or (None if free is None else free // workers)
     threads = None if options["bench"] else max(1, cores // workers)
@@ -193,7 +194,7 @@ class _Findings(msgspec.Struct):
 
 
 def _fails(sweep: Sweep, folder: Path, text: str) -> bool:
-    """Whether an item has such a status, or its report such a finding. A report that cannot be read has none."""
+    """Whether --fail-on is met: an item has such a status, or its report, if it can be read, such a finding."""
     words = _fail_words(text)
     if any(row.status in words for row in sweep.items):
         return True

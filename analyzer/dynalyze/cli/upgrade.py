@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.bench.pair_counts import DEFAULT_PAIRS
-from dynalyze.cli.files import check_outputs, print_summary, write_json, write_whole
+from dynalyze.bench import DEFAULT_PAIRS
+from dynalyze.cli.files import check_found, write_found
 from dynalyze.cli.options import (
-    compile_options,
+    Sectioned,
     count_option,
-    library_options,
     observation_of,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     shown_options,
-    target_options,
     with_model_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
-    from dynalyze.comparison.upgrades import Upgrade
+    from dynalyze.comparison.types import Upgrade
     from dynalyze.report import Report
 
 
 @click.command(cls=Sectioned)
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")
@@ -67,15 +61,21 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
     from dynalyze.privacy import cleaned
+    from dynalyze.render.comparison_text import render_upgrade, render_upgrade_json
+    from dynalyze.render.html import render_comparison
 
-    outputs = [("--json", options["json_file"]), ("--html", options["html_file"])]
-    check_outputs([(name, file) for name, file in outputs if file is not None and (name, file) != ("--json", "-")])
+    check_found(options)
     with Interrupts():
         found, reports = _found(context)
     shown = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    _publish(shown, options)
+    write_found(
+        options,
+        lambda: render_comparison(shown.comparison),
+        lambda: render_upgrade_json(shown),
+        partial(render_upgrade, shown),
+    )
     if (number := first_signal()) is not None:
         return 128 + number
     if status := max((EXIT_STATUSES[each.outcome.status] for each in reports), default=0):
@@ -86,7 +86,7 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
 def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     from dynalyze import privacy
     from dynalyze.launch.spec import read_target
-    from dynalyze.starts import upgrades
+    from dynalyze.upgrade.run import upgrade as run_upgrade
 
     options = context.params
     if options["python"] is not None:
@@ -99,7 +99,7 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
     plan = None if options["no_bench"] else _plan(options, observation.target)
     shown = {name: options[name] for name in ("no_source", "show_values")}
-    return upgrades.upgrade(
+    return run_upgrade(
         observation, (options["from_python"] or sys.executable, options["to_python"]), plan,
         lambda report: privacy.showable(report, **shown, redact=False), say,
     )  # fmt: skip
@@ -108,17 +108,4 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
 def _plan(options: dict[str, Any], target: Any) -> Any:
     from dynalyze.cli.explain import short_bench
 
-    plan = short_bench(options, target)
-    return replace(plan, pairs=options["pairs"], recorded=False)
-
-
-def _publish(found: Upgrade, options: dict[str, Any]) -> None:
-    from dynalyze.render.upgrade_text import render_json, render_upgrade
-
-    if (page := options["html_file"]) is not None:
-        from dynalyze.render.html import render_comparison
-
-        write_whole(Path(page), render_comparison(found.comparison))
-    if not write_json(options["json_file"], render_json(found) if options["json_file"] else ""):
-        files = [(name, file) for name, file in (("Page", page), ("JSON", options["json_file"])) if file is not None]
-        print_summary(render_upgrade(found, files=files))
+    return replace(short_bench(options, target), pairs=options["pairs"], recorded=False)

@@ -11,19 +11,16 @@ import click
 
 from dynalyze.cli.explain import short_bench
 from dynalyze.cli.options import (
+    Sectioned,
     brief_option,
-    compile_options,
-    library_options,
     observation_of,
     report_options,
-    sandbox_option,
+    rerun_options,
     seconds_option,
     target_of,
-    target_options,
 )
-from dynalyze.cli.sections import Sectioned
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _PATCHES = (".patch", ".diff")
 
@@ -31,10 +28,7 @@ _PATCHES = (".patch", ".diff")
 @click.command(cls=Sectioned)
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
-@target_options
-@sandbox_option
-@compile_options
-@library_options
+@rerun_options
 @report_options
 @brief_option
 @click.option("--no-bench", is_flag=True, help="Do not measure the speedup.")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dynalyze.cli.options import output_options
-from dynalyze.cli.sections import Sectioned
+from dynalyze.cli.options import Sectioned, output_options
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.watch.records import Notice

@@ -1,17 +1,18 @@
-"""Two starts of a program: which components of their cache keys are not the same, each told in the user's words."""
+"""Two starts of a program: which components of their cache keys differ, in the user's words; the same for vLLM."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dynalyze.facts.graph_text import Assignment, Comment, statements
-from dynalyze.report import Compilation, Location, Report
+from dynalyze.report import Compilation, Graph, Location, Report
 from dynalyze.report.caches import CacheDifference, CacheKey, CacheName, Caches, DifferenceKind
 
 _ORDER: tuple[DifferenceKind, ...] = (
@@ -64,8 +65,6 @@ _LONGEST = 300
 
 @dataclass
 class _CacheSide:
-    """One of the two starts, as far as keys are compared."""
-
     report: Report
     caches: Caches = field(init=False)
     compiled: dict[tuple[int, int, str], Compilation] = field(init=False)
@@ -74,12 +73,20 @@ class _CacheSide:
         self.caches = self.report.caches or Caches()
         self.compiled = {each.key: each for each in self.report.compilations}
 
-    def function(self, key: CacheKey) -> str:
-        found = self.compiled.get((key.process, key.epoch, key.compile_id))
-        return found.name if found is not None else ""
+    def compile_of(self, key: CacheKey) -> Compilation | None:
+        return self.compiled.get((key.process, key.epoch, key.compile_id))
+
+    def place(self, key: CacheKey) -> tuple[str, Location | None]:
+        """The function that a key is about, and its place."""
+        found = self.compile_of(key)
+        return (found.name, found.location) if found is not None else ("", None)
+
+    def graphs(self, key: CacheKey) -> list[Graph]:
+        """Dynamo's graphs of this compile."""
+        return [each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
 
     def components(self, key: CacheKey) -> dict[str, tuple[str, str]]:
-        """Digest and value of each component; settings have their value alone."""
+        """Digest and value of each component; both are the value for settings."""
         found = {each.name: (each.digest, each.value) for each in key.components}
         for number in key.settings:
             if number < len(self.caches.settings):
@@ -88,29 +95,28 @@ class _CacheSide:
         return found
 
     def graph_texts(self, key: CacheKey) -> list[str]:
-        """Dynamo's graphs of this compile, with the lines of the program."""
-        own = (each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id))
-        return [code.text for graph in own for code in graph.code[:1]]
+        """Dynamo's graphs of this compile as printed, with the program's lines."""
+        return [code.text for graph in self.graphs(key) for code in graph.code[:1]]
 
 
 def missed(report: Report) -> int:
-    """Graphs that were looked up and not there."""
+    """The number of graphs that were looked up and not there."""
     return sum(key.state == "miss" for key in report.caches.keys) if report.caches is not None else 0
 
 
 def differences(before: Report, after: Report, *, shared: bool = False) -> list[CacheDifference]:
-    """What is not the same in the keys of two runs, once for each component and pair of values, likeliest first.
+    """The differences between the keys of two runs, once for each component and pair of values, likeliest first.
 
-    `shared`: the second had the cache folder of the first, so that a miss with an equal key means that none was kept.
+    `shared`: the second run had the cache folder of the first, so that a miss with an equal key was not kept.
     """
     one, other = _CacheSide(before), _CacheSide(after)
     folded: dict[tuple[str, str | None, str | None], CacheDifference] = {}
-    compared: set[tuple[str, str]] = set()
+    compared: set[str] = set()
     for first, second in _pairs(one, other):
-        told = _differences(one, other, first, second, compared)
+        differing = _differences(one, other, first, second, compared)
         if shared and first is not None and first.key == second.key and second.state == first.state == "miss":
-            told = _not_kept(other, second, told)
-        for found in told:
+            differing = _not_kept(other, second, differing)
+        for found in differing:
             known = folded.setdefault((found.component, found.before, found.after), found)
             known.compile_ids += [] if found.compile_id in known.compile_ids else [found.compile_id]
             known.caches += [] if found.cache in known.caches else [found.cache]
@@ -118,7 +124,7 @@ def differences(before: Report, after: Report, *, shared: bool = False) -> list[
 
 
 def _pairs(one: _CacheSide, other: _CacheSide) -> Iterator[tuple[CacheKey | None, CacheKey]]:
-    """Each look-up of the second run with the one of the first that it stands for; AOTAutograd's come first."""
+    """Each look-up of the second run with its counterpart in the first; AOTAutograd's come first."""
     caches: tuple[CacheName, ...] = ("autograd", "fx_graph")
     for cache in caches:
         left = [key for key in one.caches.keys if key.cache == cache]
@@ -130,7 +136,7 @@ def _pairs(one: _CacheSide, other: _CacheSide) -> Iterator[tuple[CacheKey | None
             else:
                 waiting.append(key)
         for key in waiting:
-            alike = [each for each in left if one.function(each) == other.function(key)]
+            alike = [each for each in left if one.place(each)[0] == other.place(key)[0]]
             alike = alike or [each for each in left if _graph_of(each) == _graph_of(key) != ""]
             alike.sort(key=lambda each: each.compile_id != key.compile_id)
             if alike:
@@ -143,20 +149,18 @@ def _graph_of(key: CacheKey) -> str:
 
 
 def _differences(
-    one: _CacheSide, other: _CacheSide, first: CacheKey | None, second: CacheKey, compared: set[tuple[str, str]]
+    one: _CacheSide, other: _CacheSide, first: CacheKey | None, second: CacheKey, compared: set[str]
 ) -> Iterator[CacheDifference]:
-    place = other.compiled.get((second.process, second.epoch, second.compile_id))
-    where = other.function(second), place.location if place is not None else None
+    """`compared` are the ids of compiles whose graphs differ, found by AOTAutograd's keys."""
+    difference = partial(CacheDifference, second.compile_id, second.cache)
+    place = other.place(second)
     if first is None:
-        yield CacheDifference(
-            second.compile_id, second.cache, "key", None, second.key, "new", "the first start compiled no such graph",
-            *where,
-        )  # fmt: skip
+        yield difference("key", None, second.key, "new", "the first start compiled no such graph", *place)
         return
     if first.key == second.key:
         if second.state == "miss" and second.detail == "guard_miss":
             says = "the graph is there, compiled for other sizes: its guards do not hold"
-            yield CacheDifference(second.compile_id, second.cache, "guards", None, None, "inputs", says, *where)
+            yield difference("guards", None, None, "inputs", says, *place)
         return
     were, are = one.components(first), other.components(second)
     names = dict.fromkeys((*were, *are))
@@ -167,25 +171,22 @@ def _differences(
         if before == after or (before and after and before[0] == after[0]):
             continue
         head, _, item = name.partition("[")
-        of_graph = head in (*_FOLLOWING, "aot_config")
-        if second.cache == "fx_graph" and head in _FOLLOWING and ("graph", second.compile_id) in compared:
+        if second.cache == "fx_graph" and head in _FOLLOWING and second.compile_id in compared:
             continue
-        if second.cache == "autograd" and of_graph:
-            compared.add(("graph", second.compile_id))
+        if second.cache == "autograd" and head in (*_FOLLOWING, "aot_config"):
+            compared.add(second.compile_id)
         texts = before[1] if before else None, after[1] if after else None
-        kind, says, line = _told(one, other, (first, second), (head, item.rstrip("]")), texts)
+        kind, says, line = _explained(one, other, (first, second), (head, item.rstrip("]")), texts)
         shown = [None if text is None else text[:_LONGEST] for text in texts]
-        found = CacheDifference(second.compile_id, second.cache, name, shown[0], shown[1], kind, says, *where)
-        found.location = line or found.location
-        yield found
+        yield difference(name, shown[0], shown[1], kind, says, place[0], line or place[1])
 
 
 def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]) -> Iterator[CacheDifference]:
-    """Why a graph is missing that the first start asked for under the same key."""
+    """Why a graph is missing that the first start looked up under the same key."""
     if known := list(found):
         yield from known
         return
-    compiled = other.compiled.get((key.process, key.epoch, key.compile_id))
+    compiled = other.compile_of(key)
     records = any(each.name == "grad_enabled" and each.value == "True" for each in key.components)
     says = "the first start asked for the same graph and kept none"
     if key.cache == "autograd" and records and compiled is not None and not compiled.backward:
@@ -193,15 +194,14 @@ def _not_kept(other: _CacheSide, key: CacheKey, found: Iterator[CacheDifference]
             f"{says}: it records gradients, and its backward was never compiled; call backward in the start that fills "
             "the cache, or run it under torch.no_grad()"
         )
-    place = compiled.location if compiled is not None else None
-    yield CacheDifference(key.compile_id, key.cache, "entry", None, None, "not_kept", says, other.function(key), place)
+    yield CacheDifference(key.compile_id, key.cache, "entry", None, None, "not_kept", says, *other.place(key))
 
 
-def _told(
+def _explained(
     one: _CacheSide, other: _CacheSide, keys: tuple[CacheKey, CacheKey], name: tuple[str, str],
     texts: tuple[str | None, str | None],
 ) -> tuple[DifferenceKind, str, Location | None]:  # fmt: skip
-    """What kind of difference this is, in words, and the line of the program that it is in, where it is known."""
+    """The kind of a difference, in words, and its line of the program where that is known."""
     head, item = name
     before, after = (text or "" for text in texts)
     component = f"{head}[{item}]" if item else head
@@ -257,7 +257,7 @@ def _parts(before: str, after: str) -> str:
     if bool(_SYMBOL.search(before)) != bool(_SYMBOL.search(after)):
         sizes = "dynamic" if _SYMBOL.search(after) else "fixed"
         return f"its sizes are {sizes} now: marked otherwise, or learnt from earlier calls"
-    # What follows from shape is told by it.
+    # The others follow from the shape.
     if "shape" in names:
         names = [name for name in names if name not in ("stride", "memory_format", "storage_bytes")]
     return ", ".join(f"{name} {_plain(one.get(name))} -> {_plain(other.get(name))}" for name in names)
@@ -268,9 +268,9 @@ def _plain(value: str | None) -> str:
 
 
 def _input(side: _CacheSide, key: CacheKey, number: int) -> str:
-    """What the program calls an input of Dynamo's graph; graphs further down have others."""
+    """The program's name for an input of Dynamo's graph; its number for graphs further down."""
     if key.cache == "autograd":
-        own = [each for each in side.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
+        own = side.graphs(key)
         if len(own) == 1 and number < len(own[0].inputs):
             found = own[0].inputs[number]
             return found.source or found.name
@@ -280,7 +280,7 @@ def _input(side: _CacheSide, key: CacheKey, number: int) -> str:
 def _of_graph(
     one: _CacheSide, other: _CacheSide, keys: tuple[CacheKey, CacheKey], before: str, after: str
 ) -> tuple[DifferenceKind, str, Location | None]:
-    """The first line of the program whose operations are not the same; numbers alone make it a constant."""
+    """The first line of the program whose operations differ; where only numbers do, it is a constant."""
     if before == after:
         return "constant", "something that the graph holds, and that its text does not show", None
     dynamic = [bool(_SYMBOL.search(text)) for text in (before, after)]
@@ -300,18 +300,18 @@ def _of_graph(
     return kind, f"{what}: {was or 'nothing'} -> {now or 'nothing'}", place
 
 
-class _Line(NamedTuple):
+class _Operation(NamedTuple):
     """An operation of a printed graph; `plain` has numbers for names."""
 
-    told: str
+    text: str
     place: Location | None
     plain: str
 
 
-def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
-    """Of names, their expressions and places: what the program calls its inputs and variables makes no difference."""
+def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Operation]:
+    """Operations from names, their expressions and places; the names of inputs and variables make no difference."""
     numbers: dict[str, str] = {}
-    lines: list[_Line] = []
+    lines: list[_Operation] = []
 
     def number(found: re.Match[str]) -> str:
         if found[0].startswith(_OF_INPUTS):
@@ -319,13 +319,13 @@ def _lines(assigned: Iterable[tuple[str, str, Location | None]]) -> list[_Line]:
         return numbers.get(found[0], found[0])
 
     for name, expression, place in assigned:
-        lines.append(_Line(expression, place, _VARIABLE.sub(number, expression)))
+        lines.append(_Operation(expression, place, _VARIABLE.sub(number, expression)))
         numbers[name] = f"v{len(lines)}"
     return lines
 
 
 def _printed(text: str) -> Iterator[tuple[str, str, Location | None]]:
-    """What a graph that Dynamo printed assigns."""
+    """The assignments of a graph that Dynamo printed."""
     origin = None
     for each in statements(text):
         if isinstance(each, Comment):
@@ -335,23 +335,80 @@ def _printed(text: str) -> Iterator[tuple[str, str, Location | None]]:
 
 
 def _in_key(text: str) -> Iterator[tuple[str, str, Location | None]]:
-    """What a graph assigns, as a key has it."""
+    """The assignments of a graph as it stands in a key."""
     for line in text.splitlines():
         name, is_one, expression = line.strip().partition(";  ")[0].partition(" = ")
         if is_one:
             yield name, expression, None
 
 
-def _first_change(left: list[_Line], right: list[_Line]) -> tuple[str, str, Location | None] | None:
+def _first_change(left: list[_Operation], right: list[_Operation]) -> tuple[str, str, Location | None] | None:
     one, other = ([each.plain for each in lines] for lines in (left, right))
     for tag, a, b, c, d in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if tag != "equal":
             was, now = left[a] if a < b else None, right[c] if c < d else None
             place = now.place if now else was.place if was else None
-            return was.told if was else "", now.told if now else "", place
+            return was.text if was else "", now.text if now else "", place
     return None
 
 
 def _numbers_alone(was: str, now: str) -> bool:
     pairs = list(zip_longest(_TOKEN.findall(was), _TOKEN.findall(now), fillvalue=""))
     return all(a == b or (_NUMBER.match(a) and _NUMBER.match(b)) for a, b in pairs)
+
+
+# vLLM names its compile cache after `cache_key_factors.json`: `env` (raw values), `config_hash`, `compiler_hash` and
+# `code_hash`; later versions add `config`, `compiler` and `code`, the values behind them.
+VLLM_FILE = "cache_key_factors.json"
+_VLLM_PARTS = {
+    "env": "an environment variable of vLLM", "config": "vLLM's configuration", "compiler": "the compiler",
+    "code": "the source of the model",
+}  # fmt: skip
+_VLLM_PATHS = ("VLLM_XLA_CACHE_PATH", "VLLM_CONFIG_ROOT", "VLLM_CACHE_ROOT", "VLLM_ASSETS_CACHE", "VLLM_RPC_BASE_PATH")
+
+
+def is_vllm_factors(content: Any) -> bool:
+    """Whether a JSON document is a cache_key_factors.json."""
+    return isinstance(content, dict) and any(name in content for name in ("env", "config_hash", "code_hash"))
+
+
+def vllm_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[CacheDifference]:
+    """Every factor that differs; only its hash where the values behind it are missing or equal."""
+    found = []
+    for part, what in _VLLM_PARTS.items():
+        one, other = before.get(part), after.get(part)
+        values = [_difference_of(part, what, *each) for each in _changed_leaves(one, other, "")]
+        found += values
+        hashes = before.get(f"{part}_hash"), after.get(f"{part}_hash")
+        if not values and hashes[0] != hashes[1] and None not in hashes:
+            kind: DifferenceKind = "setting" if part == "config" else "other"
+            found.append(_difference(f"{part}_hash", *hashes, kind, f"{what}: the file holds its hash alone"))
+    return found
+
+
+def _changed_leaves(one: Any, other: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    """The leaves of two documents that differ, by dotted names."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys((*one, *other)):
+            yield from _changed_leaves(one.get(key), other.get(key), f"{name}.{key}" if name else str(key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _changed_leaves(left, right, f"{name}[{number}]")
+    elif one != other:
+        yield name, one, other
+
+
+def _difference_of(part: str, what: str, name: str, before: Any, after: Any) -> CacheDifference:
+    component = f"{part}.{name}" if name else part
+    paths = [isinstance(value, str) and value.startswith(("/", "~")) for value in (before, after)]
+    kind: DifferenceKind = "path" if any(paths) else "variable" if part == "env" else "setting"
+    says = f"{what}: {name or part}"
+    if kind == "path" and part == "env":
+        irrelevant = ", which says nothing about what was compiled" if name in _VLLM_PATHS else ""
+        says += f" names a path{irrelevant}: set it to the same value in both places"
+    return _difference(component, before, after, kind, says)
+
+
+def _difference(component: str, before: Any, after: Any, kind: DifferenceKind, says: str) -> CacheDifference:
+    shown = [None if value is None else str(value)[:_LONGEST] for value in (before, after)]
+    return CacheDifference("", "fx_graph", component, shown[0], shown[1], kind, says)

@@ -14,7 +14,6 @@ from dynalyze.comparison.pairing import (
     cause_of,
     direction,
     entry,
-    if_no_code,
     pair_up,
     type_of,
 )
@@ -31,7 +30,7 @@ from dynalyze.comparison.types import (
     RecompileSide,
 )
 from dynalyze.facts.compilations import NOTHING_TRACED
-from dynalyze.report import Compilation, Effect, Finding, GraphBreak, Recompile, Report
+from dynalyze.report import Effect, Finding, GraphBreak, Recompile, Report
 
 _Number = TypeVar("_Number", int, float)
 _Change = TypeVar("_Change", BreakChange, RecompileChange, FunctionChange)
@@ -42,7 +41,7 @@ _EFFECTS: tuple[Effect, ...] = ("split", "partly_eager", "eager", "error")  # Fr
 
 
 def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
-    """To the list that it belongs to; `same` says which where both reports have it."""
+    """Add to the new, gone, unchanged (`same`) or changed ones."""
     new, gone, unchanged, changed = lists
     if change.before is None:
         new.append(change)
@@ -56,9 +55,9 @@ def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
 
 
 def compare_breaks(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Breaks:
-    """Sort all breaks of both reports; what the second report finds gives the advice.
+    """All breaks of both reports, by what became of them; the advice is that of the second.
 
-    `reworded`: two versions of torch made them, so that one statement may break under another id and type.
+    `reworded`: two versions of torch made the reports, so that one statement may break under another id and type.
     """
     old_findings, new_findings = (_findings_by_break(side.shown) for side in (before, after))
     found = Breaks()
@@ -68,19 +67,21 @@ def compare_breaks(before: ReportSide, after: ReportSide, *, reworded: bool = Fa
         pairs = list(zip(side.report.graph_breaks, side.shown.graph_breaks, strict=True))
         shown.update((id(item), each) for item, each in pairs)
         entries.append([entry(item, item.location, side.places) for item, _ in pairs])
-    for old, new in pair_up(entries[0], entries[1], _break_keys(reworded)):
-        told = new_findings.get(new.id) if new else old_findings.get(old.id) if old else None
-        change = _break_change(old and shown[id(old)], new and shown[id(new)], told)
+    causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
+    keys = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
+    for old, new in pair_up(entries[0], entries[1], keys, [_offset, _line]):
+        finding = new_findings.get(new.id) if new else old_findings.get(old.id) if old else None
+        change = _break_change(old and shown[id(old)], new and shown[id(new)], finding)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
         _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=same)
     if reworded:
-        found.new = [each for each in found.new if not _also_told(found, each.gb_id, each.after)]
-        found.fixed = [each for each in found.fixed if not _also_told(found, each.gb_id, each.before)]
+        found.new = [each for each in found.new if not _in_both(found, each.gb_id, each.after)]
+        found.fixed = [each for each in found.fixed if not _in_both(found, each.gb_id, each.before)]
     return found
 
 
-def _also_told(found: Breaks, gb_id: str | None, side: BreakSide | None) -> bool:
-    """Whether both have this break: an older torch tells no columns, so that several of one line are one to it."""
+def _in_both(found: Breaks, gb_id: str | None, side: BreakSide | None) -> bool:
+    """Whether both reports have this break: an older torch gives no columns, and one break for several of a line."""
     known = [(change.gb_id, each.location) for change in (*found.unchanged, *found.changed)
              for each in (change.before, change.after) if each is not None]  # fmt: skip
     return side is not None and any(
@@ -91,12 +92,12 @@ def _also_told(found: Breaks, gb_id: str | None, side: BreakSide | None) -> bool
 
 
 def _findings_by_break(report: Report) -> dict[str, Finding]:
-    """What a report tells of each break: by the finding that is about it the most, not by one about all of them."""
+    """The most specific finding on each break: the one about the fewest."""
     broad_first = sorted(report.findings, key=lambda item: len(item.evidence))[::-1]
     return {identity: item for item in broad_first for identity in item.evidence}
 
 
-def _break_change(old: GraphBreak | None, new: GraphBreak | None, told: Finding | None) -> BreakChange:
+def _break_change(old: GraphBreak | None, new: GraphBreak | None, finding: Finding | None) -> BreakChange:
     known = new or old
     assert known is not None
     worse: Direction = "same"
@@ -105,26 +106,16 @@ def _break_change(old: GraphBreak | None, new: GraphBreak | None, told: Finding 
     before, after = (
         BreakSide(item.id, item.effect, item.occurrences, item.location) if item else None for item in (old, new)
     )
-    text = told.advice if told and new and (old is None or worse == "worse") else ""
-    return BreakChange(known.gb_id, known.gb_type, before, after, worse, text, told.title if told else "")
+    advice = finding.advice if finding and new and (old is None or worse == "worse") else ""
+    return BreakChange(known.gb_id, known.gb_type, before, after, worse, advice, finding.title if finding else "")
 
 
-def _break_keys(reworded: bool) -> list[tuple[Key[GraphBreak], Key[GraphBreak]]]:
-    """From strict to lenient. Where one side has no code, the line within its function stands for it."""
-    causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
+def _offset(item: ComparableFact[GraphBreak]) -> Hashable:
+    return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
 
-    def offset(item: ComparableFact[GraphBreak]) -> Hashable:
-        return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
 
-    def line(item: ComparableFact[GraphBreak]) -> Hashable:
-        return cause_of(item), item.file, item.bare_function, item.line
-
-    with_code = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
-    keys: list[tuple[Key[GraphBreak], Key[GraphBreak]]] = [(key, key) for key in with_code]
-    for place in (offset, line):
-        bare_place = if_no_code(place)
-        keys += [(bare_place, bare_place), (bare_place, place), (place, bare_place)]
-    return keys
+def _line(item: ComparableFact[GraphBreak]) -> Hashable:
+    return cause_of(item), item.file, item.bare_function, item.line
 
 
 # Recompiles: the same where function, cause and source agree, and counted.
@@ -133,9 +124,9 @@ _Group = list[tuple[Recompile, Recompile]]  # Recompiles to match, each with its
 
 
 def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Recompiles:
-    """Sort all recompiles of both reports, one entry for each function, cause and source.
+    """All recompiles of both reports, by what became of them, one entry for each function, cause and source.
 
-    `reworded`: two versions of torch made them, which may call one source by two names.
+    `reworded`: two versions of torch made the reports, which may name one source differently.
     """
     sides = before.report.recompiles, after.report.recompiles
     counts = [sum(item.cause != "limit" for item in side) for side in sides]
@@ -156,8 +147,7 @@ def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool 
     def place(item: ComparableFact[_Group]) -> Hashable:
         return item.fact[0][0].cause, item.file, item.bare_function
 
-    keys = [qualified, bare, *((place,) if reworded else ())]
-    for old, new in pair_up(ours, theirs, [(key, key) for key in keys]):
+    for old, new in pair_up(ours, theirs, [qualified, bare, *((place,) if reworded else ())]):
         known = (new or old or [])[0][1]
         times = len(old or ()), len(new or ())
         change = RecompileChange(
@@ -195,12 +185,12 @@ _Function = tuple[str, FunctionSide]  # A function under the name to show, and w
 
 
 def compare_functions(before: ReportSide, after: ReportSide) -> Functions:
-    """Sort every function that either report has compiled, or tried to."""
+    """All functions that either report compiled, or tried to, by what became of them."""
     found = Functions()
     keys: list[Key[_Function]] = [
         lambda item: (item.file, item.function), lambda item: (item.file, item.bare_function),
     ]  # fmt: skip
-    for pair in pair_up(_functions(before), _functions(after), [(key, key) for key in keys]):
+    for pair in pair_up(_functions(before), _functions(after), keys):
         name = next(each[0] for each in reversed(pair) if each)
         old, new = (each[1] if each else None for each in pair)
         change = FunctionChange(name, old, new)
@@ -211,7 +201,7 @@ def compare_functions(before: ReportSide, after: ReportSide) -> Functions:
 
 
 def _functions(side: ReportSide) -> list[ComparableFact[_Function]]:
-    """One entry a function; the parts after a break belong to the function that they go on with."""
+    """One entry a function; the parts after a break belong to their function."""
     found: dict[tuple[str, str], ComparableFact[_Function]] = {}
     owners: dict[tuple[int, int, str], FunctionSide] = {}
     for item, shown in zip(side.report.compilations, side.shown.compilations, strict=True):
@@ -229,7 +219,7 @@ def _functions(side: ReportSide) -> list[ComparableFact[_Function]]:
         else:
             function.eager += 1
         function.ops = _sum(function.ops, item.ops)
-        function.seconds = _sum(function.seconds, _seconds(item))
+        function.seconds = _sum(function.seconds, item.whole_seconds)
     _add_graphs(side.report, owners)
     return list(found.values())
 
@@ -251,20 +241,13 @@ def _add_graphs(report: Report, owners: dict[tuple[int, int, str], FunctionSide]
 
 
 def all_seconds(report: Report) -> float | None:
-    """All compile time of a report, backward graphs included; None where none was recorded."""
-    known = [seconds for item in report.compilations if (seconds := _seconds(item)) is not None]
-    return sum(known) if known else None
-
-
-def _seconds(item: Compilation) -> float | None:
-    """The whole time of a compilation; phases are inclusive, so the longest one holds the others."""
-    every = [item.seconds, *(backward.seconds for backward in item.backward)]
-    known = [phases.get("total", max(phases.values())) for phases in every if phases]
+    """The compile time of a report, with backward graphs; None where none was recorded."""
+    known = [item.whole_seconds for item in report.compilations if item.whole_seconds is not None]
     return sum(known) if known else None
 
 
 def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
-    """The sum of what was recorded; None where nothing was."""
+    """The sum of the recorded ones; None for none."""
     if one is None or other is None:
         return other if one is None else one
     return one + other

@@ -23,10 +23,10 @@ def files_of(report: Report) -> set[str]:
 
 
 def match_files(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
-    """Name each file of the first report as the second one does, where it has it.
+    """The second report's names for files of the first.
 
-    The same path is the same file. Others are matched below the deepest common folder of each report, then by
-    the longest common end of their paths, so that two checkouts, or two machines, can be compared.
+    Equal paths match; others below the deepest common folder of each report, then by the longest common end of their
+    paths, so that two checkouts, or two machines, can be compared.
     """
     names, others = set(before), set(after)
     same = {name: name for name in names & others}
@@ -47,20 +47,20 @@ def match_files(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
 
 
 def _unlike(one: str, other: str, roots: tuple[int, int]) -> tuple[bool, int]:
-    """Sorts pairs of files, the likeliest first."""
+    """A key that sorts pairs of files, the likeliest first."""
     parts, others = _parts(one), _parts(other)
     relative = parts[roots[0] :] == others[roots[1] :]
     return not relative, -_shared(parts[::-1], others[::-1])
 
 
 def _root(files: Iterable[str]) -> int:
-    """How many parts of their paths the user's own files share; the file's own name is never one."""
+    """How many folders the paths of the user's own files share."""
     every = [_parts(file) for file in files if file.startswith(("/", "~"))]
     return _shared(*(parts[:-1] for parts in every if not {"site-packages", "dist-packages"} & set(parts)))
 
 
 def _shared(*paths: tuple[str, ...]) -> int:
-    """How many parts at their beginning are the same in all."""
+    """How many leading parts are the same in all."""
     return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))
 
 
@@ -69,7 +69,7 @@ def _parts(file: str) -> tuple[str, ...]:
 
 
 class ComparablePlaces:
-    """Tells of the locations of one report what is comparable with another; `renamed` names its files."""
+    """The locations of one report in terms that another report shares; `renamed` has the other's names of files."""
 
     def __init__(self, report: Report, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed
@@ -79,7 +79,6 @@ class ComparablePlaces:
             self._starts.setdefault((file, bare(name)), []).append((line, name))
 
     def file(self, location: Location) -> str:
-        """The file as the other report names it."""
         return self._renamed.get(location.file, location.file)
 
     def function(self, location: Location) -> str:
@@ -88,7 +87,7 @@ class ComparablePlaces:
         return start[1] if start else location.function
 
     def offset(self, location: Location) -> int | None:
-        """The line, counted from the function's own; None where that is not known."""
+        """The line counted from the function's first; None where that is not known."""
         start = self._start(location)
         return location.line - start[0] if start else None
 
@@ -99,7 +98,7 @@ class ComparablePlaces:
 
 
 class ReportSide:
-    """One of the two reports: as it is, for matching, and as it may be shown, with the same facts in the same order."""
+    """One of the two reports: whole, for matching, and as it may be shown, with the same facts in the same order."""
 
     def __init__(self, report: Report, shown: Report, renamed: Mapping[str, str]) -> None:
         self.report = report
@@ -130,7 +129,7 @@ _COLUMNS = 10_000  # More than the columns of a line: a line away is farther tha
 
 @dataclass(frozen=True)
 class ComparableFact(Generic[Fact]):
-    """A fact with its place in comparable terms."""
+    """A fact with its place in terms that both reports share."""
 
     fact: Fact
     file: str
@@ -163,17 +162,17 @@ _Rank = TypeVar("_Rank", int, tuple[int, int])
 
 
 def direction(before: _Rank, after: _Rank) -> Direction:
-    """Of two ranks, from good to bad."""
+    """How a rank, from good to bad, has changed."""
     return "same" if after == before else "worse" if after > before else "better"
 
 
 def cause_of(item: ComparableFact[Broken]) -> str:
-    """PyTorch's id keeps while its wording changes from version to version."""
+    """PyTorch's id, which stays while its wording changes from version to version; else the type."""
     return item.fact.gb_id or item.fact.gb_type
 
 
 def type_of(item: ComparableFact[Broken]) -> str:
-    """For a version of PyTorch that gives no id."""
+    """The cause for a version of PyTorch that gives no id."""
     return item.fact.gb_type
 
 
@@ -187,13 +186,7 @@ def by_code(cause: Key[Broken], *, bare: bool = False) -> Key[Broken]:
     return key
 
 
-def if_no_code(key: Key[Broken]) -> Key[Broken]:
-    """This key, for entries without code alone."""
-    return lambda item: key(item) if item.code is None else None
-
-
 def entry(fact: Fact, location: Location, places: ComparablePlaces) -> ComparableFact[Fact]:
-    """A fact, placed."""
     return ComparableFact(
         fact=fact,
         file=places.file(location),
@@ -208,15 +201,21 @@ def entry(fact: Fact, location: Location, places: ComparablePlaces) -> Comparabl
 def pair_up(
     before: Sequence[ComparableFact[Fact]],
     after: Sequence[ComparableFact[Fact]],
-    keys: Sequence[tuple[Key[Fact], Key[Fact]]],
+    keys: Sequence[Key[Fact]],
+    places: Sequence[Key[Fact]] = (),
 ) -> list[tuple[Fact | None, Fact | None]]:
-    """Match each fact at most once. What is gone comes last; the rest keeps the order of the second report.
+    """Pairs of facts with equal keys, each fact once, in the order of the second report; what is gone comes last.
 
-    `keys` are tried in turn on what is still unmatched; each is a pair, one key for either side.
+    `keys` are tried in turn on what is still unmatched, from strict to lenient; then `places`, where one or both have
+    no code.
     """
     partner: dict[int, int] = {}
     matched: set[int] = set()
-    for key, other_key in keys:
+    tried = [(key, key) for key in keys]
+    for place in places:
+        without = _if_no_code(place)
+        tried += [(without, without), (without, place), (place, without)]
+    for key, other_key in tried:
         groups = _grouped(before, key, matched)
         for name, theirs in _grouped(after, other_key, set(partner)).items():
             for one, other in _nearest(groups.get(name, []), theirs, before, after):
@@ -226,6 +225,10 @@ def pair_up(
         (before[partner[at]].fact if at in partner else None, item.fact) for at, item in enumerate(after)
     ]
     return pairs + [(item.fact, None) for at, item in enumerate(before) if at not in matched]
+
+
+def _if_no_code(key: Key[Fact]) -> Key[Fact]:
+    return lambda item: key(item) if item.code is None else None
 
 
 def _grouped(entries: Sequence[ComparableFact[Fact]], key: Key[Fact], done: set[int]) -> dict[Hashable, list[int]]:
@@ -239,7 +242,7 @@ def _grouped(entries: Sequence[ComparableFact[Fact]], key: Key[Fact], done: set[
 def _nearest(
     ours: list[int], theirs: list[int], before: Sequence[ComparableFact[Fact]], after: Sequence[ComparableFact[Fact]]
 ) -> list[tuple[int, int]]:
-    """Match as many as there are on the smaller side so that lines move the least in all."""
+    """Pairs for all of the smaller side, so that lines move the least in all."""
     if not ours or not theirs:
         return []
     everything = [*(before[at] for at in ours), *(after[at] for at in theirs)]
@@ -257,10 +260,10 @@ def _position(item: ComparableFact[Fact], counted: bool) -> int:
 
 
 def _assignment(few: list[int], many: list[int]) -> list[tuple[int, int]]:
-    """The cheapest way to give each of `few` one of `many`; both are sorted.
+    """The cheapest assignment of each of `few` to one of `many`, both sorted.
 
-    On a line a cheapest matching never crosses, so `few[i]` goes to `many[i + skipped]` with `skipped` never
-    falling: `costs[i][s]` is the least cost of the first i of them with at most s skipped.
+    On a line a cheapest matching never crosses, so `few[i]` goes to `many[i + skipped]` with `skipped` never falling;
+    `costs[i][s]` is the least cost of the first i with at most s skipped.
     """
     spare = len(many) - len(few)
     costs = [[0] * (spare + 1)]

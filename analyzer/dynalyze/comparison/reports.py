@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -34,14 +34,14 @@ _SWITCHES = ("--no-source", "--redact", "--show-values", "--quiet-target", "--no
 
 
 def differences(before: Report, after: Report) -> list[Difference]:
-    """The environment's differences, then those of the runs, in the order of the first report."""
+    """Differences of the environments, then of the runs, in the order of the first report."""
     found = environment_differences(before.environment, after.environment)
     found = [each for each in found if each.name not in _OF_THE_RUN]
     return found + [Difference(name, of(before), of(after)) for name, of in _OF_A_RUN if of(before) != of(after)]
 
 
 def environment_differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
-    """What is not the same in two environments, in the order of the first."""
+    """Differences of two environments, in the order of the first."""
     old, new = dict(_flat(before)), dict(_flat(after))
     return [Difference(name, old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)]
 
@@ -56,7 +56,7 @@ def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _options(report: Report) -> str:
-    """The words of the command that have a say in what is compiled."""
+    """The words of the command that affect what is compiled."""
     words = report.command[: report.command.index("--")] if "--" in report.command else report.command
     kept: list[str] = []
     value_follows = False
@@ -102,7 +102,7 @@ def regressions(
 
 
 def _falls(before: FunctionSide | None, after: FunctionSide) -> bool:
-    """It fails and did not, or it falls back to eager and did neither."""
+    """Whether a function fails now, or falls back to eager, and did neither."""
     failed, eager = (before.failed, before.eager) if before is not None else (0, 0)
     if after.failed:
         return not failed
@@ -110,9 +110,9 @@ def _falls(before: FunctionSide | None, after: FunctionSide) -> bool:
 
 
 def compare(before: Report, after: Report, show: Callable[[Report], Report] = lambda report: report) -> Comparison:
-    """Match the facts of two reports by cause and code, not by line number alone.
+    """Two reports compared, with facts matched by cause and code, not by line number alone.
 
-    Facts are matched as they are and shown as `show` leaves them (without source, say); it keeps their order.
+    Whole facts are matched; `show` gives what may be shown of a report, its facts in the same order.
     """
     old = ReportSide(before, show(before), match_files(files_of(before), files_of(after)))
     new = ReportSide(after, show(after), {})
@@ -139,6 +139,36 @@ def _run(report: Report) -> ComparedRun:
     return ComparedRun(report.dynalyze, report.created, report.target.spec, outcome.status, outcome.seconds, lost)
 
 
+# Two versions of torch.
+
+
+def found_again(first: Iterable[Regression], again: Iterable[Regression]) -> list[Regression]:
+    """Regressions that a second pair of runs has too, and that are therefore not chance."""
+    known = {_identity(each) for each in again}
+    return [each for each in first if _identity(each) in known]
+
+
+def _identity(found: Regression) -> tuple[str, ...]:
+    place = (found.location.file, str(found.location.line)) if found.location is not None else ()
+    return found.kind, found.what, *place
+
+
+def settings_changed(before: Report, after: Report) -> list[Difference]:
+    """Public settings of torch with different values in both versions: mostly defaults that changed."""
+    one, other = _settings(before), _settings(after)
+    return [
+        Difference(name, str(one[name])[:80], str(other[name])[:80])
+        for name in one
+        if name in other and one[name] != other[name]
+    ]
+
+
+def _settings(report: Report) -> dict[str, Any]:
+    blocks = report.caches.settings if report.caches is not None else []
+    named = ((f"{block.of}.{name}", value) for block in blocks[::-1] for name, value in block.values.items())
+    return {name: value for name, value in named if "._" not in name}
+
+
 # Latencies: compared where both measured the same configuration in the same way.
 
 _Measured = tuple[Measurement | None, Measurement | None]
@@ -154,7 +184,7 @@ _CONDITIONS = {
 
 
 def compare_measurements(before: ReportSide, after: ReportSide) -> list[LatencyChange]:
-    """Each configuration, phase, batch, sequence length and shape that either report measured."""
+    """The latencies of each configuration, phase, batch, sequence length and shape that either report measured."""
     old, new = _by_workload(before), _by_workload(after)
     elsewhere = before.report.environment.get("device") != after.report.environment.get("device")
     unknown = None, None

@@ -1,4 +1,6 @@
-"""The typed comparison of two reports: what `dynalyze diff --json` writes, and all that its renderers know."""
+"""The typed comparison of two reports: what `dynalyze diff --json` and `dynalyze upgrade --json` write, and all that
+their renderers know.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,18 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report import Cause, Effect, Location, Status
-from dynalyze.report.held import Argument, Message, Name, Quote, Word
-from dynalyze.report.measurements import Interval
+from dynalyze.report.measurements import AccuracyVerdict, Interval, Speedup
+from dynalyze.report.sensitivity import Argument, FilePath, Message, Name, Quote, Word
 
 SCHEMA_VERSION = 1
+UPGRADE_SCHEMA = 2
 
 Direction = Literal["better", "worse", "same"]
 RegressionKind = Literal["outcome", "break", "effect", "recompile", "limit", "compilation"]
 
 
 class ComparedRun(msgspec.Struct):
-    """One of the two runs; `lost` counts what its recording could not read or record."""
+    """One of the two runs; `lost` counts what could not be recorded or read back."""
 
     dynalyze: Word
     created: Word
@@ -28,7 +31,7 @@ class ComparedRun(msgspec.Struct):
 
 
 class Difference(msgspec.Struct):
-    """Something around the two runs that was not the same, and may explain the rest."""
+    """A difference around the two runs, which may explain others."""
 
     name: Name
     before: Name | None
@@ -45,11 +48,10 @@ class BreakSide(msgspec.Struct):
 
 
 class BreakChange(msgspec.Struct):
-    """A graph break, matched. `before` is None for a new one, `after` for one that is fixed.
+    """A graph break, matched. `before` is None for a new one, `after` for a fixed one.
 
-    `direction` compares effects, from split to error; how often a break was seen is not better or worse.
-    `advice` is what the second report says about it, where there is something to do; `title` is what the latest report
-    with it calls it.
+    `direction` compares effects, from split to error, and not how often a break was seen. `advice` is that of the
+    second report, for a new or worse break; `title` that of the latest report with the break.
     """
 
     gb_id: Word | None
@@ -168,7 +170,7 @@ class LatencyChange(msgspec.Struct):
 
 
 class Regression(msgspec.Struct):
-    """Something that is worse than before: what --fail-on regression looks for."""
+    """Something that is worse than before, for --fail-on regression."""
 
     kind: RegressionKind
     what: Message
@@ -185,3 +187,50 @@ class Comparison(msgspec.Struct):
     compile_seconds: Seconds
     measurements: list[LatencyChange]
     regressions: list[Regression]
+
+
+class ComparedInterpreter(msgspec.Struct):
+    python: FilePath
+    torch: Word
+
+
+class OutputsCompared(msgspec.Struct):
+    """The verdicts on outputs: of compiled against its own eager, under each torch, and of the second's eager and
+    compiled against the first's. None where not known; `note` says why.
+    """
+
+    before: AccuracyVerdict | None = None
+    after: AccuracyVerdict | None = None
+    eager_across: AccuracyVerdict | None = None
+    compiled_across: AccuracyVerdict | None = None
+    note: Quote = ""
+
+    @property
+    def worse(self) -> str:
+        """Which outputs are wrong now and were not; "" for none."""
+        if self.after == "suspicious":
+            return "compiled against its own eager" if self.before not in (None, "suspicious") else ""
+        if self.eager_across == "suspicious":
+            return "eager itself gives other values"
+        other = self.compiled_across == "suspicious" and self.eager_across == "equal"
+        return "compiled gives other values" if other else ""
+
+
+class Upgrade(msgspec.Struct):
+    """`comparison` is that of `dynalyze diff` for the two runs. `speed` is the first by the second: above 1 the second
+    is faster; `latency_ms` are medians of both.
+    """
+
+    before: ComparedInterpreter
+    after: ComparedInterpreter
+    comparison: Comparison
+    outputs: OutputsCompared = msgspec.field(default_factory=OutputsCompared)
+    speed: Speedup | None = None
+    latency_ms: tuple[float, float] | None = None
+    notes: list[Message] = []
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether --fail-on regression is met."""
+        slower = self.speed is not None and self.speed.verdict == "slower"
+        return bool(self.comparison.regressions or slower or self.outputs.worse)

@@ -29,39 +29,35 @@ _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)")
 _LITTLE = 1 << 30
 _VARIABLES = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}
 _AGAIN = "every start compiles everything again"
-# What a value other than the default does; the others are only named.
+# What a value other than the default does; variables that are not listed are only named.
 _EFFECTS = {
-    "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
     "TORCH_TRACE": "torch writes all that it compiles into this folder",
-    "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
-    "TORCH_COMPILE_FORCE_DISABLE_CACHES": _AGAIN,
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": _AGAIN,
     "TORCHINDUCTOR_MAX_AUTOTUNE": "compiling takes much longer, for faster kernels",
     "TORCHINDUCTOR_COMPILE_THREADS": "kernels are compiled by this many processes",
-    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager without a word",
     "TORCHDYNAMO_VERBOSE": "errors come with more text",
-    "TRITON_INTERPRET": "Triton's kernels run in Python, for debugging: very slow",
-    "CUDA_LAUNCH_BLOCKING": "each kernel is waited for, for debugging: slow",
     "CUDA_VISIBLE_DEVICES": "other GPUs are not seen",
     "OMP_NUM_THREADS": "kernels for the CPU use this many threads",
 }
-_SWITCHED_OFF = {
+_HARM = {
+    "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
+    "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
+    "TORCH_COMPILE_FORCE_DISABLE_CACHES": _AGAIN,
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": _AGAIN,
+    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager without a word",
+    "TRITON_INTERPRET": "Triton's kernels run in Python, for debugging: very slow",
+    "CUDA_LAUNCH_BLOCKING": "each kernel is waited for, for debugging: slow",
+}
+_HARM_SWITCHED_OFF = {
     "TORCHINDUCTOR_FX_GRAPH_CACHE": _AGAIN,
     "TORCHINDUCTOR_AUTOGRAD_CACHE": "every start traces the backward pass again",
 }
-_WARN = (
-    "TORCH_LOGS", "TORCH_COMPILE_DEBUG", "TORCH_COMPILE_FORCE_DISABLE_CACHES", "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
-    "TORCHDYNAMO_SUPPRESS_ERRORS", "TRITON_INTERPRET", "CUDA_LAUNCH_BLOCKING", "TORCHINDUCTOR_FX_GRAPH_CACHE",
-    "TORCHINDUCTOR_AUTOGRAD_CACHE",
-)  # fmt: skip
-# Told by the checks of torch, of the compiler and of the caches.
+# Checked with torch, with the compiler and with the caches.
 _ELSEWHERE = (*SWITCHES, "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CXX", "CC")
 _NO = ("", "0", "false", "False")
 _TITLES = {"eager": "Dynamo alone", "inductor cpu": "Inductor, CPU", "inductor cuda": "Inductor, GPU"}
 
 
 def torch_itself(facts: Facts) -> Iterator[Line]:
-    """Whether there is a torch that may compile."""
     yield Line("Python", "ok", f"{facts.python or 'unknown'}, {facts.interpreter}")
     pip = f"{shlex.quote(facts.interpreter)} -m pip install"
     if facts.torch is None:
@@ -89,7 +85,6 @@ def torch_itself(facts: Facts) -> Iterator[Line]:
 
 
 def compiler(facts: Facts) -> Iterator[Line]:
-    """Each with a program that was really compiled."""
     if not facts.imports:
         return
     if facts.compiler is None or facts.compiler_error:
@@ -134,7 +129,6 @@ def _unknown(check: str, facts: Facts) -> Line:
 
 
 def gpu(facts: Facts) -> Iterator[Line]:
-    """What a GPU could do; a build for the CPU alone lacks nothing."""
     if not facts.imports:
         return
     if not facts.cuda and not facts.hip:
@@ -197,7 +191,6 @@ def _triton(facts: Facts) -> Line:
 
 
 def caches(facts: Facts) -> Iterator[Line]:
-    """Whether they can be written and run from, and whether there is room."""
     for folder in facts.folders:
         name, variable = f"{folder.name} cache", _VARIABLES.get(folder.name, "TORCHINDUCTOR_CACHE_DIR")
         mend = f"export {variable}=/a/folder/with/room"
@@ -215,20 +208,19 @@ def caches(facts: Facts) -> Iterator[Line]:
 
 
 def variables(facts: Facts) -> Iterator[Line]:
-    """One line for each that is set."""
     for name, value in sorted(facts.variables.items()):
         if name in _ELSEWHERE:
             continue
-        effect = _SWITCHED_OFF.get(name) if value in _NO else _EFFECTS.get(name)
+        harm = (_HARM_SWITCHED_OFF if value in _NO else _HARM).get(name)
+        effect = harm or ("" if value in _NO else _EFFECTS.get(name, ""))
         if name == "CUDA_VISIBLE_DEVICES":
             effect = "no GPU is seen" if value in ("", "-1") else _EFFECTS[name]
-        warns = effect is not None and name in _WARN
-        found = f"{value or 'set, and empty'}{f': {effect}' if effect else ''}"
-        yield Line(name, "warning" if warns else "ok", found, f"unset {name}" if warns else "")
+        found = f"{value or 'set, and empty'}{effect and f': {effect}'}"
+        yield Line(name, "warning" if harm else "ok", found, f"unset {name}" if harm else "")
 
 
 def trials(facts: Facts) -> Iterator[Line]:
-    """Each backend and device that was tried. One device that works is enough for compile to work."""
+    """One device that works is enough for compile to work."""
     if not facts.imports:
         return
     if facts.switched_off:
@@ -257,7 +249,6 @@ CHECKS: dict[str, Callable[[Facts], Iterator[Line]]] = {
 
 
 def diagnose(facts: Facts) -> Diagnosis:
-    """Every line of every check, in their order."""
     lines = [replace(line, group=group) for group, check in CHECKS.items() for line in check(facts)]
     fatal = [line for line in lines if line.fatal and line.status == "problem"]
     return Diagnosis(dynalyze.__version__, not fatal, _summary(facts, lines, fatal), lines, facts)
@@ -283,7 +274,7 @@ _INDENT = 4
 
 
 def render(diagnosis: Diagnosis, *, color: bool | None = None, width: int | None = None) -> str:
-    """The diagnosis on the terminal: a sentence, then a line a check, each with what mends it."""
+    """The diagnosis for the terminal: a sentence, then one line a check, each with its remedy."""
     summary = Summary(color, width)
     summary.line(one_line(diagnosis.summary), style="bold green" if diagnosis.works else "bold red")
     for group, lines in groupby(diagnosis.lines, key=lambda line: line.group):

@@ -10,7 +10,6 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 
 from dynalyze.doctor.records import Facts, Line, Package, Status
 
@@ -40,24 +39,22 @@ _CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 
 
 def meets(version: str, requirement: str) -> bool:
-    """Whether it meets every clause; one that cannot be read asks for nothing."""
+    """Whether a version meets every clause; a clause that cannot be read demands nothing."""
     return all(_holds(version, sign, wanted) for sign, wanted in _CLAUSE.findall(requirement))
 
 
 def exactly(requirement: str) -> str | None:
-    """The only version that it takes, if it names one."""
+    """The only version that a requirement allows, if it names one."""
     clauses = _CLAUSE.findall(requirement)
     return next((wanted for sign, wanted in clauses if sign in ("==", "===") and "*" not in wanted), None)
 
 
 def named(requirement: str) -> str:
-    """The package that it is about."""
     found = _NAME.match(requirement)
     return found[0].partition("[")[0].strip() if found else requirement
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers of a version."""
     return tuple(map(int, found[0].split("."))) if (found := _NUMBERS.search(version)) else ()
 
 
@@ -65,19 +62,17 @@ def _holds(version: str, sign: str, wanted: str) -> bool:
     have, want = release(version), release(wanted)
     if not have or not want:
         return True
-    have += (0,) * (len(want) - len(have))  # 2.8 is 2.8.0.
-    # As numbers, place by place.
-    left, right = zip(*zip_longest(have, want, fillvalue=0), strict=True)
+    length = max(len(have), len(want))
+    left, right = (each + (0,) * (length - len(each)) for each in (have, want))  # 2.8 is 2.8.0.
     if sign in _ORDERED:
         return _ORDERED[sign](left, right)
     if sign == "~=":
-        return left >= right and have[: len(want) - 1] == want[:-1]
-    same = have[: len(want)] == want if "*" in wanted else left == right
-    return not same if sign == "!=" else same
+        return left >= right and left[: len(want) - 1] == want[:-1]
+    same = left[: len(want)] == want if "*" in wanted else left == right
+    return same is (sign != "!=")
 
 
 def packages(facts: Facts) -> Iterator[Line]:
-    """One line for each that is installed."""
     torch, python = facts.torch or "", shlex.quote(facts.interpreter)
     for package in facts.packages:
         status: Status = "problem"

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import ErrorText, FilePath, Message, Name, Word
+from dynalyze.report.sensitivity import ErrorText, FilePath, Message, Name, Word
 
 Status = Literal["ok", "warning", "problem", "unknown"]
 
@@ -22,10 +22,10 @@ class Device(msgspec.Struct):
 
 
 class Package(msgspec.Struct):
-    """An installed package. `requires` is what it asks of torch; `error` says why it does not import.
+    """An installed package. `requires` are its requirements on torch; `error` says why it does not import.
 
-    `binary`: it holds compiled code, so only an import tells. `imported`: that was tried; `crashed`: it ended the
-    process, or hung.
+    `binary`: it has compiled code, so that only an import shows whether it works. `imported`: that was tried;
+    `crashed`: it ended the process, or hung.
     """
 
     name: Name
@@ -64,10 +64,10 @@ class Folder(msgspec.Struct):
 
 
 class Facts(msgspec.Struct):
-    """All that was found out. None, or "" for a text, is what could not be; `silence` says why the child wrote less.
+    """The facts of an environment, None or "" where not known; `silence` says why the child wrote less.
 
-    `arches` are the GPUs that this torch has code for; `device_warning` is what torch said when it was asked for GPUs.
-    With `compiler_error` Inductor has no C++ compiler that works.
+    `arches` are the GPUs that this torch has code for; `device_warning` is torch's warning when it looked for GPUs.
+    With `compiler_error` Inductor has no working C++ compiler.
     """
 
     interpreter: FilePath = ""
@@ -99,7 +99,6 @@ class Facts(msgspec.Struct):
 
     @property
     def imports(self) -> bool:
-        """Whether there is a torch to ask."""
         return self.torch is not None and not self.torch_error
 
     @property
@@ -109,12 +108,10 @@ class Facts(msgspec.Struct):
 
     @property
     def switched_off(self) -> bool:
-        """Whether torch.compile runs everything in eager."""
         return self.switch is not None or bool(self.disabled)
 
     @property
     def usable_gpu(self) -> bool:
-        """Whether Triton can compile for a device that is here."""
         return bool(self.triton) and any(tuple(each.capability) >= (7, 0) for each in self.devices or ())
 
 

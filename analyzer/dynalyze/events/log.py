@@ -22,10 +22,10 @@ _IDENTITY = ("id", "epoch")
 
 
 def decode_event(record: Mapping[str, Any]) -> tuple[Event | None, bool]:
-    """The event that a record stands for, None for one of a kind that is not known; and whether all of it was kept.
+    """The event of a record, None for an unknown kind; and whether all of the record was kept.
 
-    A field that is of another type or out of bounds falls back on its default. Raises msgspec.ValidationError where
-    what an event cannot be without is wrong.
+    A field of the wrong type or out of bounds falls back on its default. Raises msgspec.ValidationError where a field
+    that an event needs is wrong.
     """
     name = record.get("event")
     kind = KINDS.get(name) if isinstance(name, str) else None
@@ -38,7 +38,7 @@ def decode_event(record: Mapping[str, Any]) -> tuple[Event | None, bool]:
 
 
 def _fitting(values: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """Those of the values that fit the fields of a type."""
+    """The values that fit the fields of a type."""
     found: dict[str, Any] = {}
     for name, kind_of_field in _fields(kind).items():
         value = values.get(name)

@@ -37,9 +37,9 @@ _OF_COMPILING = (CompilerEvent, HookSeen, InPlaceStarted, InPlaceFailed, ModuleS
 
 
 def read_run(folder: Path) -> RunLog:
-    """Read a run folder; a line cut short by a crash is counted, not fatal.
+    """The events of a run folder; a line cut short by a crash is only counted.
 
-    A process that could not be given the listener left a log of torch's own instead.
+    A process without our listener left a log of torch's own instead.
     """
     run = RunLog(read_text=partial(_read_text, folder))
     for path in sorted((folder / EVENTS_FOLDER).glob("*.jsonl")):
@@ -81,7 +81,7 @@ def _read_file(path: Path, run: RunLog) -> ProcessLog | None:
 
 
 def decode_line(line: bytes, run: RunLog) -> Event | None:
-    """The event of a line. What is none, or has fields that make no sense, is counted; a kind not known is not."""
+    """The event of a line, None for an unknown kind. What cannot be read, a field or a line, is counted in `run`."""
     head = _HEAD.match(line)
     if head is not None and (decoder := _DECODERS.get(head[1])) is not None and not is_deep(line):
         try:

@@ -1,8 +1,8 @@
-"""Reads a TORCH_TRACE log as the same events that our own listener writes.
+"""Reads a TORCH_TRACE log as the events that our own listener writes.
 
-A log is a line `V1121 02:40:00.123456 4711 torch/_logging/_internal.py:1234] {json}` for each record, with the lines
-of its text below it, each after a tab. Reading is streaming, one record at a time and in bounded memory; records of no
-concern are recognised by their first bytes and never decoded.
+A record is a line `V1121 02:40:00.123456 4711 torch/_logging/_internal.py:1234] {json}`, with the lines of its text
+below it, each after a tab. One record is read at a time, in bounded memory; the kinds that nobody needs are recognised
+by their first bytes and not decoded.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from dynalyze.capture.cache_keys import RECORDS as CACHE_RECORDS
-from dynalyze.capture.cache_keys import CacheKeys
 from dynalyze.capture.events import (
     BreakSeen,
     CacheLooked,
@@ -38,7 +35,7 @@ from dynalyze.capture.events import (
     SpecializedSeen,
     TorchLoaded,
 )
-from dynalyze.capture.trace_records import BYPASSES, CONTEXT_KEYS, TraceRecords, compile_id_of
+from dynalyze.capture.trace_records import BYPASSES, CACHE_RECORDS, CONTEXT_KEYS, CacheKeys, TraceRecords, compile_id_of
 from dynalyze.events.log import ProcessLog, decode_event
 from dynalyze.files.read_write import open_input
 from dynalyze.text.json_text import read_json
@@ -52,7 +49,7 @@ _NOT_TEXT = re.compile(rb"\n([^\t\n][^\n]*)")
 
 
 class _RecordHead(NamedTuple):
-    """The first line of a record of concern."""
+    """The first line of a record that is read."""
 
     pid: int
     at: float
@@ -61,10 +58,8 @@ class _RecordHead(NamedTuple):
 
 
 def _blocks(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The file in pieces of whole lines, a newline before each line and none at the end.
-
-    With each piece goes the offset in the file of its first byte; that of the whole file is -1, for no newline is
-    before it.
+    """The file in pieces of whole lines, a newline before each line and none at the end; each with the offset of its
+    first byte in the file, which is -1 for the first: that newline is not in the file.
     """
     offset = file.tell()
     while block := file.read(_BLOCK):
@@ -114,9 +109,9 @@ class TraceProcess:
             self._quote(event, metadata, text)
 
     def supply_ends(self) -> int:
-        """End the compiles whose metrics the log lacks, as far as other records tell how; returns how many.
+        """End the compiles without metrics in the log, as other records show they ended; returns how many.
 
-        The last compile of a log may never have ended: nothing is made up for it.
+        The last compile may not have ended: nothing is made up for it.
         """
         ended = {event.key for event in self.events if isinstance(event, CompileEnded) and not event.backward}
         starts = [event for event in self.events if isinstance(event, CompileStarted)]
@@ -163,7 +158,6 @@ _RECORD = re.compile(
     rb'(?P<json>\{(?: ?"(?P<kind>\w+)" ?: ?(?:\{ ?"name" ?: ?"(?P<artifact>[^"\\]*)")?)?.*)',
     re.DOTALL,
 )
-_EPOCH = datetime.date(1970, 1, 1)
 _RANK = re.compile(r"rank_(\d{1,9})_")
 _VERSION = "torch_version"
 # Torch writes one of these once Dynamo has built the guards of a frame: it has compiled code then.
@@ -190,9 +184,9 @@ _DAMAGED = (msgspec.ValidationError, AttributeError, TypeError, KeyError, IndexE
 class TraceLog:
     """One log: the processes that wrote it, in the order of their first records.
 
-    `unreadable` counts lines that are neither a record nor part of one's text, and records that make no sense;
-    `omitted` the events beyond `MOST_EVENTS`; `unmeasured` the compiles whose metrics are missing. `settings` are the
-    texts that `CacheLooked.settings` refers to, by their numbers.
+    `unreadable` counts lines that are neither a record nor its text, and records that make no sense; `omitted` the
+    events beyond `MOST_EVENTS`; `unmeasured` the compiles without metrics. `settings` are the texts that
+    `CacheLooked.settings` refers to by number.
     """
 
     path: Path
@@ -207,10 +201,9 @@ class TraceLog:
 
 
 def read_trace(path: Path, share: int = 1) -> TraceLog:
-    """Read a whole log; what cannot be read is counted and skipped. Graphs refer to their texts, see `read_text`.
+    """A whole log; what cannot be read is counted and skipped. `read_text` gives the texts of graphs.
 
-    The log is one of `share` that are read together, and may fill as much of the memory. Raises OSError where the file
-    cannot be opened or read.
+    `share` logs are read together: each gets this part of the memory. Raises OSError where the file cannot be read.
     """
     log = TraceLog(path)
     with open_input(path) as file:
@@ -219,8 +212,8 @@ def read_trace(path: Path, share: int = 1) -> TraceLog:
 
 
 class LiveTrace:
-    """A log that is being written. Its records are read once they are whole: when the next one has begun, or nothing
-    more has come since the last look.
+    """A log that is being written. A record is read once it is whole: the next one has begun, or nothing has come
+    since the last look.
     """
 
     def __init__(self, path: Path) -> None:
@@ -262,7 +255,7 @@ def place_of(reference: str) -> tuple[int, int]:
 
 
 def is_trace(start: bytes) -> bool:
-    """Whether the first bytes of a file hold the beginning of a record."""
+    """Whether these first bytes of a file hold a record."""
     return any(_RECORD.match(line) for line in start.split(b"\n"))
 
 
@@ -281,7 +274,6 @@ class _LogReader:
         self._room = MOST_TEXT // share
 
     def read(self, file: BinaryIO) -> None:
-        """Take the whole log, and complete it with the processes that wrote it."""
         self.take(file)
         named = _RANK.search(self._log.path.name)
         for number, process in enumerate(self.processes):
@@ -292,7 +284,6 @@ class _LogReader:
             self._log.processes.append(ProcessLog(number, ProcessStarted(pid=process.pid, rank=rank), process.events))
 
     def take(self, file: BinaryIO) -> None:
-        """Take each record of concern, in order."""
         head: _RecordHead | None = None
         text, start, end = bytearray(), 0, 0
 
@@ -316,7 +307,7 @@ class _LogReader:
         self._take(head, text, start, end)
 
     def _head(self, found: re.Match[bytes]) -> _RecordHead | None:
-        """The head of a record, None where it is of no concern."""
+        """The head of a record; None for a kind that is not read."""
         self._log.records += 1
         kind = (found["artifact"] if found["kind"] == b"artifact" else None) or found["kind"] or b"stack"
         name = kind.decode(errors="replace")
@@ -335,13 +326,10 @@ class _LogReader:
             return None
         if not isinstance(metadata, dict):
             return None
-        # Seconds by the log's own clock, whose year and time zone nobody knows; only differences matter.
-        hours, minutes, seconds = (int(part) for part in found["time"].split(b":"))
-        at = _day(self._year, int(found["day"])) + 3600 * hours + 60 * minutes + seconds
-        return _RecordHead(int(found["pid"]), at + int(found["micro"].ljust(6, b"0")) / 1e6, name, metadata)
+        return _RecordHead(int(found["pid"]), _seconds(self._year, found), name, metadata)
 
     def _take(self, head: _RecordHead | None, text: bytearray, start: int, end: int) -> None:
-        """A record with its text, which stands there in the file; the text is emptied."""
+        """Add a record with its text, which is emptied; `start` and `end` are its place in the file."""
         if head is not None:
             try:
                 self._add(head, _decoded(text), f"{start}:{end}")
@@ -375,7 +363,7 @@ class _LogReader:
             process.add(found, head.metadata, text)
 
     def _process(self, head: _RecordHead) -> TraceProcess:
-        """The process of a record, told by its id and rank: containers give the same id to every rank."""
+        """The process of a record, by id and rank: in containers every rank has the same id."""
         rank = head.metadata.get("rank")
         current = self._now.get(head.pid)
         if type(rank) is not int or not 0 <= rank <= _MOST_RANK:
@@ -396,7 +384,7 @@ class _LogReader:
         return process
 
     def _write_settings(self, text: str) -> str:
-        """Settings are hundreds of lines, alike in almost all keys: kept once, referred to by number."""
+        """Keep settings, hundreds of lines that hardly differ between keys, once; returns their number."""
         kept = self._log.settings
         if text not in kept:
             if len(kept) >= _MOST_SETTINGS:
@@ -405,7 +393,7 @@ class _LogReader:
         return str(kept.index(text))
 
     def _limit(self, event: CacheLooked) -> None:
-        """Leave a key without components once the texts of the log fill their room; its digest stays."""
+        """Drop the components of a key once the texts of the log fill their room; its digest stays."""
         size = sum(len(value) for *_, value in event.components)
         if size > self._room:
             event.components = []
@@ -421,10 +409,10 @@ class _LogReader:
         event.text = self._texts.setdefault(event.text, event.text)
 
 
-@lru_cache(maxsize=512)
-def _day(year: int, day: int) -> int:
-    """When a day begins; `day` is 1121 on the 21st of November. A day that never was lies at the beginning of time."""
+def _seconds(year: int, found: re.Match[bytes]) -> float:
+    """The time of a record in this year, in UTC: a log names neither, and differences are what matters."""
+    day, clock, micro = (found[name].decode() for name in ("day", "time", "micro"))
     try:
-        return (datetime.date(year, day // 100, day % 100) - _EPOCH).days * 86_400
-    except ValueError:
-        return 0
+        return datetime.datetime.fromisoformat(f"{year}-{day[:2]}-{day[2:]}T{clock}.{micro:0<6}+00:00").timestamp()
+    except ValueError:  # A date that does not exist.
+        return 0.0

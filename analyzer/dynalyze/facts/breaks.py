@@ -2,11 +2,12 @@
 
 torch reports a break once for every frame that inlined it, again for each recompile, and under the name of its
 consequence (a loop, a context manager); refusals under fullgraph come as errors. An entry is keyed by the root
-cause and the innermost place outside torch.
+cause and the innermost place outside torch. Lines behind a break, which nobody traced, may break in their turn.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 from dynalyze.capture.events import BreakSeen, CompileEnded, CompileStarted, ErrorSeen, Event, Frame
 from dynalyze.capture.trace_records import LIMITS, RAISED_LIMIT, hit_limit
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.facts.behind import looks
 from dynalyze.facts.registry import Registry, id_in, url
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
@@ -249,8 +249,8 @@ def _effect_of_break(event: BreakSeen, guarded: object) -> Effect:
     """What the break did to the compiled frame: split, partly eager, eager, or an error."""
     if event.untraced:
         return "error" if event.refused else "eager"
-    told = effect_in(event.text) or "split"
-    return "eager" if told == "split" and guarded is False else told
+    effect = effect_in(event.text) or "split"
+    return "eager" if effect == "split" and guarded is False else effect
 
 
 def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
@@ -259,12 +259,12 @@ def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
     torch says so by the exception's name under fullgraph. Elsewhere it shows when the function is offered to the
     compiler again: one that was left in eager never is.
     """
-    told = {e.key for e in log.events if isinstance(e, ErrorSeen)}
+    raised = {e.key for e in log.events if isinstance(e, ErrorSeen)}
     limits = [e for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)]
     last = {(e.epoch, _function(e.id)): e.id for e in limits}
     for event in log.events:
         yield event
-        if isinstance(event, CompileEnded) and event.key not in told and hit_limit(event.metrics):
+        if isinstance(event, CompileEnded) and event.key not in raised and hit_limit(event.metrics):
             again = last[event.epoch, _function(event.id)] != event.id
             named = event.metrics.get("fail_type") == RAISED_LIMIT
             if named or again:
@@ -279,10 +279,10 @@ def _stack(
     resumed = code is not None and is_resume(code.name)
     above, inside = event.above, event.inside
     if not above and not inside:
-        told = [Frame(file, line, name) for file, line, name in frames_in(event.text)]
-        if code is not None and not any(_same_code(frame, code) for frame in told):
-            told.append(_at_definition(code, sources))  # Torch names the caller alone.
-        frames = places.stack([], told)
+        traced = [Frame(file, line, name) for file, line, name in frames_in(event.text)]
+        if code is not None and not any(_same_code(frame, code) for frame in traced):
+            traced.append(_at_definition(code, sources))  # Torch names the caller alone.
+        frames = places.stack([], traced)
         if code is None:
             return frames, len(frames) - 1
         return frames, max((i for i, frame in enumerate(frames) if _same_code(frame, code)), default=0)
@@ -313,7 +313,7 @@ def _entry(number: str, group: list[_Sighting], sources: Sources) -> GraphBreak:
     message = first.message
     callers = {(f.file, f.line): f for s in group for f in s.stack[: s.at][-1:]}
     place = next((s.place for s in group if s.place.column is not None), first.place)
-    location = _location(place, sources)
+    location = sources.at(place)
     gb_id = next((s.gb_id for s in group if s.gb_id), None)
     same_run = [s for s in group if (s.process, s.epoch) == (first.process, first.epoch)]
     return GraphBreak(
@@ -322,7 +322,7 @@ def _entry(number: str, group: list[_Sighting], sources: Sources) -> GraphBreak:
         gb_type=message.gb_type,
         effect=effect,
         location=location,
-        stack=[_location(frame, sources) for frame in shown.stack],
+        stack=[sources.at(frame) for frame in shown.stack],
         explanation=message.explanation,
         hints=list(message.hints),
         url=message.url or (url(gb_id) if gb_id else ""),
@@ -333,7 +333,7 @@ def _entry(number: str, group: list[_Sighting], sources: Sources) -> GraphBreak:
         context=message.context,
         consequence=next((s.message.consequence for s in group if s.message.consequence), ""),
         # The distinct lines that called the function in which it broke.
-        callers=[_location(frame, sources) for frame in callers.values()],
+        callers=[sources.at(frame) for frame in callers.values()],
         snippet=sources.snippet(location),
         expression=sources.expression(location),
         block=sources.block(location),
@@ -359,11 +359,35 @@ def _left_in_eager(group: list[_Sighting], sources: Sources) -> list[LeftInEager
         frame = each.place if each.holds else each.stack[each.holder]
         words = each.message.consequence.lower()
         around: Literal["loop", "with", "try", ""] = next((kind for part, kind in _AROUND if part in words), "")
-        behind = [_location(Frame(frame.file, line, frame.name), sources) for line in looks(sources, frame)]
-        told = LeftInEager(_location(frame, sources), around, each.compile_id, behind)
-        found.setdefault((frame.file, frame.name), told)
+        behind = [sources.at(Frame(frame.file, line, frame.name)) for line in looks(sources, frame)]
+        left = LeftInEager(sources.at(frame), around, each.compile_id, behind)
+        found.setdefault((frame.file, frame.name), left)
     return list(found.values())
 
 
-def _location(frame: Frame, sources: Sources) -> Location:
-    return sources.location(frame.file, frame.line, frame.name, frame.column, frame.end_column)
+_READS = ("item", "tolist", "numpy", "nonzero", "any", "all")
+"""Methods of tensors that read values: the last two break where they decide."""
+_DECIDES = ("any", "all")
+
+
+def looks(sources: Sources, frame: Frame) -> list[int]:
+    """The lines of a function, after the one that a frame is at, that read values of tensors, decide by them, or print.
+
+    A method is taken for a tensor's by its name, so that they are likely to break, not certain.
+    """
+    found = dict[int, None]()
+    for statement in sources.after(frame.file, frame.line):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.If | ast.While | ast.IfExp):
+                decided = [each for each in ast.walk(node.test) if _method(each) in _DECIDES]
+                found.update((each.lineno, None) for each in decided if isinstance(each, ast.expr))
+            reads = _method(node) in _READS and _method(node) not in _DECIDES
+            prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            if isinstance(node, ast.expr) and (reads or prints):
+                found[node.lineno] = None
+    return sorted(found)
+
+
+def _method(node: ast.AST) -> str:
+    """`any` for `x.any()`, `torch.isnan(x).any()`."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""

@@ -14,18 +14,15 @@ from dynalyze.events.log import RunLog
 from dynalyze.facts.attention_calls import attention
 from dynalyze.facts.breaks import add_compile_seconds, graph_breaks
 from dynalyze.facts.caches import caches
-from dynalyze.facts.candidates import candidates, compiled_in_place
-from dynalyze.facts.compilations import add_bypasses, compilations
+from dynalyze.facts.candidates import candidates, compiled_in_place, regions
+from dynalyze.facts.compilations import compilations
 from dynalyze.facts.graphs import graphs, texts_of
-from dynalyze.facts.late_hooks import late_hooks
-from dynalyze.facts.modules import modules, settings
+from dynalyze.facts.modules import late_hooks, modules, settings, uncompiled_methods
 from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
-from dynalyze.facts.regions import regions
 from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
-from dynalyze.facts.uncompiled_methods import uncompiled_methods
 from dynalyze.facts.why_not_compiled import (
     doing,
     failed_stage,
@@ -91,7 +88,6 @@ def assemble(
 ) -> Report:  # fmt: skip
     """What events tell, wherever they come from. With `readable=False` no traced file is opened for its hash."""
     compiled = compilations(run, places, sources)
-    add_bypasses(run, compiled, sources)
     files = traced_files(run, places, readable=readable)
     breaks = graph_breaks(run, places, sources, known, compiled)
     add_compile_seconds(breaks, compiled)
@@ -175,10 +171,10 @@ def _outcome(run: RunLog, ended: Ended, report: Report, *, attempted: bool) -> O
 
 def _in_program(target: events.Ending, failure: CompileFailure) -> events.Ending:
     """The end of a program that a compile ended: by the line that was being compiled, not by that of the compiler."""
-    told = f"{target.exception}: {failure.eager or failure.message}"
+    message = f"{target.exception}: {failure.eager or failure.message}"
     if failure.location is None:
-        return replace(target, message=told)
-    return replace(target, message=told, file=failure.location.file, line=failure.location.line)
+        return replace(target, message=message)
+    return replace(target, message=message, file=failure.location.file, line=failure.location.line)
 
 
 def _failure(target: events.Ending, asked: Target) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from dynalyze.capture.events import CacheLooked, CacheVariables
+from dynalyze.capture.events import CacheBypassed, CacheLooked, CacheVariables
 from dynalyze.events.log import RunLog
-from dynalyze.report import Compilation
+from dynalyze.facts.sources import Sources
+from dynalyze.report import BypassReason, CacheBypass, Compilation
 from dynalyze.report.caches import CacheKey, CacheName, Caches, CacheUse, KeyComponent, SettingBlock
 
 _NAMES: dict[str, CacheName] = {"autograd": "autograd", "fx_graph": "fx_graph"}
@@ -25,9 +26,9 @@ def caches(run: RunLog, compiled: Iterable[Compilation]) -> Caches | None:
         key.components, key.settings = [KeyComponent(*parts) for parts in event.components], settings
         key.detail, key.seconds, key.saved_seconds = event.detail, event.taken, event.saved
         found.keys.append(key)
-    for _, told in run.all():
-        if isinstance(told, CacheVariables):
-            found.variables.update(told.values)
+    for _, variables in run.all():
+        if isinstance(variables, CacheVariables):
+            found.variables.update(variables.values)
     kept = list(compiled)
     found.uses = [use for cache in _NAMES.values() if (use := _use(cache, found.keys, kept)) is not None]
     profile = [event.state for _, event in looked if event.cache == "pgo"]
@@ -35,6 +36,49 @@ def caches(run: RunLog, compiled: Iterable[Compilation]) -> Caches | None:
         hits, stored = profile.count("hit"), bool(profile.count("stored"))
         found.uses.append(CacheUse("pgo", hits=hits, misses=int(stored and not hits)))
     return found if found.uses else None
+
+
+# Torch's words, in part, in lower case; the first that fits counts.
+_KINDS: dict[BypassReason, tuple[str, ...]] = {
+    "custom_pass": ("custom_pass", "custom pass", "communication_pass", "raw callable", "uuid()"),
+    "autograd_function": ("autograd_function_apply", "functionctx"),
+    "checkpoint": ("context_fn",),
+    "higher_order": ("higherorderoperator", "torch.ops.higher_order"),
+    "autocast": ("_enter_autocast", "_exit_autocast"),
+    "function": ("unsupported call_",),
+    "frozen": ("freezing", "frozen", "constant folding"),
+    "switched_off": ("not enabled",),
+    "version": ("requires triton",),
+    "not_storable": ("pickl", "serialize", "torchbind"),
+}
+# As the counts of hits and misses are called.
+_COUNTS: dict[CacheName, str] = {"autograd": "aotautograd_cache_bypass", "fx_graph": "inductor_fx_cache_bypass"}
+
+
+def add_bypasses(run: RunLog, compiled: Iterable[Compilation], sources: Sources) -> None:
+    """Give each compilation what went past a cache, once for each cache and reason, and their number."""
+    by_key = {each.key: each for each in compiled}
+    for process, event in run.all():
+        if not isinstance(event, CacheBypassed):
+            continue
+        compilation = by_key.get((process, event.epoch, event.id))
+        cache = _NAMES.get(event.cache)
+        if compilation is None or cache is None:
+            continue
+        count, said = _COUNTS[cache], event.reason
+        if not event.further:
+            compilation.cache[count] = compilation.cache.get(count, 0) + 1
+        known = next((each for each in compilation.cache_bypasses if (each.cache, each.said) == (cache, said)), None)
+        if known is not None:
+            known.count += not event.further
+            continue
+        kinds = (kind for kind, words in _KINDS.items() if any(each in said.lower() for each in words))
+        place, line = event.place, None
+        if place is not None:
+            number = sources.context(place.file, place.line) if event.next_one else place.line
+            line = sources.location(place.file, number, place.name)
+        found = CacheBypass(cache, next(kinds, "other"), said, int(not event.further), line)
+        compilation.cache_bypasses.append(found)
 
 
 def _block(run: RunLog, name: str, known: dict[str, int], found: Caches) -> int | None:

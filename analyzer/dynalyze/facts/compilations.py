@@ -1,26 +1,32 @@
-"""Each attempt of Dynamo to compile a frame: where, how it ended, how long each phase took, what its caches did."""
+"""Each attempt of Dynamo to compile a frame: where, how it ended, what it raised, and how long each phase took."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dynalyze.capture.events import BreakSeen, CacheBypassed, CompileEnded, CompileStarted, ErrorSeen, Frame
+from dynalyze.capture.events import (
+    BreakSeen,
+    CompileEnded,
+    CompileStarted,
+    ErrorSeen,
+    Frame,
+    MadeInEager,
+)
 from dynalyze.events.log import ProcessLog, RunLog
 from dynalyze.facts.breaks import parse_message
-from dynalyze.facts.failures import failure_of, made_in_eager
+from dynalyze.facts.caches import add_bypasses
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, is_resume, original_name
 from dynalyze.report import (
     OWN_PHASES,
     PHASES,
     BackwardCompile,
-    BypassReason,
-    CacheBypass,
-    CacheName,
     Compilation,
     CompilationStatus,
+    CompileFailure,
     CompileMemory,
 )
 
@@ -51,11 +57,11 @@ def _own(end: CompileEnded | None, inclusive: dict[str, float]) -> dict[str, flo
     from its sums. `other` is what no step accounts for.
     """
     whole = inclusive.get("total")
-    told = {name: end.own[name] for name in OWN_PHASES if name in end.own} if end is not None else {}
-    other = (whole or 0.0) - sum(told.values())
-    if whole is None or not told or other < -_MOST_OVER * whole:
+    steps = {name: end.own[name] for name in OWN_PHASES if name in end.own} if end is not None else {}
+    other = (whole or 0.0) - sum(steps.values())
+    if whole is None or not steps or other < -_MOST_OVER * whole:
         return exclusive(inclusive)
-    return {**told, "other": round(max(0.0, other), 5)}  # Below are roundings of the others.
+    return {**steps, "other": round(max(0.0, other), 5)}  # Below are roundings of the others.
 
 
 def _memory(end: CompileEnded | None) -> CompileMemory | None:
@@ -71,49 +77,6 @@ def _began(start: float | None, event_at: float, metrics: Mapping[str, Any]) -> 
         measured = None
     moment = measured or event_at
     return round(max(0.0, moment - start), 6) if moment > 0 and start is not None else None
-
-
-# Torch's words, in part, in lower case; the first that fits counts.
-_KINDS: dict[BypassReason, tuple[str, ...]] = {
-    "custom_pass": ("custom_pass", "custom pass", "communication_pass", "raw callable", "uuid()"),
-    "autograd_function": ("autograd_function_apply", "functionctx"),
-    "checkpoint": ("context_fn",),
-    "higher_order": ("higherorderoperator", "torch.ops.higher_order"),
-    "autocast": ("_enter_autocast", "_exit_autocast"),
-    "function": ("unsupported call_",),
-    "frozen": ("freezing", "frozen", "constant folding"),
-    "switched_off": ("not enabled",),
-    "version": ("requires triton",),
-    "not_storable": ("pickl", "serialize", "torchbind"),
-}
-# As the counts of hits and misses are called.
-_COUNTS: dict[CacheName, str] = {"autograd": "aotautograd_cache_bypass", "fx_graph": "inductor_fx_cache_bypass"}
-
-
-def add_bypasses(run: RunLog, compiled: Iterable[Compilation], sources: Sources | None = None) -> None:
-    """Give each compilation what went past a cache, once for each cache and reason, and their number."""
-    by_key = {each.key: each for each in compiled}
-    for process, event in run.all():
-        if not isinstance(event, CacheBypassed):
-            continue
-        compilation = by_key.get((process, event.epoch, event.id))
-        cache = next((name for name in _COUNTS if name == event.cache), None)
-        if compilation is None or cache is None:
-            continue
-        count, said = _COUNTS[cache], event.reason
-        if not event.further:
-            compilation.cache[count] = compilation.cache.get(count, 0) + 1
-        known = next((each for each in compilation.cache_bypasses if (each.cache, each.said) == (cache, said)), None)
-        if known is not None:
-            known.count += not event.further
-            continue
-        kinds = (kind for kind, words in _KINDS.items() if any(each in said.lower() for each in words))
-        place, line = event.place, None
-        if sources is not None and place is not None:
-            number = sources.context(place.file, place.line) if event.next_one else place.line
-            line = sources.location(place.file, number, place.name)
-        found = CacheBypass(cache, next(kinds, "other"), said, int(not event.further), line)
-        compilation.cache_bypasses.append(found)
 
 
 # Inclusive phase times: name in the report, column of torch in microseconds, older column in seconds.
@@ -139,7 +102,9 @@ def compilations(run: RunLog, places: Places, sources: Sources) -> list[Compilat
     starts = [log.started.at for log in run.processes if log.started.at > 0]
     begun = (event.at for _, event in run.all() if isinstance(event, CompileStarted) and event.at > 0)
     start = min(starts or begun, default=None)
-    return [each for log in run.processes for each in _of_process(log, start, places, sources)]
+    found = [each for log in run.processes for each in _of_process(log, start, places, sources)]
+    add_bypasses(run, found, sources)
+    return found
 
 
 def _of_process(log: ProcessLog, zero: float | None, places: Places, sources: Sources) -> Iterator[Compilation]:
@@ -268,3 +233,47 @@ def _phases(metrics: Mapping[str, Any]) -> dict[str, float]:
 def _number(metrics: Mapping[str, Any] | None, name: str) -> int | None:
     value = (metrics or {}).get(name)
     return int(value) if isinstance(value, int | float) else None
+
+
+# Of an operation that failed on tensors without values: `call_method view(*(...), **{}): got ValueError('...')`.
+_GOT = re.compile(r"""\bgot (?P<kind>\w+)\((?P<quote>['"])(?P<said>.*)(?P=quote),?\)\s*$""", re.DOTALL)
+_BACKEND = re.compile(r"backend='(?P<name>[^']*)' raised:\s*\n(?P<said>.+)")
+_NO_HINT = "Your code may result in an error when running in eager."
+_LONGEST = 500
+
+
+def made_in_eager(log: ProcessLog) -> dict[tuple[int, str], MadeInEager]:
+    """How the calls ended in eager whose compiles had failed, by the compile that failed before each."""
+    found: dict[tuple[int, str], MadeInEager] = {}
+    last: ErrorSeen | None = None
+    for event in log.events:
+        if isinstance(event, ErrorSeen):
+            last = event
+        elif isinstance(event, MadeInEager) and last is not None:
+            found[last.key] = event
+    return found
+
+
+def failure_of(error: ErrorSeen, again: MadeInEager | None, places: Places, sources: Sources) -> CompileFailure:
+    """The facts of one error; without the live exception there is less."""
+    frames = places.stack([], error.inside)
+    own = [frame for frame in frames if places.origin(frame.file) == "user"]
+    at = places.innermost(frames)
+    innermost = own[-1] if own else frames[at] if at is not None else None
+    backend = _BACKEND.search(error.message)
+    message = parse_message(error.message)
+    got = _GOT.search(message.explanation)
+    if got is not None:
+        quoted = got["said"].replace("\\n", " ").replace("\\'", "'")
+        said = f"{got['kind']}: {quoted}"
+    else:
+        said = backend["said"] if backend is not None else message.explanation or message.gb_type
+    return CompileFailure(
+        exception=error.exception,
+        message=" ".join(said.split())[:_LONGEST],
+        hints=[hint for hint in message.hints if not hint.startswith(_NO_HINT)],
+        location=sources.at(innermost) if innermost is not None else None,
+        stack=[sources.at(frame) for frame in own],
+        backend=backend["name"] if backend is not None else "",
+        eager=again.error if again is not None else None,
+    )

@@ -65,22 +65,22 @@ def add_fingerprints(report: Report) -> None:
 
 def _subjects(report: Report) -> dict[str, set[str]]:
     """What each piece of evidence is about, in words that no run changes; PyTorch's id of a break stays too."""
-    told = [(each.id, f"break {each.gb_id or each.gb_type}") for each in report.graph_breaks]
-    told += [(each.id, f"recompile {each.cause} {each.source or ''}") for each in report.recompiles]
-    told += [(each.id, f"size {each.source or ''} {each.dimension}") for each in report.forced_sizes]
-    told += [(each.id, f"skipped {each.reason}") for each in report.skipped_frames]
-    told += [(each.id, f"module {each.class_name}") for each in report.modules]
-    told += [
+    subjects = [(each.id, f"break {each.gb_id or each.gb_type}") for each in report.graph_breaks]
+    subjects += [(each.id, f"recompile {each.cause} {each.source or ''}") for each in report.recompiles]
+    subjects += [(each.id, f"size {each.source or ''} {each.dimension}") for each in report.forced_sizes]
+    subjects += [(each.id, f"skipped {each.reason}") for each in report.skipped_frames]
+    subjects += [(each.id, f"module {each.class_name}") for each in report.modules]
+    subjects += [
         (call.id, f"attention {call.op} {call.backend} {original_name(call.function)}") for call in report.attention
     ]
     for graph in report.graphs:
         reason = graph.cudagraph_skip.partition(" Found from")[0].strip().partition("\n")[0]
-        told.append((graph.id, f"graph {_without_numbers(reason)}"))
+        subjects.append((graph.id, f"graph {_without_numbers(reason)}"))
     for compilation in report.compilations:
         reasons = sorted({bypass.reason for bypass in compilation.cache_bypasses})
-        told.append((compilation.compile_id, " ".join(["compilation", *reasons])))
+        subjects.append((compilation.compile_id, " ".join(["compilation", *reasons])))
     known: dict[str, set[str]] = {}
-    for identity, subject in told:
+    for identity, subject in subjects:
         known.setdefault(identity, set()).add(subject)
     return known
 

@@ -313,14 +313,14 @@ def came_from(kernel: KernelFound, tracked: Tracked, named: Mapping[str, Locatio
     """Where the calls of a kernel came from. `named` has the line of each node that a comment can name."""
     found = CameFrom()
     for site in kernel.sites:
-        told = [named[node] for node in site.nodes if node in named]
+        named_places = [named[node] for node in site.nodes if node in named]
         known = tracked.origins(site.handle, places)
         if known:
             # Inductor also tracks what was computed into the inputs of a library call.
-            lines = {each.at for each in told} if kernel.is_library_call else {each.at for each in known}
+            lines = {each.at for each in named_places} if kernel.is_library_call else {each.at for each in known}
             found.add_lines([each for each in known if each.at in lines] or known, "inductor")
         else:
-            found.add_lines(told, "comments")
+            found.add_lines(named_places, "comments")
         nodes = tracked.nodes.get(site.handle, [])
         if kernel.is_library_call:
             own = set(site.nodes)

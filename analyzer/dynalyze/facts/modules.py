@@ -1,13 +1,17 @@
-"""What was compiled, and how torch was set up: the modules and settings that the processes told."""
+"""What was compiled and how torch was set up, and what ran beside the compiled code: late hooks, methods in eager."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from dynalyze.capture.events import CompileStarted, ModuleSeen, SettingsSeen
+from dynalyze.capture.events import CompileCall, CompileStarted, HookSeen, MethodSeen, ModuleSeen, SettingsSeen
 from dynalyze.events.log import RunLog
+from dynalyze.facts.sources import Sources
+from dynalyze.report import CalledPart, Compilation, CompilationKey, LateHook, UncompiledMethod
 from dynalyze.report.models import ModuleFacts
 
 # Where the call of each wrapper stands in a stack.
@@ -71,3 +75,50 @@ def _read(event: ModuleSeen) -> ModuleFacts:
             continue
         setattr(module, name, getattr(one, name))
     return module
+
+
+def late_hooks(run: RunLog, compiled: Iterable[Compilation], sources: Sources) -> list[LateHook]:
+    """Each line once. What is compiled afterwards runs the hook, and so does a function left in eager."""
+    whole = {each.key for each in compiled if each.status in ("compiled", "broken")}
+    found: dict[tuple[str, int, str], LateHook] = {}
+    for log in run.processes:
+        seen = [event for event in log.events if isinstance(event, HookSeen)]
+        met = {event.number for event in seen if event.met}
+        for event in seen:
+            if event.number not in met and whole.intersection(_keys(log.process, event)):
+                place = event.code
+                hook = LateHook(sources.at(place), event.method, event.class_name, process=log.process)
+                found.setdefault((place.file, place.line, event.method), hook).count += 1
+    return list(found.values())
+
+
+def _keys(process: int, event: HookSeen) -> list[CompilationKey]:
+    parts = (each.partition(" ") for each in event.compiles)
+    return [(process, int(epoch), compile_id) for epoch, _, compile_id in parts if epoch.isdigit()]
+
+
+def uncompiled_methods(run: RunLog, sources: Sources) -> list[UncompiledMethod]:
+    """Each with the place where its module was compiled."""
+    found = []
+    compiled: dict[tuple[int, int], CompileCall] = {}
+    for process, event in run.all():
+        if isinstance(event, CompileCall):
+            compiled[process, event.module] = event
+        if not isinstance(event, MethodSeen):
+            continue
+        location = sources.at(event.code)
+        parts = [CalledPart(each.path, each.calls, each.of_torch) for each in event.parts]
+        method = UncompiledMethod(location, event.method, event.class_name, parts, event.seconds, process=process)
+        method.call = sources.expression(location)
+        if (call := compiled.get((process, event.module))) is not None and call.name == event.class_name:
+            method.compiled = sources.location(call.file, call.line, call.function)
+            method.statement = _statement(sources.tree(call.file), call.line)
+        found.append(method)
+    return found
+
+
+def _statement(tree: Iterable[ast.stmt], line: int) -> str:
+    """The assignment that spans a line; "" where there is none."""
+    nodes = (node for statement in tree for node in ast.walk(statement) if isinstance(node, ast.Assign))
+    own = (node for node in nodes if node.lineno <= line <= (node.end_lineno or node.lineno))
+    return next(map(ast.unparse, own), "")

@@ -30,7 +30,7 @@ class _Raw(NamedTuple):
     process: int
     event: RecompileSeen
     """torch's own, or what it would have been."""
-    told: str
+    reason: str
     """Of the version that the call comes nearest to, the guard that torch names."""
     failed: list[FailedCheck]
     limit: bool
@@ -52,7 +52,7 @@ def recompiles(run: RunLog, compiled: list[Compilation], breaks: list[GraphBreak
 
 def _raw(log: ProcessLog) -> Iterator[_Raw]:
     limited = {e.key for e in log.events if isinstance(e, CompileEnded) and hit_limit(e.metrics)}
-    told = {e.key for e in log.events if isinstance(e, RecompileSeen)}
+    seen = {e.key for e in log.events if isinstance(e, RecompileSeen)}
     threads: dict[tuple[int, str], set[int]] = {}
     for started in (e for e in log.events if isinstance(e, CompileStarted) and e.thread):
         threads.setdefault((started.epoch, started.id.rpartition("/")[0]), set()).add(started.thread)
@@ -69,7 +69,7 @@ def _raw(log: ProcessLog) -> Iterator[_Raw]:
             limited.discard(event.key)
             yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), "", [], True)
         elif (
-            isinstance(event, CompileEnded) and event.key not in told and (refused := refused_recompile(event.metrics))
+            isinstance(event, CompileEnded) and event.key not in seen and (refused := refused_recompile(event.metrics))
         ):
             yield _Raw(log.process, RecompileSeen(id=event.id, epoch=event.epoch), refused, [], False)
 
@@ -81,12 +81,12 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
     did not which parts it from the oldest: that one counts. Where only torch tells, the newest version stands for all.
     """
     reasons = _reasons(event.text)
-    told = {at["id"]: each for each in reasons if (at := _PREFIX.match(each))}
-    failed = {each.id: each.failed for each in event.versions if each.id in told}
-    if len(failed) < len(told) or not failed:
+    by_version = {at["id"]: each for each in reasons if (at := _PREFIX.match(each))}
+    failed = {each.id: each.failed for each in event.versions if each.id in by_version}
+    if len(failed) < len(by_version) or not failed:
         return reasons[0], []
     guards = {
-        version: [read_guard(each.text) for each in checks] or [read_guard(_PREFIX.sub("", told[version]))]
+        version: [read_guard(each.text) for each in checks] or [read_guard(_PREFIX.sub("", by_version[version]))]
         for version, checks in failed.items()
     }
     changes = {version: _changes(each) for version, each in guards.items()}
@@ -96,9 +96,9 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
     version = next(each for each in tied if about[each] == about[tied[-1]])
     # A number that changed with a size is often made from it. Which of them torch asks first is left to chance.
     size = next((each for each in guards[version] if each.cause == "shape"), None)
-    if size is not None and read_guard(_PREFIX.sub("", told[version])).cause in ("value", "module_attribute"):
+    if size is not None and read_guard(_PREFIX.sub("", by_version[version])).cause in ("value", "module_attribute"):
         return f"{version}: {size.text}", failed[version]
-    return told[version], failed[version]
+    return by_version[version], failed[version]
 
 
 def _changes(guards: list[Guard]) -> set[tuple[str | None, ...]]:
@@ -138,10 +138,10 @@ def _reasons(text: str) -> list[str]:
 def _entry(
     number: str, raw: _Raw, by_key: dict[tuple[int, int, str], Compilation], by_id: dict[str, Compilation]
 ) -> Recompile:
-    event, failed = raw.event, _failed_guard(raw.told)
+    event, failed = raw.event, _failed_guard(raw.reason)
     # Read live, for this guard; an older recording has the values of the newest version's alone.
     same = next((each for each in raw.failed if each.text == failed.guard), FailedCheck())
-    values = event if not same.text and raw.told == _reasons(event.text)[0] else same
+    values = event if not same.text and raw.reason == _reasons(event.text)[0] else same
     others = [_failed_guard(f"{failed.previous}: {each.text}", each) for each in raw.failed]
     own = by_key.get((raw.process, event.epoch, event.id))
     before = by_key.get((raw.process, event.epoch, failed.previous or f"{event.id.rpartition('/')[0]}/0"))

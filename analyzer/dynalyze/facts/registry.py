@@ -101,8 +101,8 @@ def _entry(gb_id: str, versions: list[_RawEntry]) -> RegistryEntry:
     former = tuple(dict.fromkeys(v.gb_type for v in versions[1:] if v.gb_type != newest.gb_type))
     hints = tuple(_text(hint) for hint in newest.hints if hint.strip())
     explanation = _text(newest.explanation)
-    told = "" if _EXPRESSION.fullmatch(explanation) else explanation
-    return RegistryEntry(gb_id, newest.gb_type, told, hints, newest.context, former)
+    text = "" if _EXPRESSION.fullmatch(explanation) else explanation
+    return RegistryEntry(gb_id, newest.gb_type, text, hints, newest.context, former)
 
 
 def _text(scraped: str) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import hashlib
 import inspect
-import io
 import re
 import tokenize
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from dynalyze.capture.events import SourceSeen
-from dynalyze.capture.notebook import CELL
+from dynalyze.capture.events import Frame, SourceSeen
+from dynalyze.capture.overlay import CELL
 from dynalyze.events.log import RunLog
 from dynalyze.report import Location, Snippet
 
@@ -83,6 +81,10 @@ class Sources:
                 start, end = condition_span(text) or (start if begins else None, None)
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
+
+    def at(self, frame: Frame) -> Location:
+        """Where a frame stands, with its columns."""
+        return self.location(frame.file, frame.line, frame.name, frame.column, frame.end_column)
 
     def definition(self, file: str, line: int) -> int:
         """The line of the `def` of a function whose code begins at `line`, where its first decorator stands."""
@@ -312,39 +314,12 @@ def _characters(text: str | None, offset: int | None) -> int | None:
     return len(text.encode()[:offset].decode(errors="replace"))
 
 
-_LARGEST_FILE = 16 << 20
-
-
 class LogSources(Sources):
-    """A file is opened only where the log recorded its sha256, and below a folder that the user gave.
+    """The lines that a log quotes: no file is opened, for nothing says that it is the one that ran."""
 
-    torch's logs record no such hashes today, so for them every file stays closed.
-    """
-
-    def __init__(
-        self, quoted: Mapping[tuple[str, int], str], roots: Iterable[Path] = (), hashes: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, quoted: Mapping[tuple[str, int], str]) -> None:
         super().__init__(readable=False)
         self._quoted = quoted
-        self._roots = [root.resolve() for root in roots]
-        self._hashes = hashes or {}
 
     def line(self, file: str, number: int) -> str | None:
-        found = super().line(file, number)
-        return found if found is not None else self._quoted.get((file, number))
-
-    def _read(self, file: str) -> list[str]:
-        expected = self._hashes.get(file)
-        if not expected or not Path(file).is_absolute():
-            return []
-        with contextlib.suppress(OSError, ValueError, RuntimeError, SyntaxError):
-            path = Path(file).resolve(strict=True)
-            if not any(path.is_relative_to(root) for root in self._roots) or not path.is_file():
-                return []
-            with path.open("rb") as source:
-                content = source.read(_LARGEST_FILE)
-            if hashlib.sha256(content).hexdigest() == expected:
-                encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-                text = content.decode(encoding)
-                return io.IncrementalNewlineDecoder(None, translate=True).decode(text).removesuffix("\n").split("\n")
-        return []
+        return self._quoted.get((file, number))

@@ -31,10 +31,10 @@ def target_model(run: RunLog) -> TargetModel | None:
 
 def failed_stage(run: RunLog) -> FailedStage | None:
     """Why there was nothing to compile; None where it came to that."""
-    told = run.last(events.StageFailed)
-    if told is None:
+    failed = run.last(events.StageFailed)
+    if failed is None:
         return None
-    return FailedStage(told.stage, told.exception, told.message, told.file, told.line, told.out_of_memory)  # type: ignore[arg-type]
+    return FailedStage(failed.stage, failed.exception, failed.message, failed.file, failed.line, failed.out_of_memory)  # type: ignore[arg-type]
 
 
 def why_never_compiled(name: str, failed: FailedStage) -> str:
@@ -92,16 +92,16 @@ def reason_for_candidates(seen: Sequence[Candidate]) -> str:
 
 def reason_for_model(name: str, silence: events.NothingCompiled | None, skipped: Sequence[SkippedFrame] = ()) -> str:
     """Why a model that dynalyze compiled and called itself did not reach the compiler."""
-    told = _by_torch(silence, skipped)
-    return told or f"{name} was compiled and called, but torch compiled none of its functions."
+    reason = _by_torch(silence, skipped)
+    return reason or f"{name} was compiled and called, but torch compiled none of its functions."
 
 
 def reason_for_block(
     silence: events.NothingCompiled | None, skipped: Sequence[SkippedFrame], compiled_before: int
 ) -> str:
     """Why a block of a program compiled nothing, as `dynalyze.record()` heard it."""
-    if told := _by_torch(silence, skipped):
-        return told
+    if reason := _by_torch(silence, skipped):
+        return reason
     if compiled_before:
         return (
             "What had been compiled before the block served it, or nothing in it was compiled: have the first call "
@@ -121,9 +121,9 @@ def _by_torch(silence: events.NothingCompiled | None, skipped: Sequence[SkippedF
     entry = next((frame for frame in skipped if frame.entry), None)
     if entry is None:
         return ""
-    place = f"{Path(entry.location.file).name}:{entry.location.line}"
-    told = f"torch was given {entry.location.function}() ({place}) and left it in eager. {entry.explanation}"
-    return f"{told} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
+    place = entry.location
+    said = f"torch was given {place.function}() ({place.short}) and left it in eager. {entry.explanation}"
+    return f"{said} {NEXT_STEPS[entry.reason].replace('`', '')}".strip()
 
 
 def _wrapped(wrapped: list[events.Wrapped], methods: Sequence[UncompiledMethod]) -> str:

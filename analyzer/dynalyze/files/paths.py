@@ -11,7 +11,7 @@ _STANDARD_LIBRARY = re.compile(r".*/lib/(python\d[^/]*/.+)$")
 
 
 def working_folder() -> str:
-    """Where we are; "" where that folder is gone."""
+    """The working directory; "" where it is gone."""
     try:
         return os.getcwd()  # noqa: PTH109  as the target sees it: no link is followed
     except OSError:
@@ -19,20 +19,20 @@ def working_folder() -> str:
 
 
 def package_path(file: str) -> str | None:
-    """The path of a library's file from its package on, of Python's own from `python3.x` on; None for other files."""
+    """The path of a library's file from its package on, of Python's own from `python3.x` on; None for others."""
     text = file.replace("\\", "/")
     found = _INSTALLED.fullmatch(text) or _STANDARD_LIBRARY.fullmatch(text)
     return found[1] if found else None
 
 
 def library_of(file: str) -> str:
-    """The installed package that a file belongs to, "" for a file that is nobody's library."""
+    """The installed package of a file; "" for other files."""
     found = _INSTALLED.fullmatch(file.replace("\\", "/"))
     return found[1].partition("/")[0].removesuffix(".py") if found else ""
 
 
 def below(file: str, folder: str) -> str | None:
-    """The path from a folder on; None where the file is not in it, or where no folder is known."""
+    """The path from a folder on; None where the file is not in it, or the folder is ""."""
     path = PurePosixPath(file)
     if not folder or ".." in path.parts:
         return None
@@ -43,5 +43,5 @@ def below(file: str, folder: str) -> str | None:
 
 
 def portable_path(file: str, folder: str) -> str:
-    """The name of a file that other checkouts and machines share: by its package, by the folder, else its bare name."""
+    """The path that a file has on every machine: from its package on, else from the folder, else its name."""
     return package_path(file) or below(file, folder) or PurePosixPath(file.replace("\\", "/")).name

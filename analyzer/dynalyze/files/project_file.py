@@ -11,10 +11,11 @@ from typing import Any
 
 from dynalyze.files.read_write import read_input
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import dashed
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """The document in a file; a UsageError where it is unreadable, or no TOML, or this Python has no reader of TOML."""
+    """The TOML document in a file. Raises UsageError where it cannot be read, or this Python cannot read TOML."""
     # Python 3.11 and later bring one along.
     reader = next((name for name in ("tomllib", "tomli") if importlib.util.find_spec(name) is not None), None)
     if reader is None:
@@ -31,7 +32,7 @@ def parsed(path: Path) -> dict[str, Any]:
 
 
 def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key that is not known; the line names the place, the key and the nearest known one. `a_b` is `a-b`."""
+    """Raise UsageError for an unknown key, with the place and the nearest known one. `a_b` is `a-b`."""
     names = [dashed(name) for name in known]
     for key in table:
         if dashed(key) not in names:
@@ -39,14 +40,9 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> No
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence that names what was probably meant; empty where nothing is known."""
+    """The end of a message: "; did you mean graph-break?"; "" where nothing is known."""
     near = difflib.get_close_matches(dashed(word), list(known), n=1, cutoff=0.0)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def dashed(key: str) -> str:
-    """A key as it is documented."""
-    return key.replace("_", "-")
 
 
 PROJECT_FILE = "pyproject.toml"
@@ -55,13 +51,12 @@ TABLES = ("audit",)
 
 
 def title(name: str) -> str:
-    """A table as people write it: `tool.dynalyze.audit`."""
     return f"tool.dynalyze.{name}"
 
 
 def nearest_table(name: str, folder: Path) -> tuple[Mapping[str, Any], Path] | None:
-    """The table of the nearest project that has it, from `folder` upwards, with its file; None where none has. A file
-    that speaks of us, and is no TOML or holds a table that is not known, is refused.
+    """The table of the nearest project that has it, from `folder` upwards, with its file; None where none has it.
+    Raises UsageError for a file that names dynalyze and is no TOML or has an unknown table of ours.
     """
     folder = folder.resolve()
     for each in (folder, *folder.parents):
@@ -75,9 +70,7 @@ def nearest_table(name: str, folder: Path) -> tuple[Mapping[str, Any], Path] | N
 
 
 def table_of(document: Mapping[str, Any], name: str, file: Path) -> Mapping[str, Any] | None:
-    """The table of a document that was read from `file`; None where it has none. Refused are another table of ours that
-    is not known, and one that is no table.
-    """
+    """The table of a document from `file`; None where it has none. Raises UsageError for an unknown table of ours."""
     tools = document.get("tool", {})
     ours = tools.get("dynalyze") if isinstance(tools, dict) else None
     if ours is None:

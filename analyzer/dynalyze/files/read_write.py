@@ -1,21 +1,24 @@
-"""Files that a command reads: only those that come to an end, and documents in them only with numbers that can be.
-Files that it writes: whole or not at all.
+"""Files that a command reads, which have an end, and documents whose numbers are in range; files that it writes, whole
+or not at all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+import secrets
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_type_hints
 
 import msgspec
 
+from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import read_json
 
 _Document = TypeVar("_Document")
@@ -35,10 +38,10 @@ _KINDS = (
     (stat.S_ISCHR, "a device, not a file"),
     (stat.S_ISBLK, "a device, not a file"),
 )
-# What is computed of numbers up to these, sums and products of two, is a number too; no measurement comes near.
+# Sums and products of two numbers up to these are finite; no measurement comes near.
 _MOST = 1e100
 _MOST_WHOLE = 2**63
-# A number in JSON that may be beyond: only where there is one, the whole document is looked through.
+# A number in JSON that may be larger: only then the whole document is searched.
 _LARGE = re.compile(rb"(?<=[\s:,\[])-?(?:\d{18,}|\d+(?:\.\d+)?[eE]\+?\d\d)")
 
 # What came through such a pipe: it comes but once.
@@ -46,7 +49,7 @@ _piped: dict[str, bytes] = {}
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open a file for reading; never waits for somebody to write it. `strerror` of an OSError says what is no file."""
+    """Open a regular file for reading, without waiting. Raises OSError, which says why, for anything else."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "no name that a file can have", str(path))
     _check_file(path, path.stat().st_mode)
@@ -60,7 +63,7 @@ def open_input(path: Path) -> BinaryIO:
 
 
 def read_input(path: Path) -> bytes:
-    """The whole content of a file, or of a pipe that is open already. Raises OSError also above `LARGEST`."""
+    """The content of a file, or of a pipe that is open already. Raises OSError also above `LARGEST`."""
     if str(path) in _piped:
         return _piped[str(path)]
     is_pipe = is_open_pipe(path)
@@ -74,7 +77,7 @@ def read_input(path: Path) -> bytes:
 
 
 def is_open_pipe(path: Path) -> bool:
-    """Whether this names a pipe that a shell opened for us, `<(...)` or standard input: whoever writes it ends it."""
+    """Whether this is a pipe that a shell opened for us, `<(...)` or standard input, and which therefore ends."""
     try:
         return _OPEN_ALREADY.fullmatch(str(path)) is not None and stat.S_ISFIFO(path.stat().st_mode)
     except OSError:
@@ -88,8 +91,8 @@ def _check_file(path: Path, mode: int) -> None:
 
 
 def read_document(data: bytes, kind: type[_Document]) -> _Document:
-    """A document of typed records, from JSON that anybody may have written. The message of a DecodeError names the
-    place: no JSON, no `kind`, or a number that no run gives.
+    """A `kind` from JSON that anybody may have written. Raises msgspec.DecodeError, with the place, where it is no
+    JSON, no `kind`, or has a number that no run gives.
     """
     if data.count(b",") > MOST_VALUES:
         raise msgspec.DecodeError(f"more than {MOST_VALUES:,} values; no report of dynalyze has so many")
@@ -114,17 +117,17 @@ def _beyond(value: Any, place: str) -> Iterator[str]:
 
 @cache
 def _computed(struct: type[msgspec.Struct]) -> tuple[str, ...]:
-    """The fields of a record that may hold numbers with which something is computed: settings are shown alone."""
+    """The fields of a record that may hold numbers which are computed with; settings are only shown."""
     return tuple(name for name, hint in get_type_hints(struct).items() if hint not in (str, bool, dict[str, Any]))
 
 
-# Of a name, in that of the file beside it: that is longer by some characters, and a name has at most 255 bytes.
+# Characters of the file's name in that of the temporary one beside it: a name has at most 255 bytes.
 _SHOWN = 40
 
 
 def write_whole_file(path: Path, text: str | bytes) -> None:
-    """Write a file whole or not at all: after an OSError what was there is untouched. A link stays a link, and the
-    file's mode stays.
+    """Write a file whole or not at all: after an OSError the old one is untouched. A link stays a link, and the mode
+    stays.
     """
     if isinstance(text, str):
         text = text.replace("\n", os.linesep).encode(errors="backslashreplace")
@@ -143,3 +146,34 @@ def write_whole_file(path: Path, text: str | bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_below(root: Path, path: Path, data: bytes, is_ours: Callable[[bytes], bool]) -> None:
+    """Write `path`, which has no links in it, whole or not at all, below `root` and nowhere else, whoever puts links in
+    its way meanwhile. Raises UsageError where a folder on the way is missing or a link, and where the file is there and
+    not ours.
+    """
+    folder, new, mode = os.open(root, os.O_DIRECTORY), f".dynalyze-{secrets.token_hex(8)}", 0o666
+
+    def inside(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=folder)
+
+    try:
+        for part in path.relative_to(root).parts[:-1]:
+            above, folder = folder, inside(part, os.O_DIRECTORY)
+            os.close(above)
+        with contextlib.suppress(FileNotFoundError), open(path.name, "rb", opener=inside) as there:
+            mode = os.fstat(there.fileno()).st_mode & 0o777
+            if not is_ours(there.read(LARGEST)):
+                raise UsageError(f"{path} is there, and dynalyze did not write it: name another file")
+        with open(new, "xb", opener=inside) as file:
+            file.write(data)
+            if mode != 0o666:
+                os.fchmod(file.fileno(), mode)
+        os.replace(new, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(new, dir_fd=folder)
+        os.close(folder)

@@ -1,8 +1,8 @@
-"""Temporary folders: all are made here, for this user alone, and those of runs that were killed are cleared away.
+"""Temporary folders: all are made here, private to this user, and those of killed runs are removed.
 
-A folder holds a file that says whose it is, with a lock on it while its owner lives. Whoever makes the first folder of
-a process removes those of this user whose owner is gone. A folder without that file, with a lock on it, of a process
-that lives, of another user or another machine is left alone.
+A folder holds a file that names its owner, locked while the owner lives. The first folder that a process makes removes
+those of this user whose owner is gone. A folder without that file, with a lock on it, of a process that lives, of
+another user or another machine is left alone.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ FOR_SOCKETS = 56
 
 
 class TemporaryFolder:
-    """One folder, from here to `remove`, or to the end of a `with` block.
+    """A folder that exists until `remove`, or to the end of a `with` block; `kind` is part of its name.
 
-    `kind` stands in its name. It is in /tmp where the usual place has a path of more than `longest` bytes: that of a
-    socket has a limit of some hundred. Raises UsageError where there is no place for it.
+    It is in /tmp where the path of the usual place has more than `longest` bytes: that of a socket has a limit of some
+    hundred. Raises UsageError where it cannot be made.
     """
 
     def __init__(self, kind: str = "", *, longest: int | None = None) -> None:
@@ -56,7 +56,7 @@ class TemporaryFolder:
         _folders.append(self)
 
     def remove(self) -> None:
-        """Remove it with all that is in it; a forked process leaves it to the one that made it."""
+        """Remove it with all that is in it, but not in a forked process."""
         if os.getpid() != self._pid or self not in _folders:
             return
         for _ in range(_REMOVALS):
@@ -84,7 +84,7 @@ _cleared: set[str] = set()
 
 
 def remove_all() -> None:
-    """Remove what is left of the folders of this process: its last act."""
+    """Remove the folders of this process that are left."""
     for folder in _folders:
         folder.remove()
 
@@ -122,7 +122,7 @@ def _marked(path: Path) -> tuple[int, int, int]:
 
 
 def _clear_once(base: str) -> None:
-    """Look for folders of dead owners, once in the life of a process."""
+    """Remove the folders of dead owners, once in the life of a process."""
     if base in _cleared or fcntl is None:
         return
     _cleared.add(base)
@@ -154,7 +154,7 @@ def _clear(path: str) -> None:
 
 @contextlib.contextmanager
 def _lock_of(folder: int) -> Iterator[dict[str, int | str | None]]:
-    """What the mark in a folder says, while we hold its lock; raises OSError where somebody else does."""
+    """The owner of a folder, while we hold its lock. Raises OSError where somebody else does."""
     mark = os.open(OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     try:
         if not _is_private(os.fstat(mark), stat.S_ISREG):
@@ -179,7 +179,7 @@ def _remove(name: str, inside: int) -> None:
 
 
 def _lives(pid: object, started: object) -> bool:
-    """Whether the owner still runs: its number may be another process's by now."""
+    """Whether the owner still runs; its number may be another process's by now."""
     if not isinstance(pid, int) or pid <= 0:
         return True
     try:

@@ -1,5 +1,5 @@
-"""The gates of a change, behind the comparison of its calls in eager and traced: the program's own backend, how much is
-compiled, and the whole program. `fix` and `verify` go through the same ones.
+"""The gates of a change, after its calls were compared in eager and traced: the program's own backend, how much is
+compiled, and the whole program. `fix` and `verify` share them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
-from dynalyze.fix.attempts import FixState
+from dynalyze.fix.proof import FixState
 from dynalyze.fix.settings import as_python
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation
 from dynalyze.report import Report
-from dynalyze.report.fixes import CompiledOperators, Evidence
+from dynalyze.report.fixes import Evidence
 from dynalyze.text.amounts import count_of
 
 _TRACED = "eager"
@@ -38,7 +38,7 @@ _FAILS = "Compiled fails"
 
 @dataclass
 class GateVerdict:
-    """What speaks against a change, "" for nothing, and what could not be checked; `after` is of the whole program."""
+    """What is `different` ("" for nothing) and what could not be checked; `after` is the whole program's report."""
 
     different: str = ""
     unchecked: list[str] = field(default_factory=list)
@@ -46,9 +46,7 @@ class GateVerdict:
 
 
 class Gates:
-    """For the changes of one program. `calls_changed` makes the changes of a state as a process takes them, and
-    `program` is None where the target is no program.
-    """
+    """The gates for changes of one program; `program` is None if the target is no program."""
 
     def __init__(
         self, plan: Plan, pool: Callable[[], WorkerPool], program: Gate | None, before: Report,
@@ -59,13 +57,15 @@ class Gates:
         self._program = program
         self._before = before
         self._progress = progress
-        self._own = plan.configurations_on(plan.device or "cpu")[0]
+        self._own = plan.first
 
     def judge(
         self, state: FixState, changes: list[SourceChange], changed: Observation, put: Mapping[str, str],
         evidence: Evidence, uncovered: str = "", *, calls: bool = True,
     ) -> GateVerdict:  # fmt: skip
-        """Put a change to the gates; what they find is noted in `evidence`. Without `calls` there are none to make."""
+        """Put a change through the gates, and note what they find in `evidence`. Without `calls` there are none to
+        repeat.
+        """
         wrong, unknown = self._under_own_backend(state, changes, evidence) if calls else ("", "")
         verdict = GateVerdict(wrong, [unknown] if unknown else [])
         if verdict.different or self._program is None:
@@ -75,20 +75,20 @@ class Gates:
         verdict.unchecked += found.unchecked
         verdict.different = found.different
         if verdict.after is not None and not verdict.different:
-            slack = vanished(evidence.compiled_before, evidence.compiled_after)
+            slack = vanished(evidence)
             verdict.different = _less_in_graphs(self._before, verdict.after, slack)
         return verdict
 
     @staticmethod
     def noted(own: Evidence, whole: Evidence) -> Evidence:
-        """The evidence of one change with what the gates found of the whole that it is part of."""
+        """The evidence of one change with what the gates found for the whole."""
         return msgspec.structs.replace(
             own, backend=whole.backend, accuracy=whole.accuracy, program=whole.program,
             compiled_before=whole.compiled_before, compiled_after=whole.compiled_after,
         )  # fmt: skip
 
     def request_with(self, state: FixState, changes: list[SourceChange]) -> WorkerRequest:
-        """A process with a change, that compiles as the program does."""
+        """A process with a change, which compiles as the program does."""
         settings = "\n".join(filter(None, [self._own.settings, as_python(state.settings)]))
         configuration = replace(self._own, settings=settings, regions=state.instead.regions)
         return replace(
@@ -96,12 +96,12 @@ class Gates:
         )
 
     def request(self) -> WorkerRequest:
-        """The same without a change."""
+        """The same process without a change."""
         return worker_request(self._plan, self._plan.works[0], self._own)
 
     def _under_own_backend(self, state: FixState, changes: list[SourceChange], evidence: Evidence) -> tuple[str, str]:
-        """What the changed calls give wrong under the program's own backend, and why that is not known; "" for nothing.
-        They are held to eager and to fp64, as `audit` does it.
+        """What the changed calls get wrong under the program's own backend, and why that is unknown; "" for neither.
+        Outputs are compared with eager and fp64, as `audit` does it.
         """
         evidence.backend = str((self._own.written or {}).get("backend") or self._own.backend)
         if evidence.backend == _TRACED:
@@ -118,7 +118,7 @@ class Gates:
         return f"under {evidence.backend} {reason}{also}", ""
 
     def _answers(self, request: WorkerRequest) -> tuple[str, str]:
-        """The verdict on the answers of one process, and what is wrong with them or why that is not known."""
+        """The verdict on the outputs of one process, and what is wrong, or why that is unknown."""
         try:
             with self._pool() as pool:
                 found = schedule.extra(pool, Arm(request, None), CompareAnswers())
@@ -133,33 +133,35 @@ class Gates:
         return _UNKNOWN, reason or verdict
 
 
-def less_compiled(before: CompiledOperators | None, after: CompiledOperators | None) -> str:
-    """Why calls with a change are compiled less than without it; "" where they are not. An operator that ran in a
-    graph, or could have, must not run in eager.
+def less_compiled(evidence: Evidence) -> str:
+    """Why less of the calls is compiled with a change; "" if it is not. An operator that ran in a graph, or could
+    have, must not run in eager.
     """
+    before, after = evidence.compiled_before, evidence.compiled_after
     if before is None or after is None:
         return ""
     if before.compiled and not after.compiled:
-        return "nothing of its calls is compiled any more"
+        return "its calls are no longer compiled"
     more = (after.operators - after.compiled) - (before.operators - before.compiled)
     return f"its calls run {count_of(more, 'more operator')} in eager" if more > 0 else ""
 
 
-def vanished(before: CompiledOperators | None, after: CompiledOperators | None) -> int:
-    """How many operators calls have no more of."""
+def vanished(evidence: Evidence) -> int:
+    """How many operators the calls no longer run."""
+    before, after = evidence.compiled_before, evidence.compiled_after
     return 0 if before is None or after is None else max(0, before.operators - after.operators)
 
 
 def _less_in_graphs(before: Report, after: Report, slack: int) -> str:
-    """Why the whole program compiles less; "" where it does not. `slack` operators are gone with what called them."""
+    """Why the whole program compiles less; "" if it does not. `slack` operators are gone with their callers."""
     if before.graphs and not after.graphs:
-        return "the program compiles nothing any more"
+        return "the program no longer compiles anything"
     was, now = _operators_in_graphs(before), _operators_in_graphs(after)
     return f"the program's graphs hold {now} operators, {was} before" if now < _LEAST_LEFT * (was - slack) else ""
 
 
 def _operators_in_graphs(report: Report) -> int:
-    """Of the version of each frame that has most of them: what is compiled again counts once."""
+    """Operators in the largest version of each frame: recompiles count once."""
     of_versions: Counter[tuple[int, int, str]] = Counter()
     for graph in report.graphs:
         of_versions[graph.key] += graph.ops

@@ -1,4 +1,4 @@
-"""Whether git gives a file back to the byte, and the command that does so."""
+"""Whether git restores a file exactly, and the command that does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from dynalyze.files.paths import working_folder
-from dynalyze.text.shell import path_word, shell_word
+from dynalyze.text.escape import path_word, shell_word
 
 _SECONDS = 10.0
 """For each question: a filter or a hook of somebody's may hang."""
@@ -18,8 +18,8 @@ _MAGIC = frozenset("*?[]\\:!^")
 
 
 def is_in_git(path: Path, content: bytes) -> bool:
-    """Whether the last commit, the index and a checkout all give exactly these bytes. Bytes are compared: what `git
-    status` says of a file may be a promise (assume-unchanged), or true but for a filter.
+    """Whether the last commit, the index and a checkout all give exactly these bytes. Bytes are compared because `git
+    status` may rely on a promise (assume-unchanged) or a filter.
     """
     listed = _git(path.parent, "--literal-pathspecs", "ls-files", "-z", "-s", "-v", "--", path.name)
     # H: neither skip-worktree nor assume-unchanged, with which `git checkout` passes a file over.
@@ -31,7 +31,7 @@ def is_in_git(path: Path, content: bytes) -> bool:
 
 
 def restoring(path: Path) -> str:
-    """The command that lets a file have its committed text again, for a shell in the current folder."""
+    """The shell command that restores the committed text of a file, from the current folder."""
     here = Path(working_folder() or os.devnull)
     inside = path.is_relative_to(here) and _top(here) == _top(path.parent)
     name = str(path.relative_to(here)) if inside else path.name
@@ -40,7 +40,7 @@ def restoring(path: Path) -> str:
 
 
 def top_of(folder: Path) -> Path | None:
-    """The top of the checkout that holds a folder; None where there is none."""
+    """The top of the checkout that holds a folder; None if there is none."""
     found = _top(folder)
     return None if found is None else Path(os.fsdecode(found.rstrip(b"\n"))).resolve()
 
@@ -50,7 +50,7 @@ def _top(folder: Path) -> bytes | None:
 
 
 def _git(folder: Path, *words: str) -> bytes | None:
-    """What git prints; None where it is missing, fails or takes too long."""
+    """What git prints; None if it is missing, fails or takes too long."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
     try:
         process = subprocess.Popen(

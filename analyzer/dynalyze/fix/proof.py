@@ -1,11 +1,11 @@
-"""Asks a process of the user's interpreter to check changes, one after the other, and reads what it recorded."""
+"""Asks a process in the user's interpreter to check changes, one after the other, and reads what it recorded."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.fix.lines import line_before
 from dynalyze.fix.sites import Value
+from dynalyze.fix.source_files import line_before
 from dynalyze.report import GraphBreak
-from dynalyze.report.fixes import CompileCounts, CompiledOperators
+from dynalyze.report.fixes import CompileCounts, CompiledOperators, Evidence, FixKind, FixStatus
 
 DRAWS = 20
 WHOLE_SECONDS = 120.0
@@ -41,7 +41,7 @@ Texts = Mapping[str, str]
 
 @dataclass
 class Compiled:
-    """What the calls compile with some code."""
+    """What the calls compile with some version of the code."""
 
     breaks: list[GraphBreak] = field(default_factory=list)
     counts: CompileCounts = field(default_factory=CompileCounts)
@@ -49,19 +49,19 @@ class Compiled:
 
 @dataclass
 class Checked(CheckResult):
-    """What the process found of a change, and what it compiles; `after` is None where nothing was compiled."""
+    """What the process found about a change, and what it compiles; `after` is None if nothing was compiled."""
 
     after: Compiled | None = None
 
     @property
     def reason(self) -> str:
-        """Why it could not be compared, or what differs in the program's own calls; "" where neither holds."""
+        """Why it could not be compared, or what differs in the program's own calls; "" for neither."""
         return self.problem or self.difference or ("" if self.after is not None else "nothing was compiled")
 
 
 @dataclass
 class UnchangedCode:
-    """The code as it is. `problem` says why nothing can be verified about it."""
+    """What the unchanged code compiles; `problem` says why nothing can be verified about it."""
 
     compiled: Compiled = field(default_factory=Compiled)
     repeatable: bool = True
@@ -69,18 +69,52 @@ class UnchangedCode:
     share: CompiledOperators | None = None
 
 
+@dataclass(frozen=True)
+class FixState:
+    """The files after some changes, the settings, and what the calls compile then. `loses` are the kinds of side
+    effects that compiled code lacks on purpose, `effects` those that differ. `instead` is what is compiled in place of
+    the model.
+    """
+
+    texts: dict[str, str]
+    settings: dict[str, object]
+    compiled: Compiled
+    instead: RegionalCompile = field(default_factory=RegionalCompile)
+    loses: frozenset[str] = frozenset()
+    effects: frozenset[str] = frozenset()
+    changed: bool = False
+
+
+@dataclass
+class Attempt:
+    """A proposal for one break and its outcome. `proposed` is the state with it, as far as it came; if verified, the
+    next state. `key` identifies a proposal for a break.
+    """
+
+    broken: GraphBreak
+    before: FixState
+    kind: FixKind = "source"
+    status: FixStatus = "rejected"
+    title: str = ""
+    rewrite: str = ""
+    reason: str = ""
+    proposed: FixState | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    ends: list[GraphBreak] = field(default_factory=list)
+    key: tuple[int, str, str] = (0, "", "")
+
+
 def operators_of(share: CompiledShare | None) -> CompiledOperators | None:
-    """As a report has it; None where nobody counted."""
+    """The record of a report; None if nobody counted."""
     return None if share is None else CompiledOperators(share.compiled, share.operators)
 
 
 class ChangeProcess:
-    """One process that checks changes of a workload; it is started anew where a change ended it."""
+    """A process that checks changes of a workload; started anew if a change ended it."""
 
     def __init__(self, pool: WorkerPool, plan: Plan, torch_folder: str) -> None:
-        configurations = plan.configurations_on(plan.device or "cpu")
         self._pool = pool
-        self._request = worker_request(plan, plan.works[0], configurations[0])
+        self._request = worker_request(plan, plan.works[0], plan.first)
         self._folder = torch_folder
         self._worker: Worker | None = None
         self._broken: set[str] = set()
@@ -94,7 +128,7 @@ class ChangeProcess:
         self._end(error)
 
     def baseline(self) -> UnchangedCode:
-        """Start, and look at the code as it is. Raises WorkerFailed where that fails."""
+        """Start, and look at the unchanged code. Raises WorkerFailed."""
         found = self._started()
         if found.problem:
             return UnchangedCode(problem=found.problem)
@@ -111,7 +145,7 @@ class ChangeProcess:
         }
 
     def instead(self, texts: Texts, settings: Mapping[str, object]) -> RegionalCompile:
-        """What can be compiled in the place of a model that breaks, with this change; nothing where none knows."""
+        """What can be compiled in place of a model that breaks, with this change; nothing if that is unknown."""
         try:
             return self._ask(FindRegions(asdict(CheckRequest(self.changes(texts), dict(settings)))))
         except WorkerFailed:
@@ -119,13 +153,13 @@ class ChangeProcess:
             return RegionalCompile()
 
     def check(self, texts: Texts, request: CheckRequest) -> Checked:
-        """Hold the files with these texts to the files as they are, with what the request asks for beside that."""
+        """Compare files with these texts with the unchanged files, as the request asks."""
         try:
             result = self._ask(CheckChange(asdict(replace(request, changes=self.changes(texts)))))
         except WorkerFailed as failure:
             self._end((None, None, None))
             return Checked(failure.message)
-        found = Checked(**{each.name: getattr(result, each.name) for each in fields(result)})
+        found = Checked(**vars(result))
         if found.problem or found.folder is None:
             return found
         if (missed := _UNREACHED.fullmatch(found.draws.unproved)) and missed[1] in self._broken:
@@ -135,14 +169,14 @@ class ChangeProcess:
         return found
 
     def changes(self, texts: Texts) -> list[SourceChange]:
-        """What differs from the files as they are."""
+        """The texts that differ from the unchanged files."""
         return [
             SourceChange(path, self.originals[path], text)
             for path, text in texts.items() if text != self.originals[path]
         ]  # fmt: skip
 
     def _note_broken(self, compiled: Compiled, texts: Texts) -> None:
-        """Remember where compiled calls break, by the lines of the code as it is."""
+        """Remember where compiled calls break, by lines of the unchanged code."""
         for each in (broken.location for broken in compiled.breaks):
             before = self.originals.get(each.file, "")
             line = line_before(before, texts.get(each.file, before), each.line)

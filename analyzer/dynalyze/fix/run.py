@@ -1,4 +1,6 @@
-"""The road of `dynalyze fix`: run the program, prove changes on its calls, prove them together, run it with them."""
+"""The steps of `dynalyze fix`: run the program, verify changes on its calls, verify them together, run the program with
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,16 @@ from dynalyze.capture.events import CompileCall, TorchLoaded
 from dynalyze.capture.fixing.records import CheckRequest, SourceChange
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.fix.attempts import Attempt, FixState
-from dynalyze.fix.gates import Gates, GateVerdict
-from dynalyze.fix.lines import same_break
-from dynalyze.fix.patches import changed, is_library, patch_of, patch_of_file
-from dynalyze.fix.proof import DRAWS, ChangeProcess, Checked, UnchangedCode
-from dynalyze.fix.recompiles import Candidate, candidates, gone, no_better
-from dynalyze.fix.search import FixSearch, evidence_of, reason_against, whole_less
-from dynalyze.fix.settings import as_python, merged, title_of
-from dynalyze.fix.source_files import source_of
+from dynalyze.fix.gates import Gates, GateVerdict, less_compiled
+from dynalyze.fix.proof import DRAWS, Attempt, ChangeProcess, Checked, FixState, UnchangedCode
+from dynalyze.fix.search import FixSearch, evidence_of, reason_against
+from dynalyze.fix.settings import SettingCandidate, as_python, candidates, gone, merged, no_better, title_of
+from dynalyze.fix.source_files import changed, is_library, patch_of, patch_of_file, same_break, source_of
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
-from dynalyze.render.words.report import line_words
+from dynalyze.render.text.report import line_words
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.fixes import BranchSide, CompileCounts, Evidence, Fix, Fixed, Instead, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
@@ -39,7 +37,7 @@ from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
 _MOST_ROUNDS = 4
-"""How often changes are looked for anew, in the place of some that did not come through the gates."""
+"""How often the search is repeated after a change failed a gate."""
 
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
@@ -55,8 +53,8 @@ _NOTHING_FITS = "no change is known that fits it"
 
 @dataclass
 class FixResult:
-    """What came of it. `originals` and `texts` are the files before and after all that was kept; `suggested` are they
-    with what is suggested too, which is in the patch where a proof was `cut_short`.
+    """`originals` and `texts` are the files before and after all kept changes; `suggested` has the suggested changes
+    too, which the patch holds if the verification was `cut_short`.
     """
 
     report: Report
@@ -68,9 +66,9 @@ class FixResult:
 
 @dataclass(frozen=True)
 class GivenChange:
-    """A change that somebody made. `originals` and `texts` are its files of Python that both sides have, before and
-    after; `put` all files of any kind, by path, each with one that holds its new contents ("" for none). `sides` are
-    lines, one in each side of the branches that it concerns; `uncovered` says what of it only a sandbox can run.
+    """A change that somebody made. `originals` and `texts` are its Python files that both sides have, before and after;
+    `put` are all its files by path, each with a file of its new contents ("" for none). `sides` are lines, one in each
+    side of the branches that it touches; `uncovered` says which part of it only a sandbox can run.
     """
 
     originals: Mapping[str, str]
@@ -81,14 +79,13 @@ class GivenChange:
 
     @property
     def changes(self) -> list[SourceChange]:
-        """Its files of Python, as a process takes them."""
         return [SourceChange(file, self.originals[file], text) for file, text in self.texts.items()]
 
 
 @dataclass(frozen=True)
 class FixOptions:
-    """What is asked for: only the breaks of these ids, where any are named, the seconds after which no more changes are
-    tried, and the gain in speed within some seconds (0: not at all).
+    """The ids of breaks to end (`only`, all if empty), the seconds after which no more changes are tried, and the
+    seconds for measuring the speedup (0: not measured).
     """
 
     only: tuple[str, ...] = ()
@@ -97,8 +94,8 @@ class FixOptions:
 
 
 def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Callable[[str], None]) -> FixResult:
-    """Run the target, and look for changes that end its graph breaks. Raises UsageError: what was asked for cannot be
-    run, or a break of `options.only` is none.
+    """Run the target, and look for changes that end its graph breaks. Raises UsageError if it cannot be run as asked,
+    or an id of `options.only` is unknown.
     """
     with observed(observation) as seen:
         report = seen.report
@@ -112,13 +109,13 @@ def fix(observation: Observation, plan: Plan, options: FixOptions, progress: Cal
         ready, source = planned(seen, observation.target, plan)
         if ready is None:
             note_nothing_verified(report, source.reason)
-            report.fixed.unfixed = [_unfixed(each, source.reason) for each in report.graph_breaks]
+            report.fixed.unfixed = _all_unfixed(report, source.reason)
             return FixResult(report)
         return FixSession(observation, ready, options, progress, seen).go()
 
 
 def note_nothing_verified(report: Report, reason: str) -> None:
-    """Say that nothing could be verified, and how the program ended where it did not come to its end."""
+    """Note that nothing could be verified, and how the program failed, if it did."""
     said = report.outcome.message.rstrip(".") if report.outcome.status == "failed" else ""
     how = f" {said}." if said else ""
     report.capture.notes.append(f"Nothing could be verified: {reason}.{how}")
@@ -142,6 +139,9 @@ class FixSession:
         calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
         by_program = [] if observation.target.rebuilt else calls
         self._gone: Sequence[GraphBreak] = ()
+        self._again = None if observation.target.rebuilt else observation.again(seen.report)
+        program = None if self._again is None else Gate(observation, self._again, progress)
+        self._gates = Gates(plan, lambda: self._pool(untimed=True), program, seen.report, progress)
         self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
     def go(self) -> FixResult:
@@ -149,7 +149,7 @@ class FixSession:
         return self._with_process(self._searched)
 
     def judge(self, given: GivenChange, calls: Plan | None, reason: str) -> FixResult:
-        """Verify a change. Without `calls` to make again, for this reason, the whole program alone tells of it."""
+        """Verify a given change. Without `calls` to repeat, for this `reason`, only the whole program is run."""
         if calls is None:
             return self._judged(given, None, UnchangedCode(problem=reason))
         return self._with_process(lambda process, baseline: self._judged(given, process, baseline))
@@ -174,18 +174,21 @@ class FixSession:
                     report.capture.notes.append(_NOT_REPEATABLE)
                 return then(process, baseline)
         except Stopped:
-            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-            self._fixed.unfixed = [_unfixed(each, report.outcome.message) for each in report.graph_breaks]
+            self._note_interrupted()
+            self._fixed.unfixed = _all_unfixed(report, report.outcome.message)
             return FixResult(report)
+
+    def _note_interrupted(self) -> None:
+        self._report.outcome.status, self._report.outcome.message = "interrupted", how_it_ended()
 
     def _searched(self, process: ChangeProcess, baseline: UnchangedCode) -> FixResult:
         report, fixed = self._report, self._fixed
         if baseline.problem:
             report.capture.notes.append(f"Nothing could be verified: {baseline.problem}.")
-            fixed.unfixed = [_unfixed(each, baseline.problem) for each in report.graph_breaks]
+            fixed.unfixed = _all_unfixed(report, baseline.problem)
             return FixResult(report)
         wanted = self._wanted(baseline.compiled.breaks)
-        gates = self._gates()
+        self._announce_runs()
         attempts: list[Attempt] = []
         search = self._search(process, baseline)
         try:
@@ -195,93 +198,95 @@ class FixSession:
                 if not holds and not search.thorough and search.set_aside_state is None:
                     search = self._search(process, baseline, thorough=True)
                     attempts.clear()
-                elif not holds or not self._taken_back(gates, process, search, attempts):
+                elif not holds or not self._taken_back(search, attempts):
                     break
             else:
                 search.set_aside([each for each in attempts if each.status == "verified"], _TOO_MANY_ROUNDS)
         except Stopped:
-            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            self._note_interrupted()
             if search.state.changed and search.set_aside_state is None:
                 search.set_aside(attempts, _NOT_GATED)
-        self._told(attempts, wanted, search)
+        self._note_attempts(attempts, wanted, search)
         gone = {each.id for each in self._gone if each.id not in wanted}  # Recorded calls do not meet them.
         if fixed.kept:
             fixed.unfixed = [each for each in fixed.unfixed if each.break_id not in gone]
         try:
             if report.outcome.status != "interrupted" and not self._options.only:
-                self._end_recompiles(gates, process, search)
+                self._end_recompiles(search)
             if report.outcome.status != "interrupted" and fixed.kept and self._options.bench_seconds:
                 assert fixed.evidence is not None
-                fixed.evidence.speedup = self._speed(gates, process.changes(search.state.texts), search.state)
+                fixed.evidence.speedup = self._speed(process.changes(search.state.texts), search.state)
         except Stopped:  # What was verified stays.
-            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+            self._note_interrupted()
         suggested, cut_short = search.suggested_texts(attempts), search.set_aside_state is not None
         return FixResult(report, process.originals, search.state.texts, suggested, cut_short)
 
-    def _end_recompiles(self, gates: Gates, process: ChangeProcess, search: FixSearch) -> None:
-        """Try settings that advice on recompiles names, on top of all that is kept, until one holds."""
+    def _end_recompiles(self, search: FixSearch) -> None:
+        """Try the settings that the advice on recompiles names, on top of all kept changes, until one holds."""
         fixed, kept = self._fixed, search.state
         for candidate in candidates(self._report):
             self._progress(f"trying against recompiles: {title_of(candidate.settings)}")
             state = replace(kept, settings=merged(kept.settings, candidate.settings), changed=True)
-            told, after = self._tried_against(candidate, state, gates, process, search)
-            told.id = f"f{len(self._report.fixes) + 1}"
-            self._report.fixes.append(told)
-            if told.status == "verified":
-                search.state, fixed.evidence, fixed.after = state, told.evidence, after
-                fixed.kept.append(told.id)
+            record, after = self._tried_against(candidate, state, search)
+            record.id = f"f{len(self._report.fixes) + 1}"
+            self._report.fixes.append(record)
+            if record.status == "verified":
+                search.state, fixed.evidence, fixed.after = state, record.evidence, after
+                fixed.kept.append(record.id)
                 fixed.setting = _lines_of(state, self._compiled_at)
-            if told.status != "rejected":
+            if record.status != "rejected":
                 return
 
     def _tried_against(
-        self, candidate: Candidate, state: FixState, gates: Gates, process: ChangeProcess, search: FixSearch
+        self, candidate: SettingCandidate, state: FixState, search: FixSearch
     ) -> tuple[Fix, CompileCounts | None]:
-        """What came of settings against recompiles, and what the whole program compiles with them, where it was run."""
+        """The record of settings tried against recompiles, and what the whole program compiles with them, if it was
+        run.
+        """
         asked = CheckRequest(settings=state.settings, regions=state.instead.regions, draws=DRAWS)
-        tried = process.check(state.texts, asked)
+        tried = search.process.check(state.texts, asked)
         calls = search.baseline.counts
-        evidence = evidence_of(tried, calls=self._calls, before=calls, share=search.share)
-        told = Fix(
+        evidence = search.evidence(tried, calls)
+        record = Fix(
             "", [], "setting", "rejected", title_of(candidate.settings), evidence=evidence,
             setting=as_python(candidate.settings), recompiles=[each.id for each in candidate.recompiles],
         )  # fmt: skip
-        told.reason = reason_against(tried, state.loses) or whole_less(evidence)
+        record.reason = reason_against(tried, state.loses) or less_compiled(evidence)
         if calls.recompiles and tried.after is not None:  # Else what set them off is not met in the calls alone.
-            told.reason = told.reason or no_better(calls, tried.after.counts)
-        if told.reason:
-            return told, None
-        verdict, after = self._through(gates, process, state, evidence), None
-        told.reason = verdict.different
+            record.reason = record.reason or no_better(calls, tried.after.counts)
+        if record.reason:
+            return record, None
+        verdict, after = self._through(search.process, state, evidence), None
+        record.reason = verdict.different
         if verdict.after is not None:
             after = counts_of(verdict.after)
-            told.recompiles = [each.id for each in gone(candidate.recompiles, verdict.after.recompiles)]
-            told.reason = told.reason or no_better(self._fixed.after or counts_of(self._report), after)
-        if not told.reason:
-            told.reason = "; ".join(verdict.unchecked)
-            told.status = "suggested" if told.reason else "verified"
-        return told, after
+            record.recompiles = [each.id for each in gone(candidate.recompiles, verdict.after.recompiles)]
+            record.reason = record.reason or no_better(self._fixed.after or counts_of(self._report), after)
+        if not record.reason:
+            record.reason = "; ".join(verdict.unchecked)
+            record.status = "suggested" if record.reason else "verified"
+        return record, after
 
     def _search(self, process: ChangeProcess, baseline: UnchangedCode, *, thorough: bool = False) -> FixSearch:
         seconds = self._options.search_seconds
         return FixSearch(process, baseline, self._progress, calls=self._calls, seconds=seconds, thorough=thorough)
 
-    def _taken_back(self, gates: Gates, process: ChangeProcess, search: FixSearch, attempts: Sequence[Attempt]) -> bool:
-        """Whether a change that was kept did not come through the gates, and was taken back: the first one with which
-        what is kept until then does not. What only could not be checked is suggested.
+    def _taken_back(self, search: FixSearch, attempts: Sequence[Attempt]) -> bool:
+        """Whether a kept change failed a gate and was taken back: the first one with which the changes kept until then
+        fail. What could only not be checked is suggested.
         """
-        whole = self._fixed.evidence
+        whole, process = self._fixed.evidence, search.process
         kept = [each for each in attempts if each.status == "verified"]
         if not kept or whole is None:
             return False
-        verdict = self._through(gates, process, search.state, whole)
+        verdict = self._through(process, search.state, whole)
         if not verdict.different:
             if verdict.after is not None:
                 self._fixed.after = counts_of(verdict.after)
                 after = verdict.after.graph_breaks
                 self._gone = _moved(self._report.graph_breaks, after, process.originals, search.state.texts)[0]
             for each in kept:
-                each.evidence = gates.noted(each.evidence, whole)
+                each.evidence = self._gates.noted(each.evidence, whole)
             if verdict.unchecked:
                 search.set_aside(kept, "; ".join(verdict.unchecked))
             return False
@@ -290,14 +295,13 @@ class FixSession:
             middle = (low + high) // 2
             state = kept[middle].proposed
             assert state is not None
-            found = self._through(gates, process, state, whole)
+            found = self._through(process, state, whole)
             low, high = (low, middle) if found.different else (middle + 1, high)
             verdict = found if found.different else verdict
         search.take_back(kept[low], kept[low + 1 :], verdict.different)
         return True
 
-    def _through(self, gates: Gates, process: ChangeProcess, state: FixState, evidence: Evidence) -> GateVerdict:
-        """What the gates say to a state."""
+    def _through(self, process: ChangeProcess, state: FixState, evidence: Evidence) -> GateVerdict:
         with TemporaryFolder() as folder:
             put = {}
             for number, file in enumerate(changed(process.originals, state.texts)):
@@ -305,18 +309,14 @@ class FixSession:
                 source.write_bytes(source_of(process.originals, file).content_of(state.texts[file]))
                 shutil.copymode(file, source)
                 put[file] = str(source)
-            return gates.judge(state, process.changes(state.texts), self._with(state), put, evidence)
+            return self._gates.judge(state, process.changes(state.texts), self._with(state), put, evidence)
 
-    def _gates(self) -> Gates:
-        target, program = self._observation.target, None
-        if not target.rebuilt:
-            again = self._observation.again(self._report)
-            program = Gate(self._observation, again, self._progress)
-            self._progress(again.announced("twice unchanged, and once with each set of changes that holds"))
-        return Gates(self._plan, lambda: self._pool(untimed=True), program, self._report, self._progress)
+    def _announce_runs(self) -> None:
+        if self._again is not None:
+            self._progress(self._again.announced("twice unchanged, and once with each set of changes that holds"))
 
     def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: UnchangedCode) -> FixResult:
-        """One change, whoever made it, as the only fix of the report."""
+        """Verify the given change as the only fix of the report."""
         report, fixed = self._report, self._fixed
         tried = Checked(baseline.problem)
         if process is not None and not baseline.problem:
@@ -327,28 +327,28 @@ class FixSession:
         evidence.sides = [BranchSide(Location(file, line), (file, line) in tried.lines) for file, line in given.sides]
         fixed.evidence, fixed.patch = evidence, patch_of(given.originals, given.texts, Path(working_folder()))
         files = [*given.put]
-        told = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
-        report.fixes = [told]
+        record = Fix("f1", [], "source", "verified", "The change", files=files, patch=fixed.patch, evidence=evidence)
+        report.fixes = [record]
         uncompared = not tried.own or bool(tried.problem)
-        against = reason_against(tried, frozenset()) or whole_less(evidence)
+        against = reason_against(tried, frozenset()) or less_compiled(evidence)
         state = FixState(dict(given.texts), {}, tried.after or baseline.compiled, changed=True)
-        gates = self._gates()
-        verdict = gates.judge(
+        self._announce_runs()
+        verdict = self._gates.judge(
             state, given.changes, self._with(state), given.put, evidence, given.uncovered, calls=not uncompared
         )
         fixed.after = counts_of(verdict.after) if verdict.after is not None else None
         after = verdict.after.graph_breaks if verdict.after is not None else tried.after.breaks if tried.after else []
         gone, new = _moved(report.graph_breaks, after, given.originals, given.texts)
-        told.breaks = [each.id for each in gone]
+        record.breaks = [each.id for each in gone]
         fixed.unfixed = [_unfixed(each, "it is still there") for each in report.graph_breaks if each not in gone]
         worst = f"the graph breaks at {line_words(new[0].location)} then: {new[0].gb_type}" if new else ""
         rejected = verdict.different or ("" if uncompared else against) or worst or ("" if gone else _NONE_ENDED)
         unchecked = [*([against] if uncompared else []), *_unseen(evidence.sides, tried), *verdict.unchecked]
         if rejected or unchecked:
-            told.status, told.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
-        fixed.kept = [told.id] if told.status == "verified" else []
+            record.status, record.reason = ("rejected", rejected) if rejected else ("suggested", "; ".join(unchecked))
+        fixed.kept = [record.id] if record.status == "verified" else []
         if fixed.kept and self._options.bench_seconds and process is not None:
-            evidence.speedup = self._speed(gates, given.changes, state)
+            evidence.speedup = self._speed(given.changes, state)
         return FixResult(report, given.originals, given.texts)
 
     @property
@@ -356,7 +356,7 @@ class FixSession:
         return max(1, self._report.capture.recorded_calls)
 
     def _wanted(self, found: Sequence[GraphBreak]) -> dict[str, GraphBreak]:
-        """The breaks of the baseline that are to end, by the ids that they have in the report."""
+        """The breaks of the baseline to end, by their ids in the report."""
         known = self._report.graph_breaks
         asked = [each for each in known if not self._options.only or each.id in self._options.only]
         own = {each.id: [one for one in found if same_break(one, each, {}, {})] for each in asked}
@@ -366,8 +366,8 @@ class FixSession:
             there |= {f"{each.id}+": each for each in found if not any(same_break(each, one, {}, {}) for one in known)}
         return there
 
-    def _told(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: FixSearch) -> None:
-        """The records of what was tried, and of what nothing ended."""
+    def _note_attempts(self, attempts: Sequence[Attempt], wanted: Mapping[str, GraphBreak], search: FixSearch) -> None:
+        """Add the records of all attempts, and of the breaks that none of them ended."""
         report, fixed = self._report, self._fixed
         names = {id(broken): name for name, broken in wanted.items()}
         root = working_folder()
@@ -378,9 +378,9 @@ class FixSession:
                 fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at, search.originals)
             )
         fixed.kept = [each.id for each in report.fixes if each.status == "verified"]
-        told = search.set_aside_state or search.state
-        fixed.patch = patch_of(search.originals, told.texts, Path(root))
-        fixed.setting = _lines_of(told, self._compiled_at)
+        state = search.set_aside_state or search.state
+        fixed.patch = patch_of(search.originals, state.texts, Path(root))
+        fixed.setting = _lines_of(state, self._compiled_at)
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "verified" for name in each.breaks}
@@ -396,9 +396,9 @@ class FixSession:
                 reason = reasons.get(broken.id) or missed
                 fixed.unfixed.append(_unfixed(broken, reason))
 
-    def _speed(self, gates: Gates, changes: list[SourceChange], state: FixState) -> Speedup | None:
-        """The compiled calls before and after, in pairs of processes that take turns; None where that fails."""
-        before, after = gates.request(), gates.request_with(state, changes)
+    def _speed(self, changes: list[SourceChange], state: FixState) -> Speedup | None:
+        """Compiled calls before vs after, in pairs of processes that take turns; None if that fails."""
+        before, after = self._gates.request(), self._gates.request_with(state, changes)
         generator = random.Random(0)
         pairs: list[Pair] = []
         control: list[Pair] = []
@@ -417,7 +417,6 @@ class FixSession:
         return stats.speedup(pairs, control)
 
     def _with(self, state: FixState) -> Observation:
-        """The program with some changes."""
         return replace(
             self._observation, changes=dict(state.texts), settings=as_python(state.settings),
             regions=state.instead.regions, bundle=False,
@@ -428,7 +427,7 @@ def fix_of(
     name: str, attempt: Attempt, texts: Mapping[str, str], names: Mapping[int, str], root: Path,
     compiled_at: Mapping[str, str], originals: Mapping[str, str],
 ) -> Fix:  # fmt: skip
-    """The record of what was tried for a break. `texts` are the files as they were before, `originals` as they are."""
+    """The record of an attempt. `texts` are the files before it, `originals` the unchanged ones."""
     before, after = attempt.before, attempt.proposed
     files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
     less = after.instead if after is not None and after.instead != before.instead else None
@@ -455,7 +454,7 @@ def fix_of(
 
 
 def _lines_of(state: FixState, compiled_at: Mapping[str, str]) -> str:
-    """What a state sets and compiles, to be pasted. `compiled_at` are places where the program compiles, by class."""
+    """The settings and compile lines of a state, to be pasted. `compiled_at`: where the program compiles, by class."""
     lines = [as_python(state.settings)]
     if state.instead.regions:
         places = dict.fromkeys(compiled_at[name] for name in state.instead.regions if name in compiled_at)
@@ -478,7 +477,7 @@ def _moved(
 
 
 def _unseen(sides: Sequence[BranchSide], tried: Checked) -> list[str]:
-    """What of a change no call came by: a side of a branch as it was, or something that is new."""
+    """What no call reached: a side of a branch of the unchanged code, or a new line."""
     known = [f"no call takes the side at {line_words(each.place)}" for each in sides if not each.taken]
     new = [f"no call runs all of line {line} of the changed {Path(file).name}" for file, line in tried.unrun]
     return [*known[:1], *new[:1]] if tried.own else []
@@ -486,3 +485,7 @@ def _unseen(sides: Sequence[BranchSide], tried: Checked) -> list[str]:
 
 def _unfixed(broken: GraphBreak, reason: str) -> Unfixed:
     return Unfixed(broken.id, broken.gb_type, broken.location, reason)
+
+
+def _all_unfixed(report: Report, reason: str) -> list[Unfixed]:
+    return [_unfixed(each, reason) for each in report.graph_breaks]

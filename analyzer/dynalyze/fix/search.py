@@ -1,4 +1,6 @@
-"""Looks for changes that end the breaks of a program, one break after the other, each on top of those kept before."""
+"""Searches for changes that end the graph breaks of a program: one break after the other, each change on top of those
+kept before.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import libcst as cst
@@ -16,15 +17,22 @@ import msgspec
 from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.fixing.records import CheckRequest
 from dynalyze.capture.regions import RegionalCompile
-from dynalyze.fix.attempts import Attempt, FixState
 from dynalyze.fix.gates import less_compiled
-from dynalyze.fix.lines import combined, line_before, line_instead_of, same_break
-from dynalyze.fix.proof import DRAWS, WHOLE_SECONDS, ChangeProcess, Checked, UnchangedCode, operators_of
+from dynalyze.fix.proof import (
+    DRAWS,
+    WHOLE_SECONDS,
+    Attempt,
+    ChangeProcess,
+    Checked,
+    FixState,
+    UnchangedCode,
+    operators_of,
+)
 from dynalyze.fix.rewriting import proposals
-from dynalyze.fix.rewriting.kept import kept_in_python
+from dynalyze.fix.rewriting.reads import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
-from dynalyze.fix.source_files import Originals
+from dynalyze.fix.source_files import Originals, combined, line_before, line_instead_of, same_break
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Equality, Evidence, FixKind
 
@@ -48,28 +56,28 @@ _KEPT = "No change: the program keeps this number in Python"
 _NOT_TOGETHER = "all changes together could not be verified"
 _INSTEAD = "Compile submodules that no graph break is met in, not the whole"
 _LEAST_COVERED = 0.5
-"""Of the operators or of the time of a call: submodules that run less are no fix in the place of the whole."""
+"""Of the operators or of the time of a call: submodules that run less are no fix."""
 
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""
 
 
 class FixSearch:
-    """Over the breaks of a baseline. `progress` gets a line for each break. Compiled draws, which cost most where many
-    breaks are left, are for all that is kept `together`; with `thorough` for each change by itself as well. After
-    `seconds` nothing more is tried: then it `stopped_early`.
+    """The search over the breaks of a baseline. `progress` gets a line for each break. Random inputs are compiled once,
+    for all changes `together`, because that costs most; with `thorough` also for each change alone. After `seconds`
+    nothing more is tried, and `stopped_early` is true.
     """
 
     def __init__(
         self, process: ChangeProcess, baseline: UnchangedCode, progress: Callable[[str], None], *, calls: int,
         seconds: float = math.inf, thorough: bool = False,
     ) -> None:  # fmt: skip
-        self._process = process
+        self.process = process
         self._ends = time.monotonic() + seconds
         self.stopped_early = False
         self.thorough = thorough
-        self.baseline, self.share = baseline.compiled, baseline.share
-        self.calls = calls
+        self.baseline, self._share = baseline.compiled, baseline.share
+        self._calls = calls
         self._progress = progress
         files = {place.file for each in baseline.compiled.breaks for place in _places(each)}
         self.originals = process.originals = Originals(files)
@@ -83,9 +91,9 @@ class FixSearch:
         self._kept: dict[int, str] = {}
 
     def run(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Try to end each of these breaks; what is verified is kept for the next ones, and what a later one may have
-        made possible is tried again. Settings come after all changes of source: one of them ends many breaks, and the
-        program pays for it everywhere.
+        """Try to end each of these breaks. Verified changes are kept for the next breaks, and breaks that a later
+        change may have made fixable are tried again. Settings come after all changes of source: a setting ends many
+        breaks, but the program pays for it everywhere.
         """
         for broken in wanted:
             sites = [self._site(self.state, broken, place) for place in _places(broken)]
@@ -100,7 +108,7 @@ class FixSearch:
                     continue  # An earlier fix ended it too, or nobody can tell any more.
                 if what == _AGAIN and self._open.get(id(broken), self.state) is self.state:
                     continue
-                self._progress(f"break {number} of {len(wanted)}: {_place(broken.location)}{what}")
+                self._progress(f"break {number} of {len(wanted)}: {broken.location.short}{what}")
                 attempts = list(self._attempts(broken, there))
                 best = next((each for each in attempts if each.status == "verified"), None)
                 if best is not None and best.proposed is not None:
@@ -115,17 +123,17 @@ class FixSearch:
         return time.monotonic() > self._ends
 
     def together(self, attempts: Sequence[Attempt]) -> tuple[Evidence | None, bool]:
-        """Prove all that was kept once more as a whole, and put its draws into the evidence of each change. Returns the
-        evidence of the whole, and whether it holds; where it does not, nothing is kept.
+        """Verify all kept changes as a whole, and add its random inputs to the evidence of each. Returns the evidence
+        of the whole, and whether it holds; if not, nothing is kept.
         """
         state = self.state
         if not state.changed:
             return None, True
         self._progress("verifying all changes together")
         tried = self._check(state, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS)
-        whole = evidence_of(tried, calls=self.calls, before=self.baseline.counts, share=self.share)
+        whole = self.evidence(tried, self.baseline.counts)
         kept = [each for each in attempts if each.status == "verified"]
-        reason = reason_against(tried, state.loses) or ("" if state.instead.regions else whole_less(whole))
+        reason = reason_against(tried, state.loses) or ("" if state.instead.regions else less_compiled(whole))
         if OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
             self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
@@ -140,7 +148,7 @@ class FixSearch:
         return whole, not reason
 
     def take_back(self, attempt: Attempt, later: Sequence[Attempt], reason: str) -> None:
-        """Reject a change that was kept, and try anew what was tried on top of it."""
+        """Reject a kept change, and try again what was tried on top of it."""
         self.state = attempt.before
         self._refused.add(attempt.key)
         attempt.status, attempt.reason = "rejected", reason
@@ -148,16 +156,14 @@ class FixSearch:
             each.status, each.reason = "rejected", f"it was tried on top of another change that does not hold: {reason}"
 
     def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
-        """Suggest all that was verified so far as a whole: its last proof is lacking."""
+        """Suggest all verified changes as a whole: their last check is missing."""
         self.set_aside_state, self.state = self.state, self.start
         for each in attempts:
             if each.status == "verified":
                 each.status, each.reason = "suggested", reason
 
     def suggested_texts(self, attempts: Sequence[Attempt]) -> dict[str, str]:
-        """The files with all that is kept and all that is suggested: for each break one change, unless it meets another
-        one on a line.
-        """
+        """The files with all kept and suggested changes: one change a break, unless it touches a line of another."""
         if self.set_aside_state is not None:
             return self.set_aside_state.texts
         texts = dict(self.state.texts)
@@ -174,14 +180,14 @@ class FixSearch:
         return texts
 
     def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """Where breaks stay: submodules that have none, compiled in the place of the model."""
+        """If breaks are left: compile submodules without a break in place of the model."""
         left = [each for each in wanted if self._find(self.state, each) is not None]
         if not left:
             return
         known: list[Mapping[str, Sequence[str]]] = [{}]
         for settings in (self.state.settings, merged(self.state.settings, READS_VALUES)):
             self._progress("looking for submodules that can be compiled instead")
-            instead = self._process.instead(self.state.texts, settings)
+            instead = self.process.instead(self.state.texts, settings)
             if instead.regions in known:
                 continue
             known.append(instead.regions)
@@ -198,11 +204,11 @@ class FixSearch:
         attempt.title = _INSTEAD
         tried = self._check(new, draws=DRAWS, regions=instead.regions)
         attempt.proposed = replace(new, compiled=tried.after or new.compiled)
-        attempt.evidence = evidence_of(tried, calls=self.calls, before=before, share=self.share)
+        attempt.evidence = self.evidence(tried, before)
         attempt.reason = reason_against(tried, new.loses) or _worse(tried, before, instead)
         if not attempt.reason:
             covers = max(instead.operators, instead.seconds) >= _LEAST_COVERED
-            less = whole_less(attempt.evidence) or ("" if covers else f"it compiles only {share}")
+            less = less_compiled(attempt.evidence) or ("" if covers else f"it compiles only {share}")
             attempt.status = "suggested" if less else "verified"
             attempt.reason = less
 
@@ -238,10 +244,14 @@ class FixSearch:
         attempt.proposed = state
         sides = self._sides(proposal, there)
         tried = self._check(state, draws=DRAWS, sides=sides, traced=self.thorough)
-        attempt.evidence = self._evidence(tried, proposal, there)
+        attempt.evidence = self.evidence(tried, self.state.compiled.counts)
+        attempt.evidence.sides = [
+            BranchSide(Location(file, line, None, there.location.function), (file, line) in tried.lines)
+            for file, line in sides
+        ]
         none = tried.after is not None and not tried.after.breaks and not tried.after.counts.graphs
         nothing = _NOTHING_COMPILED if none and self.baseline.counts.graphs else ""  # So no break is met either.
-        if reason := reason_against(tried, state.loses) or nothing or whole_less(attempt.evidence):
+        if reason := reason_against(tried, state.loses) or nothing or less_compiled(attempt.evidence):
             attempt.reason = reason
             if reason == tried.draws.unproved:
                 attempt.status = "suggested"
@@ -255,13 +265,19 @@ class FixSearch:
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
 
+    def evidence(self, tried: Checked, before: CompileCounts) -> Evidence:
+        """The record of what was run for a change; `before` is what the calls compiled without it."""
+        return evidence_of(tried, calls=self._calls, before=before, share=self._share)
+
     def _check(self, state: FixState, **asked: Any) -> Checked:
-        return self._process.check(state.texts, CheckRequest(settings=state.settings, **asked))
+        return self.process.check(state.texts, CheckRequest(settings=state.settings, **asked))
 
     def _follow(
         self, attempt: Attempt, state: FixState, proposal: Proposal, there: GraphBreak, deepest: int
     ) -> FixState | None:
-        """The state with a proposal in it and with all that it leads to; None, with the reason, where that fails."""
+        """The state with a proposal and all the changes that it leads to; None, with the reason in `attempt`, if that
+        fails.
+        """
         new = _with(state, proposal)
         attempt.proposed = new
         tried = self._check(new)
@@ -286,13 +302,13 @@ class FixSearch:
                 return None
             found = self._end(attempt, new, broken, deepest - 1)
             if found is None:
-                attempt.reason = f"{_LEADS_ON} {_place(broken.location)} then: {broken.gb_type}"
+                attempt.reason = f"{_LEADS_ON} {broken.location.short} then: {broken.gb_type}"
                 return None
             new, deepest = found, deepest - 1
         return new
 
     def _end(self, attempt: Attempt, state: FixState, broken: GraphBreak, deepest: int) -> FixState | None:
-        """A state in which a break that a change has led to is gone as well."""
+        """A state without a break that a change has led to."""
         if deepest <= 0 or self._out_of_time:
             return None
         for kind, proposal in self._proposals(state, broken):
@@ -317,7 +333,7 @@ class FixSearch:
         yield from settings_for(broken)
 
     def _site(self, state: FixState, broken: GraphBreak, place: Location) -> Site | None:
-        """A break as one at this place, with what names were there; None where its file cannot be read."""
+        """The site of a break at this place, with the values of names around it; None if its file cannot be read."""
         text = self._text(state, place.file)
         if text is None:
             return None
@@ -325,7 +341,7 @@ class FixSearch:
         return replace(site, values=self._look(site, state))
 
     def _text(self, state: FixState, file: str) -> str | None:
-        """A file as it is in a state; one that only a change has led to is read when it comes up."""
+        """A file in a state; a file that only a change has led to is read now."""
         if self.originals.read(file) is None:
             return None
         for each in (self.start, self.state, state):
@@ -333,26 +349,27 @@ class FixSearch:
         return state.texts[file]
 
     def _look(self, site: Site, state: FixState) -> dict[str, Value]:
-        """What the names around a break were when its line ran, in the code as it was."""
+        """What the names around a break were when its line ran, in the unchanged code."""
         file = site.broken.location.file
-        text = self._process.originals[file]
+        text = self.process.originals[file]
         line = line_before(text, site.text, site.line) or line_instead_of(text, site.text, site.line)
         if line is None:
             return {}
         if (file, line) not in self._values:
             try:
-                nodes = walk(site.function.body, lambda node: isinstance(node, cst.Name | cst.Attribute))
-                names = [site.code(node) for node in nodes]
+                names = [
+                    site.code(each) for each in walk(site.function.body) if isinstance(each, cst.Name | cst.Attribute)
+                ]
             except NoSite:
                 return {}
             torches = ["torch", *(name for name in names if name.split(".")[0] == "torch")]
-            known = self._process.values({(file, line): list(dict.fromkeys([*names, *torches]))})
+            known = self.process.values({(file, line): list(dict.fromkeys([*names, *torches]))})
             self._values[file, line] = known.get((file, line), {})
         return self._values[file, line]
 
     def _find(self, state: FixState, broken: GraphBreak, of: FixState | None = None) -> GraphBreak | None:
-        """A break, which is one of the state `of` (the baseline's where None), among those of a state."""
-        before = self._process.originals if of is None else of.texts
+        """The break of a state that is `broken` of the state `of` (None: of the baseline)."""
+        before = self.process.originals if of is None else of.texts
         return next((each for each in state.compiled.breaks if same_break(broken, each, before, state.texts)), None)
 
     def _new(self, state: FixState, before: FixState) -> list[GraphBreak]:
@@ -361,13 +378,13 @@ class FixSearch:
                 if not any(same_break(one, each, before.texts, state.texts) for one in known)]  # fmt: skip
 
     def _stands_at(self, broken: GraphBreak, state: FixState, there: GraphBreak) -> bool:
-        """Whether a break of a state stands on the line of one of the state before."""
+        """Whether a break of a state is on the line of a break of the state before."""
         file, now = there.location.file, self.state.texts
         same = broken.location.file == file
         return same and line_before(now[file], state.texts[file], broken.location.line) == there.location.line
 
     def _in_change(self, state: FixState, before: FixState, there: GraphBreak) -> bool:
-        """Whether lines that the change made break with the same type in the same file."""
+        """Whether lines of the change break with the same type in the same file."""
         return any(
             each.gb_type == there.gb_type and each.location.file == there.location.file
             and line_before(before.texts.get(each.location.file, ""), state.texts.get(each.location.file, ""),
@@ -377,28 +394,20 @@ class FixSearch:
 
     def _sides(self, proposal: Proposal, there: GraphBreak) -> list[tuple[str, int]]:
         file = there.location.file
-        lines = (line_before(self._process.originals[file], self.state.texts[file], line) for line in proposal.sides)
+        lines = (line_before(self.process.originals[file], self.state.texts[file], line) for line in proposal.sides)
         return [(file, line) for line in lines if line is not None]
-
-    def _evidence(self, tried: Checked, proposal: Proposal, there: GraphBreak) -> Evidence:
-        found = evidence_of(tried, calls=self.calls, before=self.state.compiled.counts, share=self.share)
-        function = there.location.function
-        found.sides = [
-            BranchSide(Location(file, line, None, function), (file, line) in tried.lines)
-            for file, line in self._sides(proposal, there)
-        ]
-        return found
 
 
 def _with(state: FixState, proposal: Proposal) -> FixState:
-    state = replace(state, loses=state.loses | set(proposal.loses), changed=True)
-    state = replace(state, settings=merged(state.settings, proposal.settings))
     texts = {proposal.file: proposal.source} if proposal.source else {}
-    return replace(state, texts={**state.texts, **texts})
+    return replace(
+        state, texts={**state.texts, **texts}, settings=merged(state.settings, proposal.settings),
+        loses=state.loses | set(proposal.loses), changed=True,
+    )  # fmt: skip
 
 
 def reason_against(tried: Checked, loses: frozenset[str]) -> str:
-    """What speaks against a change that was compared; empty where nothing does. `loses` may be lacking."""
+    """What speaks against a compared change; "" for nothing. Side effects of `loses` may be missing."""
     if reason := tried.reason or tried.draws.different:
         return reason
     wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
@@ -407,14 +416,14 @@ def reason_against(tried: Checked, loses: frozenset[str]) -> str:
 
 
 def _worse(tried: Checked, before: CompileCounts, instead: RegionalCompile) -> str:
-    """What submodules compile that they should not; empty where they are no worse than the whole. Blocks that run the
-    same code are compiled for one of them, or each for itself, which torch calls a recompile.
+    """Why submodules compile worse than the whole; "" if they do not. Blocks that run the same code are compiled for
+    one of them, or each for itself, which torch calls a recompile.
     """
     if tried.after is None or not tried.after.counts.graphs:
         return _NOTHING_COMPILED
     if tried.after.breaks:
         found = tried.after.breaks[0]
-        return f"{_LEADS_ON} {_place(found.location)} then: {found.gb_type}"
+        return f"{_LEADS_ON} {found.location.short} then: {found.gb_type}"
     more, blocks = tried.after.counts.recompiles - before.recompiles, sum(map(len, instead.regions.values()))
     again = more > 0 and tried.after.counts.graphs > blocks
     return f"the submodules recompile, {more} more than the whole" if again else ""
@@ -428,9 +437,7 @@ def _worst(tried: Checked) -> Equality:
 
 
 def _places(broken: GraphBreak) -> list[Location]:
-    """Where a break may be ended: on its own line, or where that is in a library whose functions are to be called or
-    not, on the line that calls it.
-    """
+    """Where a break may be ended: on its own line, or, in a library that is not changed, on the line that calls it."""
     if not _LIBRARY.search(broken.location.file):
         return [broken.location]
     ats = [place.at for place in broken.stack]
@@ -438,17 +445,8 @@ def _places(broken: GraphBreak) -> list[Location]:
     return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
 
 
-def _place(place: Location) -> str:
-    return f"{Path(place.file).name}:{place.line}"
-
-
-def whole_less(evidence: Evidence) -> str:
-    """Why a change compiles less of the calls than there was compiled; "" where it does not."""
-    return less_compiled(evidence.compiled_before, evidence.compiled_after)
-
-
 def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: CompiledOperators | None) -> Evidence:
-    """What was run for a change, as a record; `calls` is how many the program makes itself, and `share` what of them
+    """The record of what was run for a change; `calls` is how many the program makes itself, and `share` what of them
     was compiled before.
     """
     if not tried.own:
@@ -465,8 +463,8 @@ def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: Com
 
 
 def _with_whole(own: Evidence, whole: Evidence, *, alone: bool) -> Evidence:
-    """The evidence of a change with the draws of the whole that it is part of, or `alone` is. No more is said of its
-    outputs than of those of the whole.
+    """The evidence of a change with the random inputs of the whole that it is part of, or `alone` is. It claims no more
+    for its outputs than the whole does.
     """
     return msgspec.structs.replace(
         own, draws=whole.draws, raised=whole.raised, varied=whole.varied, outputs=whole.outputs,

@@ -1,13 +1,20 @@
-"""Settings of Dynamo that end breaks or recompiles: those that advice names, as names and values."""
+"""Settings of Dynamo that end breaks or recompiles: those that the advice names, by name and value."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from dynalyze.fix.sites import Proposal
-from dynalyze.report import GraphBreak
+from dynalyze.report import GraphBreak, Recompile, Report
+from dynalyze.report.fixes import CompileCounts
 from dynalyze.rules.recipe import recipe_of
+from dynalyze.rules.recompile_advice import advise
+from dynalyze.rules.recompile_series import gather
+from dynalyze.rules.rule import recompile_owner
+from dynalyze.text.amounts import count_of
 
 _CONFIG, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
@@ -26,7 +33,7 @@ _METHODS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 
 
 def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
-    """Proposals for a break, the least change first."""
+    """Proposals for a break, the smallest change first."""
     tried: list[dict[str, object]] = []
     wanted: list[dict[str, object]] = [*_OF_BREAKS.get(broken.gb_type, ()), *_of_recipe(broken), *_of_logger(broken)]
     if any(set(each) & set(READS_VALUES) for each in wanted):
@@ -35,7 +42,7 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
         if each and each not in tried:
             tried.append(each)
             loses = ("logged",) if _IGNORED in each else ()
-            yield Proposal("setting", title_of(each), settings=each, loses=loses)
+            yield Proposal(title_of(each), settings=each, loses=loses, rewrite="setting")
 
 
 def title_of(settings: dict[str, object]) -> str:
@@ -57,7 +64,6 @@ def as_python(settings: dict[str, object]) -> str:
 
 
 def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
-    """Both at once."""
     found = dict(one)
     for name, value in other.items():
         before = found.get(name)
@@ -71,21 +77,20 @@ def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object
 
 
 def _of_recipe(broken: GraphBreak) -> Iterator[dict[str, object]]:
-    """What the recipe of the break says."""
     recipe = recipe_of(broken)
     if recipe is not None and recipe.config and (found := read(recipe.config)):
         yield found
 
 
 def _of_logger(broken: GraphBreak) -> Iterator[dict[str, object]]:
-    """Every call of a method of loggers left out of compiled code, by its name."""
+    """Leave every call of this method of loggers out of compiled code."""
     method = broken.expression.partition("(")[0].rpartition(".")[2]
     if broken.gb_type.startswith("logging.Logger method") and method in _METHODS:
         yield {_IGNORED: [f"logging.Logger.{method}"]}
 
 
 def read(config: str) -> dict[str, object]:
-    """The settings of an advice; empty where one of its lines is none that can be had by name."""
+    """The settings in an advice; none if one of its lines is not a plain setting."""
     found: dict[str, object] = {}
     for statement in ast.parse(config).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
@@ -103,3 +108,54 @@ def read(config: str) -> dict[str, object]:
         else:
             return {}
     return found
+
+
+@dataclass
+class SettingCandidate:
+    """Settings, and the recompiles whose advice names them."""
+
+    settings: dict[str, object] = field(default_factory=dict)
+    recompiles: list[Recompile] = field(default_factory=list)
+
+
+def candidates(report: Report) -> Iterator[SettingCandidate]:
+    """All settings that the advice names together, then, if there are several, each alone."""
+    by_name: dict[str, SettingCandidate] = {}
+    free, limited = gather(report)
+    for series in [*free, *(group.main for group in limited)]:
+        if recompile_owner(series, report) is None:
+            for name, value in read(advise(series).config).items():
+                one = by_name.setdefault(name, SettingCandidate())
+                one.settings = merged(one.settings, {name: value})
+                one.recompiles += series.recompiles
+    if len(by_name) > 1:
+        every = SettingCandidate()
+        for one in by_name.values():
+            every.settings |= one.settings
+            every.recompiles += [each for each in one.recompiles if each not in every.recompiles]
+        yield every
+    yield from by_name.values()
+
+
+def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
+    """Those of `before` that are missing `after`; recompiles of the same cause and function stand for each other."""
+    left = Counter(map(_what, after))
+    found = []
+    for each in before:
+        left[_what(each)] -= 1
+        if left[_what(each)] < 0:
+            found.append(each)
+    return found
+
+
+def no_better(before: CompileCounts, after: CompileCounts) -> str:
+    """Why settings against recompiles gain nothing; "" if they do."""
+    if after.breaks > before.breaks:
+        return f"{count_of(after.breaks, 'graph break')} then, {before.breaks} before"
+    if after.recompiles >= before.recompiles:
+        return f"{count_of(after.recompiles, 'recompile')} then, {before.recompiles} before"
+    return ""
+
+
+def _what(recompile: Recompile) -> tuple[object, ...]:
+    return recompile.location.file, recompile.location.function, recompile.cause, recompile.source

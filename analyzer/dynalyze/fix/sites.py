@@ -6,9 +6,10 @@ Only the function is parsed by libcst, and put back between the lines around it,
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar, overload
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -17,7 +18,8 @@ from dynalyze.capture.source_lines import lines_of
 from dynalyze.report import GraphBreak
 
 Changes = dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]
-"""What stands in the place of nodes: another one, several or nothing."""
+"""Nodes and their replacements: one node, several or none."""
+Node = TypeVar("Node", bound=cst.CSTNode)
 _HOLDER = "if 1:\n"
 """Makes an indented function a module of its own, whatever its indentation."""
 
@@ -45,14 +47,13 @@ class Value:
 
 @dataclass
 class Proposal:
-    """A change that might end a break: `source`, the whole new text of `file`, or `settings`.
-    `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side effects ("printed",
-    "logged", ...) that compiled code does not have any more, by intention: they are told, and are no reason against it.
-    `uncompared` says why what it does cannot be compared: then it is suggested at most. `fault` is the error by which a
-    rewriter ended; then there is no change.
+    """A change that might end a break: `source`, the whole new text of `file`, or `settings`; `rewrite` is the name of
+    who proposes it. `sides` are the first lines of sides of a branch that it concerns. `loses` are kinds of side
+    effects ("printed", "logged", ...) that compiled code does not have any more, by intention: they are told, and are
+    no reason against it. `uncompared` says why what it does cannot be compared: then it is suggested at most. `fault`
+    is the error by which a rewriter ended; then there is no change.
     """
 
-    rewrite: str
     title: str
     source: str = ""
     file: str = ""
@@ -60,6 +61,7 @@ class Proposal:
     sides: tuple[int, ...] = ()
     loses: tuple[str, ...] = ()
     uncompared: str = ""
+    rewrite: str = ""
     fault: str = ""
 
 
@@ -121,8 +123,7 @@ class Site:
 
     @cached_property
     def _positions(self) -> dict[cst.CSTNode, CodeRange]:
-        found = self._wrapper.resolve(PositionProvider)
-        return dict(found.items())
+        return dict(self._wrapper.resolve(PositionProvider))
 
     def range_of(self, node: cst.CSTNode) -> tuple[int, int, int, int]:
         """First line, first column, last line, last column of a node in the file; columns count from 0."""
@@ -147,21 +148,13 @@ class Site:
     @cached_property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
         """The parent of each node of the function."""
-        found: dict[cst.CSTNode, cst.CSTNode] = {}
-
-        def walk(node: cst.CSTNode) -> None:
-            for child in node.children:
-                found[child] = node
-                walk(child)
-
-        walk(self.function)
-        return found
+        return {child: node for node in walk(self.function) for child in node.children}
 
     @cached_property
     def statement(self) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
         """The innermost statement whose own lines, without the blocks in it, hold the line."""
         found: cst.CSTNode | None = None
-        for node in _walk(self.function):
+        for node in walk(self.function):
             if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement) and node is not self.function:
                 first, _, last, _ = self.range_of(node)
                 if first <= self.line <= last:
@@ -179,7 +172,7 @@ class Site:
             return None
         matching = [
             node
-            for node in _walk(self.statement)
+            for node in walk(self.statement)
             if isinstance(node, cst.BaseExpression) and self.range_of(node)[:2] == (self.line, start)
         ]
         exact = [n for n in matching if end is not None and self.range_of(n)[2:] == (self.line, end)]
@@ -304,16 +297,16 @@ def with_top(text: str, top: str) -> str:
     return "".join([*lines[:last], top if top.endswith("\n") else f"{top}\n", *lines[last:]])
 
 
-def _walk(node: cst.CSTNode) -> list[cst.CSTNode]:
+@overload
+def walk(node: cst.CSTNode) -> list[cst.CSTNode]: ...
+@overload
+def walk(node: cst.CSTNode, kind: type[Node]) -> list[Node]: ...
+def walk(node: cst.CSTNode, kind: type[cst.CSTNode] = cst.CSTNode) -> list[Any]:
+    """A node and all below it, outer ones first; or those of one kind among them."""
     found = [node]
     for each in found:
         found.extend(each.children)
-    return found
-
-
-def walk(node: cst.CSTNode, wanted: Callable[[cst.CSTNode], bool] = lambda _: True) -> list[cst.CSTNode]:
-    """A node and all below it, outer ones first."""
-    return [each for each in _walk(node) if wanted(each)]
+    return [each for each in found if isinstance(each, kind)]
 
 
 def statements_of(text: str) -> list[cst.BaseStatement]:

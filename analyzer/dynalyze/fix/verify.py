@@ -1,4 +1,4 @@
-"""`dynalyze verify`: a change that somebody made, held to the gates of `fix`."""
+"""`dynalyze verify`: puts a change that somebody made through the gates of `fix`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from dynalyze.bench.plan import Plan
 from dynalyze.capture.source_lines import bare_lines
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.git import top_of
-from dynalyze.fix.lines import line_before
 from dynalyze.fix.run import FixOptions, FixResult, FixSession, GivenChange, counts_of
-from dynalyze.fix.source_files import FileText
+from dynalyze.fix.source_files import FileText, line_before
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.errors import UsageError
@@ -37,16 +36,14 @@ Change = Mapping[str, str]
 def verify(
     observation: Observation, plan: Plan, change: Change, bench_seconds: float, progress: Callable[[str], None]
 ) -> FixResult:
-    """Run the target as it is, and hold a change of its files to the gates. Raises UsageError: what was asked for
-    cannot be run.
-    """
+    """Run the unchanged target, and put a change of its files through the gates. Raises UsageError."""
     given = _given(change)
     with observed(observation) as seen:
         report = seen.report
         report.fixed = Fixed(given=True, before=counts_of(report), reproduce=list(report.command))
         if report.outcome.status not in ("complete", "incomplete"):
             how = report.outcome.message.rstrip(".")
-            report.capture.notes.append(f"Nothing could be verified: the program did not run to its end. {how}.")
+            report.capture.notes.append(f"Nothing could be verified: the program did not finish. {how}.")
             return FixResult(report)
         ready, source = planned(seen, observation.target, plan)
         session = FixSession(observation, ready or plan, FixOptions(bench_seconds=bench_seconds), progress, seen)
@@ -54,7 +51,7 @@ def verify(
 
 
 def _given(change: Change) -> GivenChange:
-    """The change as the gates take it, with its files of Python read."""
+    """The change as the gates take it, with its Python files read."""
     originals, texts, uncovered = {}, {}, ""
     for file, new in change.items():
         is_python = file.endswith(".py") and bool(new) and _mode(Path(file)) == _mode(Path(new))
@@ -67,9 +64,9 @@ def _given(change: Change) -> GivenChange:
 
 
 def changed_files(before: Path, after: Path) -> dict[str, str]:
-    """The change that makes `before` what `after` is: of the one file, or, where both have the same name in two
-    folders, of every file below these, or below the tops of their checkouts, that differs. Raises UsageError: there is
-    no difference, or a file cannot be read.
+    """The change from `before` to `after`: of this one file, or, if both have the same name in two folders, of every
+    differing file below these folders, or below the tops of their checkouts. Raises UsageError if nothing differs, or a
+    file cannot be read.
     """
     found = {}
     try:
@@ -99,10 +96,9 @@ def _pairs(before: Path, after: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _files(root: Path) -> Iterator[str]:
-    """The files below a folder, also where links lead, and the folders that hold none."""
-    above: dict[
-        Path, frozenset[str]
-    ] = {}  # Where a folder and those above it really are: links may lead back to these.
+    """The files below a folder, links followed, and the empty folders."""
+    # The real paths of a folder and those above it: links may lead back to these.
+    above: dict[Path, frozenset[str]] = {}
     for folder, folders, files in os.walk(root, followlinks=True):
         known, really = above.get(Path(folder).parent, frozenset()), os.path.realpath(folder)
         if really in known:
@@ -123,14 +119,14 @@ def _alike(one: Path, other: Path) -> bool:
 
 
 def _mode(file: Path) -> int:
-    """Whether a file may be run: what git keeps of its mode."""
+    """The executable bits: what git keeps of the mode."""
     return file.stat().st_mode & 0o111 if file.exists() else 0
 
 
 @contextmanager
 def patched_files(patch: Path, root: Path) -> Iterator[dict[str, str]]:
-    """The change that a patch makes to files below `root`. It is applied by git, to copies of the files that it names.
-    Raises UsageError: git is not there, or does not apply it, or it names a file that is not below `root`.
+    """The change that a patch makes to files below `root`. Git applies it to copies of the files that it names. Raises
+    UsageError if git is missing or refuses it, or it names a file outside `root`.
     """
     if shutil.which("git") is None:
         raise UsageError(f"{patch} is applied by git, which is not installed")
@@ -158,7 +154,7 @@ def patched_files(patch: Path, root: Path) -> Iterator[dict[str, str]]:
 
 
 def _strip_of(patch: Path, root: Path) -> int:
-    """How many parts its names have too many: `a/model.py` is the usual one, `model.py` comes of `diff -u`."""
+    """How many leading parts to strip from its names: usually 1 (`a/model.py`), 0 for the output of `diff -u`."""
     for strip in (1, 0):
         if all((root / name).exists() for name in _named_in(patch, root, strip=strip, quiet=True) or [""]):
             return strip
@@ -178,7 +174,7 @@ def _named_in(patch: Path, root: Path, *, strip: int, quiet: bool = False) -> li
 
 
 def _git(patch: Path, folder: Path, *options: str, quiet: bool = False) -> str:
-    """What `git apply` says. Outside of any checkout, and without the user's settings: the patch alone counts."""
+    """What `git apply` prints, run outside any checkout and without the user's settings: only the patch counts."""
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent),
                    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}  # fmt: skip
     command = ["git", "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
@@ -196,7 +192,7 @@ def _git(patch: Path, folder: Path, *options: str, quiet: bool = False) -> str:
 
 
 def _sides(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """The first lines of the sides that the change touches, by their condition or inside, of branches in functions."""
+    """The first lines of the sides of branches in functions that the change touches, in the condition or inside."""
     for file, original in originals.items():
         kept = {line_before(original, texts[file], number + 1) for number in range(len(bare_lines(texts[file])))}
         touched = {number + 1 for number in range(len(bare_lines(original)))} - kept

@@ -1,7 +1,7 @@
-"""The second gate of a change: the whole program, as it is and with the change, has to do the same.
+"""The second gate of a change: the whole program has to do the same with the change as without.
 
-It runs twice as it is, which tells what is stable: how it ends, what it prints, which files it leaves, how it sets
-torch. Then it runs with the change, from its own folder. What was stable has to be the same.
+It runs twice unchanged, which shows what is stable: how it ends, what it prints, which files it leaves, how it sets
+torch. Then it runs with the change, from its own folder. Whatever was stable has to stay the same.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _ENDED = ("complete", "incomplete", "failed")
 
 @dataclass
 class ProgramRun:
-    """What one run of the program did: how it ended, its output line by line, and the files that it left, by path; and
-    how it left torch and Python set, and the functions of its modules, by name.
+    """What one run of the program did: how it ended, its output line by line, the files that it left, by path, how it
+    left torch and Python set, and the functions of its modules, by name.
     """
 
     report: Report
@@ -62,14 +62,14 @@ class ProgramRun:
 
     @property
     def settings(self) -> dict[str, object]:
-        """How torch was set when something was first compiled, the seed of its random numbers included. Not settings of
-        the compiler, which are changes of their own, nor modes, which hold for a part of the program.
+        """How torch was set when something was first compiled, with the seed of its random numbers. Not settings of the
+        compiler, which are changes of their own, nor modes, which hold for a part of the program.
         """
         return {name: value for name, value in self.report.settings.items() if not name.startswith(_NO_SETTINGS)}
 
     @property
     def ending(self) -> str:
-        """How it ended, as a clause for people."""
+        """How it ended, as a clause."""
         outcome = self.report.outcome
         if outcome.status == "failed":
             return f"{outcome.message[:1].lower()}{outcome.message[1:]}".rstrip(".")
@@ -77,9 +77,9 @@ class ProgramRun:
 
 
 class Gate:
-    """Holds changes of one program to what it does without them. `progress` gets a line before each run.
+    """Compares one program with and without changes. `progress` gets a line before each run.
 
-    The runs of the program as it is are made once, with the first change. All may raise Stopped.
+    The unchanged program is run only once for all changes, with the first. All methods may raise Stopped.
     """
 
     def __init__(self, observation: Observation, again: Again, progress: Callable[[str], None]) -> None:
@@ -91,8 +91,8 @@ class Gate:
     def check(
         self, changed: Observation, put: Mapping[str, str], uncovered: str = ""
     ) -> tuple[WholeProgram, Report | None]:  # fmt: skip
-        """What the program does with a change, and the report of its run then; None where nothing can be learned from
-        it. `put` are all files of the change, and `uncovered` says what of it needs a sandbox.
+        """What the program does with a change, and the report of that run; None if nothing can be learned from it.
+        `put` are all files of the change, and `uncovered` says which part of it needs a sandbox.
         """
         if self._again.reason:
             return WholeProgram(unchecked=[self._again.reason]), None
@@ -115,7 +115,7 @@ class Gate:
         if problem := _unusable(one, other):
             found.unchecked.append(problem)
             return found, None
-        _compare(found, one, other, after)
+        found.different = next(_differences(found, one, other, after), "")
         if uncovered:  # No call tells of it: what nobody can compare might be another thing with it.
             found.unchecked += found.left_out
             found.unchecked += [f"it {each}: that is not compared" for each in _beyond(one)]
@@ -136,7 +136,7 @@ class Gate:
 
 
 def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
-    """The files among these that are the program's: not below `own`, a folder of ours, nor in a compiler's cache."""
+    """The program's own files among these: not below `own`, a folder of ours, nor in a compiler's cache."""
     folders = [own, *(Path(os.environ[name]) for name in _CACHE_VARIABLES if os.environ.get(name))]
     others = tuple(f"{folder.resolve()}{os.sep}" for folder in folders)
     return {
@@ -146,8 +146,8 @@ def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
 
 
 def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:
-    """The run with `#` for the line numbers that its output names in these files: a change moves the lines below it.
-    Their own functions are left out.
+    """The run with `#` for the line numbers in these files that its output names, since a change moves the lines below
+    it, and without the functions of these files.
     """
     if not files:
         return run
@@ -159,10 +159,10 @@ def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:
 
 
 def _unusable(one: ProgramRun, other: ProgramRun) -> str:
-    """Why nothing can be learned from two runs of the program as it is; "" where something can."""
+    """Why nothing can be learned from two runs of the unchanged program; "" if something can."""
     for run in (one, other):
         if run.report.outcome.status not in _ENDED:
-            return f"run again, the program was not left to its end: {run.report.outcome.message}"
+            return f"run again, the program did not finish: {run.report.outcome.message}"
     if _masked(one.ending) != _masked(other.ending):
         return f"run twice as it is, the program ends in two ways: {one.ending}; {other.ending}"
     if one.report.outcome.status == "failed":
@@ -170,19 +170,14 @@ def _unusable(one: ProgramRun, other: ProgramRun) -> str:
     return ""
 
 
-def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> None:
-    """Note what the changed program does otherwise, what was the same, and what nobody can tell."""
+def _differences(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: ProgramRun) -> Iterator[str]:
+    """What the changed program does differently; notes what was the same, and what nobody can tell."""
     if _other_lines([one.ending], [other.ending], [after.ending]):
-        found.different = f"with the change, {after.ending}"
-        return
+        yield f"with the change, {after.ending}"
     known = {_masked(each) for run in (one, other) for each in _beyond(run)}
-    if more := [each for each in _beyond(after) if _masked(each) not in known]:
-        found.different = f"the program {more[0]} in addition"
-        return
-    if names := _other_names(one.settings, other.settings, after.settings):
-        now, was = after.settings.get(names[0]), one.settings.get(names[0])
-        found.different = f"the program sets {names[0]} to {now}, which was {was}"
-        return
+    yield from (f"the program {each} in addition" for each in _beyond(after) if _masked(each) not in known)
+    for name in _other_names(one.settings, other.settings, after.settings):
+        yield f"the program sets {name} to {after.settings.get(name)}, which was {one.settings.get(name)}"
     found.compared.append("exit status")
     for what, lines in ((_PRINTED, [run.printed for run in (one, other, after)]),
                         ("lines of standard error", [run.errors for run in (one, other, after)])):  # fmt: skip
@@ -190,42 +185,38 @@ def _compare(found: WholeProgram, one: ProgramRun, other: ProgramRun, after: Pro
             where = found.unchecked if what == _PRINTED else found.left_out
             where.append(f"{what} differ between two runs of the unchanged program")
         elif different:
-            found.different = f"the program {different}"
-            return
+            yield f"the program {different}"
         elif any(lines[0]):
             found.compared.append(what)
             if lines[0] != lines[1]:
                 found.left_out.append(f"some numbers in {what} are not the same in two runs of the program as it is")
     if found.sandboxed:
         if different := _other_files(one.files, other.files, after.files):
-            found.different = f"the program {different}"
-            return
-        unstable = sorted(
-            path for path in one.files.keys() & other.files.keys() if one.files[path] != other.files[path]
-        )
+            yield f"the program {different}"
         found.left_out += [
-            f"contents of {path} are not the same in two runs of the program as it is" for path in unstable
-        ]
+            f"contents of {path} are not the same in two runs of the program as it is"
+            for path in sorted(one.files.keys() & other.files.keys()) if one.files[path] != other.files[path]
+        ]  # fmt: skip
         if one.files:
             found.compared.append("files")
-    if names := _other_names(one.left, other.left, after.left):
-        found.different = f"the program leaves {names[0]} set otherwise when it ends"
+    for name in _other_names(one.left, other.left, after.left):
+        yield f"the program leaves {name} set otherwise when it ends"
     # What the change alone imports, nothing else of the program calls.
     now = {name: what for name, what in after.functions.items() if name in one.functions}
-    if names := _other_names(one.functions, other.functions, {**one.functions, **now}):
-        found.different = f"with the change, {names[0]} is another one when the program ends"
+    for name in _other_names(one.functions, other.functions, {**one.functions, **now}):
+        yield f"with the change, {name} is another one when the program ends"
 
 
 def _beyond(run: ProgramRun) -> list[str]:
-    """What a run did to the outside that leaves no file, or none that is looked at."""
+    """Outside effects of a run that leave no file, or none that is looked at."""
     effects = [(each.action, each.target) for each in run.report.capture.outside_effects]
     return [f"{what} {to}" for what, to in effects if what in _TO_OTHERS or to.startswith(_NOT_LOOKED_AT)]
 
 
 def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str]) -> str | None:
-    """What is printed otherwise; "" for nothing, None where two runs of the same code do not agree on the lines.
+    """What is printed differently; "" for nothing, None if two runs of the same code print different lines.
 
-    A number that is another one in the two runs may be another one again.
+    A number that differs between these two runs may differ again.
     """
     if len(one) != len(other) or any(_masked(a) != _masked(b) for a, b in zip(one, other, strict=True)):
         return None
@@ -239,19 +230,19 @@ def _other_lines(one: Sequence[str], other: Sequence[str], after: Sequence[str])
             was, now = one[first:last], after[start:end]
             if was and now:
                 at = next((at for at, (a, b) in enumerate(zip(was[0], now[0], strict=False)) if a != b), 0)
-                return f"prints {_quoted(now[0], at)} in the place of {_quoted(was[0], at)}"
+                return f"prints {_quoted(now[0], at)} instead of {_quoted(was[0], at)}"
             return f"prints {_quoted(now[0])} in addition" if now else f"no longer prints {_quoted(was[0])}"
     return "prints other numbers"
 
 
 def _other_names(one: Mapping[str, object], other: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    """What was the same in both runs and is not with the change. A run that tells nothing is compared with none."""
+    """What was the same in both runs and is not with the change. A run without any is not compared."""
     names = sorted(one.keys() | other.keys() | after.keys()) if one and other and after else []
     return [name for name in names if one.get(name) == other.get(name) != after.get(name)]
 
 
 def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Which file is left otherwise; "" for none. One whose contents two runs do not agree on has only to be there."""
+    """Which file is left differently; "" for none. If two runs leave different contents, the file only has to exist."""
     known = one.keys() | other.keys()
     for path in sorted(one.keys() & other.keys()):
         if path not in after:
@@ -263,7 +254,7 @@ def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mappin
 
 
 def _of_program(lines: Sequence[str]) -> Iterator[str]:
-    """Lines of standard error that are not torch's: a warning goes on to the line of source below it."""
+    """The lines of standard error that are not torch's: a warning goes on to the line of source below it."""
     ends = 0
     for number, line in enumerate(lines):
         if _OF_TORCH.match(line):
@@ -275,19 +266,19 @@ def _of_program(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _masked(text: str, those: Collection[int] | None = None) -> str:
-    """A text without its numbers, or without those at these places among them."""
+    """A text without its numbers, or without those at these positions among them."""
     places = itertools.count()
     return _NUMBERS.sub(lambda found: "#" if those is None or next(places) in those else found[0], text)
 
 
 def _varying(one: str, other: str) -> set[int]:
-    """Which numbers are not the same in two texts that are alike without them."""
+    """Which numbers differ in two texts that are otherwise the same."""
     pairs = zip(_NUMBERS.finditer(one), _NUMBERS.finditer(other), strict=True)
     return {place for place, (a, b) in enumerate(pairs) if a[0] != b[0]}
 
 
 def _quoted(text: str, at: int = 0) -> str:
-    """A line, or the part around a place in it."""
+    """A line, or the part of it around a position."""
     start = max(0, at - _LONGEST // 3) if len(text) > _LONGEST else 0
     rest = "..." if len(text) > start + _LONGEST else ""
     return repr(f"{'...' if start else ''}{text[start : start + _LONGEST]}{rest}".strip())

@@ -1,8 +1,9 @@
-"""Writes changes into files: all of them or none, with everything else about each file as it was."""
+"""Writes changes into files: into all or none, with everything else about each file kept."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import stat
 import tempfile
@@ -11,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynalyze.fix.git import is_in_git, restoring
-from dynalyze.fix.patches import changed, is_library, record_of
-from dynalyze.fix.source_files import CannotWrite, FileText, Originals, source_of
+from dynalyze.fix.source_files import CannotWrite, FileText, Originals, changed, is_library, source_of
 from dynalyze.text.errors import UsageError
-from dynalyze.text.shell import path_word, short_path
-from dynalyze.text.visible import one_line
+from dynalyze.text.escape import one_line, path_word, short_path
 
 _SHOWN = 40
 """Characters of a name in that of the temporary file beside it."""
@@ -23,7 +22,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that was written, the copy of its old bytes (None where git has them), and the command that undoes it."""
+    """A written file, the copy of its old bytes (None if git has them), and the command that undoes it."""
 
     file: str
     backup: str | None
@@ -35,9 +34,9 @@ class WrittenFile:
 
 
 def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[WrittenFile]:
-    """Write the new texts, into all files or into none. Bytes of lines that stay, mode, owner, extended attributes and
-    links stay. A copy of the old bytes is made beside a file unless git gives back exactly these. Raises UsageError:
-    one must not or cannot be written; all files are as they were, and no copy is left.
+    """Write the new texts into all files or none. Unchanged lines keep their bytes; mode, owner, extended attributes
+    and links stay. The old bytes are copied to a file beside it unless git restores exactly these. Raises UsageError if
+    a file must not or cannot be written; then nothing has changed, and no copy is left.
     """
     changes = list(_changes(originals, texts))
     at = ""
@@ -62,12 +61,12 @@ def write(originals: Mapping[str, str], texts: Mapping[str, str]) -> list[Writte
 
 
 class _Changed(Exception):
-    """The file is not what was analysed any more."""
+    """The file is no longer what was analysed."""
 
 
 @dataclass
 class _FileChange:
-    """One file on its way: `file` as it was named, `target` without links."""
+    """One file being written: `file` as it was named, `target` with links resolved."""
 
     file: str
     target: Path
@@ -97,8 +96,8 @@ class _FileChange:
         return f"its old text is in {_shown(self.backup)}" if self.backup is not None else "git has the old text"
 
     def prepare(self) -> None:
-        """Put the new bytes into a file beside it, which takes its place later. With a second name (a hard link), or
-        where owner and attributes cannot be given to another file, the new bytes are written into the file itself.
+        """Put the new bytes into a file beside it, to be renamed later. With a second name (a hard link), or if owner
+        and attributes cannot be given to another file, the file itself is written to instead.
         """
         if self.status.st_nlink > 1:
             return
@@ -115,7 +114,7 @@ class _FileChange:
             os.fsync(file.fileno())
 
     def back_up(self) -> None:
-        """Copy the old bytes to FILE.orig, or FILE.orig.1 and so on: nothing that is there is written to."""
+        """Copy the old bytes to FILE.orig, or FILE.orig.1 and so on; nothing that exists is overwritten."""
         number = 0
         while not self.in_git:
             path = self.target.with_name(f"{self.target.name}.orig{f'.{number}' if number else ''}")
@@ -132,7 +131,7 @@ class _FileChange:
             return
 
     def replace(self) -> None:
-        """Look at the file once more, and let it have its new bytes at once. Raises _Changed, OSError."""
+        """Check the file once more, and give it its new bytes at once. Raises _Changed, OSError."""
         if self._temporary is None:
             with self.target.open("r+b") as file:
                 if file.read() != self.old:
@@ -146,7 +145,7 @@ class _FileChange:
         self._temporary.replace(self.target)
 
     def undo(self) -> bool:
-        """Leave everything as it was; whether that could be done."""
+        """Put everything back; whether that worked."""
         whole = True
         if self._begun:
             try:
@@ -177,14 +176,14 @@ class _FileChange:
 
 
 def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[_FileChange]:
-    """The files with their new bytes, each once. Raises UsageError where one must not be written."""
+    """The files with their new bytes, each once. Raises UsageError if one must not be written."""
     known: dict[tuple[int, int], bytes] = {}
     for file in changed(originals, texts):
         target = Path(os.path.realpath(file))
         try:
             status, now = target.stat(), target.read_bytes()
         except OSError as error:
-            raise UsageError(f"--write: {_shown(Path(file))} cannot be read any more: {error.strerror}") from error
+            raise UsageError(f"--write: {_shown(Path(file))} can no longer be read: {error.strerror}") from error
         if reason := _reason_against(file, target, status):
             raise UsageError(f"--write: {_shown(Path(file))} {reason}")
         source = source_of(originals, file) if isinstance(originals, Originals) else FileText.read(str(target))
@@ -203,18 +202,29 @@ def _changes(originals: Mapping[str, str], texts: Mapping[str, str]) -> Iterator
 
 
 def _reason_against(file: str, target: Path, status: os.stat_result) -> str:
-    """Why a file must not be written; empty where it may be."""
+    """Why a file must not be written; "" if it may."""
     if not stat.S_ISREG(status.st_mode):
         return "is no regular file"
     if is_library(file) or is_library(str(target)):
         return "is of an installed package; --patch FILE gives the change"
     named = Path(os.path.abspath(file))  # noqa: PTH100  with its links
-    if (record := record_of(target) or record_of(named)) is not None:
+    if (record := _record_of(target) or _record_of(named)) is not None:
         return f"is of an installed package ({_shown(record)} lists it); --patch FILE gives the change"
     # To root every file looks writable.
     if not status.st_mode & stat.S_IWUSR or not os.access(target, os.W_OK):
         return "is read-only"
     return ""
+
+
+def _record_of(target: Path) -> Path | None:
+    """The RECORD of an installed distribution that lists a file, as below a folder of `pip install --target`."""
+    for folder in target.parents:
+        for record in folder.glob("*.dist-info/RECORD"):
+            with contextlib.suppress(OSError, csv.Error), record.open(encoding="utf-8", errors="replace") as lines:
+                rows = (row[0] for row in csv.reader(lines) if row and row[0].endswith(target.name))
+                if any(Path(os.path.normpath(folder / row)) == target for row in rows):
+                    return record
+    return None
 
 
 def _give(descriptor: int, like: Path, status: os.stat_result) -> None:
@@ -234,7 +244,7 @@ def _give(descriptor: int, like: Path, status: os.stat_result) -> None:
 
 
 def _fill(descriptor: int, content: bytes) -> None:
-    """Write the whole of a file anew, in its place."""
+    """Overwrite a whole file in place."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     left = content
     while left:

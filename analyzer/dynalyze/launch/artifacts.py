@@ -22,7 +22,7 @@ _OURS = re.compile(r"(?P<folder>(?:process\d+_)?(?:reset\d+_)?(?:autograd\d+_)?\
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that we may not write to. Raises UsageError with the reason."""
+    """Raise UsageError for a folder that cannot be written, or that holds files of others."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--artifacts {folder}: that is no directory")
     if not folder.exists() and not folder.absolute().parent.is_dir():
@@ -34,8 +34,8 @@ def check_folder(folder: Path) -> None:
 
 
 def write_artifacts(run: RunLog, folder: Path) -> list[str]:
-    """Write every text of a run, in place of what an earlier call wrote; returns notes on what was left out. Raises
-    UsageError where the folder cannot be used.
+    """Write every text of a run over those of an earlier call; returns notes on what was left out. Raises UsageError
+    where the folder cannot be used.
     """
     check_folder(folder)
     try:
@@ -73,7 +73,7 @@ def _write_all(run: RunLog, folder: Path) -> list[str]:
 
 
 def _folder_name(texts: CompileTexts) -> str | None:
-    """`0_1` for compile 0/1; the process, and how often Dynamo was reset, where they are not the first."""
+    """`0_1` for compile 0/1; with process and number of resets where these are not 0."""
     found = _COMPILE_ID.fullmatch(texts.compile_id)
     if found is None:
         return None
@@ -102,7 +102,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _remove_ours(folder: Path) -> None:
-    """Remove what the marker lists, and the folders that are empty then."""
+    """Remove what the marker lists, and folders left empty."""
     if not _is_marked(folder):
         return
     folders = set()

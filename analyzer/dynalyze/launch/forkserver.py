@@ -12,7 +12,7 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 
 from dynalyze.files.temporary import FOR_SOCKETS, TemporaryFolder
-from dynalyze.launch.question import START
+from dynalyze.launch.run import START
 from dynalyze.launch.supervised import Supervised
 from dynalyze.text.errors import UsageError
 
@@ -36,11 +36,11 @@ class Answer:
 
 
 class ForkServer:
-    """A running fork server, below a supervisor: it dies with this process, and everything it forked with it.
+    """A running fork server, below a supervisor: it and all that it forked die with this process.
 
-    `what` is what start.py is to serve, and with what. The server's output, which may be its children's too, goes to
-    `output` (standard output and error), else to a log of its own. `attend` is called while one waits. Raises
-    UsageError where the interpreter cannot import what is needed; where it is not `awaited` here, `wait` does.
+    `what` are the arguments of start.py. The output of the server and its children goes to the descriptors `output`,
+    by default to a log of its own. `attend` is called while waiting. Raises UsageError where the interpreter cannot
+    import what is needed; unless `awaited`, `wait` does.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class ForkServer:
 
 
 class Forked:
-    """A child of a fork server for the request in `folder`, as `Supervised` is one of ours.
+    """A child of a fork server for the request in `folder`, with the methods of `Supervised`.
 
-    Leaving the `with` block ends what is left of it. `environment` is set in it beside the server's. Where the server
-    dies the child dies with it, and there is no `answer`. Raises ServerLost where the server is dead.
+    Leaving the `with` block ends what is left of it. `environment` is added to the server's. Where the server dies the
+    child dies with it, without an `answer`. Raises ServerLost where the server is dead.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class Forked:
         self._connection.close()
 
     def kill(self) -> None:
-        """Ends it and everything below it at once."""
+        """End it and everything below it at once."""
         with contextlib.suppress(OSError):
             self._connection.send_bytes(b"")
 
     def wait(self, seconds: float | None) -> None:
-        """Waits for its end, but no longer than this."""
+        """Wait for its end, but no longer than this."""
         if self.exited or not self._connection.poll(None if seconds is None else max(0.0, seconds)):
             return
         self.exited, self.exit_status = True, -signal.SIGKILL
@@ -135,10 +135,8 @@ class Forked:
             self.exit_status = self.answer.status
 
 
-def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answer:
-    """Have the request in `folder` run by a forked child, and wait for its end. Raises ServerLost where the server
-    died, or was dead.
-    """
+def run_forked(address: str, folder: Path, timeout: float, memory: int | None) -> Answer:
+    """How a forked child for the request in `folder` ended. Raises ServerLost where the server died, or was dead."""
     with Forked(address, folder, timeout, memory=memory) as child:
         child.wait(None)
         if child.answer is None:
@@ -147,8 +145,8 @@ def ask(address: str, folder: Path, timeout: float, memory: int | None) -> Answe
 
 
 def have_imported(address: str, modules: Sequence[str], attend: Callable[[], None]) -> str:
-    """Have the server import these before it forks again; returns why it must not fork any more, else nothing. Raises
-    ServerLost where the server died of it, or was dead.
+    """Have the server import these modules before it forks again; returns why it must not fork any more, "" where it
+    may. Raises ServerLost where the server died, or was dead.
     """
     with _requested(address, {"import": list(modules)}) as connection:
         while not connection.poll(_WAIT_SECONDS):

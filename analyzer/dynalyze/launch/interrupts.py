@@ -1,8 +1,8 @@
-"""Ctrl-C, and the signals by which CI, Slurm and Kubernetes end a program, as something to count.
+"""Ctrl-C, and the signals by which CI, Slurm and Kubernetes end a program.
 
-`as_exceptions` is around a whole command: a signal ends it by an exception, so that all it made is cleared away.
-Inside of a `with Interrupts()` block the first signal is only counted: whoever has something to report looks at the
-count, ends what runs and reports. The second one ends the command.
+Inside `as_exceptions`, which is around a whole command, a signal raises an exception, so that the command cleans up.
+Inside a `with Interrupts()` block the first signal is only counted: the block looks at the count, ends what runs and
+reports. The second signal ends the command.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class EndedBySignal(BaseException):
 
 
 class Interrupts:
-    """Counts the signals that come inside its `with` block, and inside those that it lies in.
+    """Counts the signals that come inside its `with` block and the blocks around it.
 
-    `killing`: a second signal is counted too, because it kills what runs in the block. SIGINT counts everywhere, the
-    others where a command has made exceptions of them. In a thread that is not the main one, and where a signal is
-    ignored (nohup) or handled in C, everything stays as it is: Python lets only the main thread decide.
+    `killing`: a second signal is counted too, because it kills what runs in the block. SIGINT always counts, the others
+    inside `as_exceptions`. Nothing changes in a thread other than the main one, which alone may handle signals, nor for
+    a signal that is ignored (nohup) or handled in C.
     """
 
     def __init__(self, *, killing: bool = False) -> None:
@@ -40,7 +40,7 @@ class Interrupts:
 
     @property
     def count(self) -> int:
-        """How many have come since the outermost block began; what comes again at once is one."""
+        """Signals since the outermost block began; repeats within half a second are one."""
         return _signals.count
 
     def __enter__(self) -> Interrupts:
@@ -64,7 +64,7 @@ class Interrupts:
 
 @contextmanager
 def as_exceptions() -> Iterator[None]:
-    """Around a command: each of SIGNALS ends it by an exception, outside of `Interrupts`, unless it is ignored."""
+    """Each of SIGNALS that is not ignored raises EndedBySignal, unless `Interrupts` counts it."""
     before: dict[signal.Signals, Any] = {}
     if _in_main_thread():
         _signals.forget()
@@ -81,23 +81,22 @@ def as_exceptions() -> Iterator[None]:
 
 
 def first_signal() -> signal.Signals | None:
-    """The one that ended what ran, or is about to; None where none came."""
+    """The signal that ends what runs; None where none came."""
     return _signals.first
 
 
 def last_signal() -> signal.Signals | None:
-    """The one that came last; None where none came."""
     return _signals.last
 
 
 def how_it_ended() -> str:
-    """A sentence on that signal, for a report."""
+    """A sentence on the first signal, for a report."""
     number = _signals.first or signal.SIGINT
     return "Interrupted from the keyboard." if number == signal.SIGINT else f"Ended by {number.name}."
 
 
 class _SignalCount:
-    """What this process has heard. A signal has one handler, however many blocks lie in each other."""
+    """The signals of this process. A signal has one handler, however many blocks are nested."""
 
     def __init__(self) -> None:
         self.commanding = False

@@ -34,7 +34,7 @@ _NO_HASHES = "The log records no hashes of source files, so no file was opened b
 
 
 def log_files(path: Path) -> list[Path]:
-    """The logs in a folder and in the folders right below it, in order of rank; or the one log that `path` is. Raises
+    """The logs in a folder and the folders right below it, in order of rank; or `path`, where that is a log. Raises
     UsageError for a folder without a log.
     """
     if not path.is_dir():
@@ -47,8 +47,8 @@ def log_files(path: Path) -> list[Path]:
 
 
 def holds_records(path: Path) -> bool:
-    """Whether a file looks like a log of torch, by its name or by what it begins with. Raises OSError where it cannot
-    be read, and UsageError for a log that comes through a pipe.
+    """Whether a file is a log of torch, by its name or its beginning. Raises OSError where it cannot be read, and
+    UsageError for a log that comes through a pipe.
     """
     if path.name.startswith(_TORCHS_NAME):
         return True
@@ -66,10 +66,10 @@ def report_from_logs(
     command: Sequence[str] = (),
     keep: Callable[[RunLog], list[str]] | None = None,
 ) -> Report:
-    """All facts of a log or a folder of logs; findings are left to the rules.
+    """The facts of a log or a folder of logs, without findings.
 
-    `keep` sees the events while every text that they refer to can be read; what it returns are notes. Raises UsageError
-    where nothing there can be read.
+    `keep` is called with the events while their texts can be read, and returns notes. Raises UsageError where nothing
+    can be read.
     """
     files = log_files(path)
     logs: list[TraceLog] = []
@@ -87,9 +87,9 @@ def report_from_logs(
         run,
         Target("trace", printable(str(path))),
         [printable(word) for word in command],
-        # Where torch was installed for all of them; where they differ, its files are told by site-packages.
+        # Where torch was installed in all of them; where they differ, its files are known by site-packages.
         Places(torch_folders.pop() if len(torch_folders) == 1 else ""),
-        LogSources(quoted, roots),
+        LogSources(quoted),
         registry(),
         readable=False,
     )
@@ -102,7 +102,7 @@ def report_from_logs(
 
 
 def _run(logs: Sequence[TraceLog]) -> RunLog:
-    """Every process of every log, by rank where all have one."""
+    """All processes of all logs, by rank where all have one."""
     processes = [process for log in logs for process in log.processes]
     processes.sort(key=lambda process: -1 if process.started.rank is None else process.started.rank)
     for number, process in enumerate(processes):
@@ -118,7 +118,7 @@ def _run(logs: Sequence[TraceLog]) -> RunLog:
 
 
 def _text(logs: Sequence[TraceLog], reference: str) -> str:
-    """The text of a graph by its place in a log, of settings by their number."""
+    """The text of a graph, by its place in a log, or of settings, by number."""
     number, found, place = reference.partition("/")
     if not found:
         return ""
@@ -132,7 +132,7 @@ def _text(logs: Sequence[TraceLog], reference: str) -> str:
 
 
 def _limit_texts(run: RunLog, room: int) -> int:
-    """Leave each process so many bytes of texts, its first ones; returns how many graphs have none then."""
+    """Keep the first texts of each process, up to `room` bytes; returns how many graphs are left without."""
     unread = 0
     for process in run.processes:
         left = room

@@ -14,18 +14,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from dynalyze.capture.events import (
+    BreakSeen,
+    CompileEnded,
+    CompileStarted,
+    Event,
+    ObjectStarted,
+    ProcessStarted,
+    ProgramEnded,
+)
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.capture.wire import BYTECODE_FILE, EVENTS_FOLDER, REQUEST_FILE, TRACKING_VARIABLE
 from dynalyze.events.log import RunLog
-from dynalyze.events.reading import read_run
+from dynalyze.events.reading import decode_line, read_run
 from dynalyze.facts.build import Ended, build_report, misuse
 from dynalyze.facts.kernels import lacking
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
-from dynalyze.launch.question import START
-from dynalyze.launch.run import run
+from dynalyze.launch.run import START, run
 from dynalyze.launch.sandbox import Again, Isolation, Sandbox, Wanted, how_to_run_again
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.launch.streams import Streams, progress_line
@@ -43,19 +49,16 @@ _LONG_QUIET = 30.0
 class Observation:
     """What to run and under which limits; times in seconds.
 
-    `hint` is what to say where the program goes on and nothing new compiles.
-
-    `bundle`: the calls of a program are written for processes that make them again; without `written` it is only told
-    which they are. Calls with more than `largest_copy` bytes of tensors are not written: they are timed where they were
-    made, for `seconds_in_turns`, unless that is 0.
-    Without `in_place` nothing of a program that compiles nothing is compiled: its calls are recorded.
-    `switches` are set in its environment, whatever the user's says. `changes` are other texts for files, by path, and
-    `settings` Python statements about torch's own settings, that it runs with. `folder` is its working directory, ours
-    where it is None. With `overrides` a `--backend` that was given holds for what the program itself compiles too.
-    `regions` (capture/regions.py) are compiled in the place of modules. With `allow_effects` calls
-    that do something to the outside may be made again. `isolation` says whether anything that the program does gets
-    there, `sandbox` what is asked for of further runs, and `keep` are folders of ours that it writes to in a sandbox as
-    well. `put` are files whose contents stand in a sandbox in the place of others, by their path there; "" for none.
+    - `hint` is shown where the program goes on and nothing new compiles.
+    - `bundle`: its calls are written, for processes that make them again; without `written` they are only listed. Calls
+      with more than `largest_copy` bytes of tensors are not written, but timed in the program for `seconds_in_turns`.
+    - Without `in_place` the calls of a program that compiles nothing are recorded, and not compiled. `regions`
+      (capture/regions.py) are compiled in place of modules. With `overrides` a given `--backend` also holds for what
+      the program compiles itself.
+    - It runs with `switches` in its environment over the user's, with `changes`, other texts for files by path, with
+      `settings`, Python statements about torch's settings, and in `folder`, by default ours.
+    - `isolation` is that of this run, `sandbox` the wish for further ones; with `allow_effects` calls with outside
+      effects may be repeated. `keep` and `put` are those of `Sandbox`.
     """
 
     target: TargetSpec
@@ -85,9 +88,7 @@ class Observation:
     put: Mapping[str, str] = field(default_factory=dict)
 
     def again(self, first: Report) -> Again:
-        """How the target may be run once more, after this first run of it. Raises UsageError where that is not as asked
-        for.
-        """
+        """How the target may be run after this first run. Raises UsageError where `--sandbox on` cannot be had."""
         if self.target.asked is not None:  # What a library reads and keeps to build a model is no program's doing.
             return Again()
         return how_to_run_again(first.capture.outside_effects, self.sandbox, allow_effects=self.allow_effects)
@@ -106,11 +107,10 @@ class Observed:
 def observed(
     observation: Observation, keep: Callable[[RunLog], list[str]] | None = None, streams: Streams | None = None
 ) -> Iterator[Observed]:
-    """Run the target to its end, or to its limit: the facts without findings. What it wrote is there inside the block.
+    """The facts of a run of the target, without findings; its files are there inside the block.
 
-    `keep` is called with its events, and returns notes for the report. With it the bytecode that Dynamo makes is
-    recorded too. `streams` get its output. Raises UsageError where what was asked for cannot be run; nothing is written
-    then.
+    `keep` is called with its events, and returns notes for the report; with it Dynamo's bytecode is recorded too.
+    `streams` get its output. Raises UsageError where the target cannot be run.
     """
     target = observation.target
     streams = streams or Streams(Path(target.path or target.stem).name, quiet=observation.quiet)
@@ -132,7 +132,7 @@ def observed(
 
 
 def _environment(observation: Observation) -> dict[str, str]:
-    """Ours, which the target and all that it starts inherit; what the user set in it stays."""
+    """Our environment, which the target and all that it starts inherit."""
     tracking = {TRACKING_VARIABLE: "1"} if observation.provenance else {}
     return {**tracking, **os.environ, **observation.switches}
 
@@ -151,13 +151,12 @@ def run_child(
     working_folder: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> tuple[RunLog, Ended]:
-    """What a process of `capture/start.py` that writes events wrote into `folder`, and how it ended. It runs in a
-    sandbox where one is given. Raises UsageError where the interpreter does
-    not start, or the child tells of the user's mistake.
+    """The events that a process of `capture/start.py` wrote into `folder`, and how it ended. Raises UsageError where
+    the interpreter does not start, or for a mistake of the user's that only the child could see.
     """
     python = python or sys.executable
     (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
-    watch = Watch(folder, stop_after, *progress_line(streams), hint=hint)
+    watch = RunWatch(folder, stop_after, *progress_line(streams), hint=hint)
     command = [python, str(START), what, str(folder)]
     if sandbox is not None:
         command = sandbox.command(command, folder, working_folder)
@@ -170,7 +169,7 @@ def run_child(
 
 
 def read_log(folder: Path) -> RunLog:
-    """The events of a run. Raises UsageError where the child tells of the user's mistake."""
+    """The events of a run. Raises UsageError for a mistake of the user's that only the child could see."""
     log = read_run(folder)
     if (mistake := misuse(log)) is not None:
         raise UsageError(mistake)
@@ -187,7 +186,7 @@ def report_of(log: RunLog, ended: Ended, observation: Observation) -> Report:
 
 
 def request_of(observation: Observation) -> dict[str, Any]:
-    """What the child is asked for, as it is written to its request file."""
+    """The observation as the child's request file has it."""
     return {
         **asdict(observation.target),
         "compile": asdict(observation.options),
@@ -212,16 +211,8 @@ def folder_of(package: str) -> str:
     return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
-class _EventHead(msgspec.Struct):
-    event: str = ""
-    pid: int = 0
-    main: bool = False
-    id: str = ""
-    backward: bool = False
-
-
-class Watch:
-    """Reads the events as they come. `poll` is called some times a second while the target runs."""
+class RunWatch:
+    """Shows progress from the events as they come, and stops the target after a pause of `stop_after` seconds."""
 
     def __init__(
         self, folder: Path, stop_after: float | None, progress: Callable[[str], None], every: float = 10.0, *,
@@ -234,7 +225,7 @@ class Watch:
         self._every = every  # seconds between two lines of progress
         self._offsets: dict[Path, int] = {}
         self._began = self._last_compile = self._last_progress = time.monotonic()
-        self._decoder = msgspec.json.Decoder(_EventHead)
+        self._log = RunLog()
         self._main_pid = 0
         self._stopped_at: float | None = None
         self._program_ended = False
@@ -243,11 +234,11 @@ class Watch:
         self._shown = (0, 0)
 
     def poll(self) -> bool:
-        """Look for news; True when the target has to be ended now, because it did not stop when told to."""
+        """Look for news; True when the target has to be killed, because it did not heed the stop."""
         if self._events.is_dir():
             for path in self._events.glob("*.jsonl"):
-                for line in self._new_lines(path):
-                    self._note(path, line)
+                for line in filter(None, self._new_lines(path)):
+                    self._note(path, decode_line(line, self._log))
         now = time.monotonic()
         if now - self._last_progress > self._every and (self.compiled, self.breaks) != self._shown:
             self._shown = (self.compiled, self.breaks)
@@ -283,21 +274,17 @@ class Watch:
         self._offsets[path] = offset + len(whole) + (1 if whole else 0)
         return whole.splitlines()
 
-    def _note(self, path: Path, line: bytes) -> None:
-        try:
-            head = self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-        if head.event == "process" and head.main:
-            self._main_pid = head.pid
-        elif head.event == "compile_start":
+    def _note(self, path: Path, event: Event | None) -> None:
+        if isinstance(event, ProcessStarted) and event.main:
+            self._main_pid = event.pid
+        elif isinstance(event, CompileStarted):
             self.compiled += 1
-            self._in_progress.add((path, head.id))
+            self._in_progress.add((path, event.id))
             self._last_compile = time.monotonic()
-        elif head.event == "compile_end":
-            self._in_progress.discard((path, head.id))
+        elif isinstance(event, CompileEnded):
+            self._in_progress.discard((path, event.id))
             self._last_compile = time.monotonic()
-        elif head.event == "break":
+        elif isinstance(event, BreakSeen):
             self.breaks += 1
-        elif head.event in ("program_end", "object_start"):
+        elif isinstance(event, ProgramEnded | ObjectStarted):
             self._program_ended = True

@@ -1,23 +1,31 @@
-"""Runs a target to its end, and says how it ended.
+"""Runs processes in the target's interpreter to their end: a target, a command, and a probe that answers in a file,
+step by step.
 
-The target gets our standard input, the given environment, and a session without a terminal of its own: Ctrl-C reaches
+A target gets our standard input, the given environment, and a session without a terminal of its own: Ctrl-C reaches
 us alone, and we decide what the target gets to see of it.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import dynalyze
 from dynalyze.facts.build import Ended, EndReason
+from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.launch.interrupts import Interrupts, first_signal, how_it_ended
 from dynalyze.launch.streams import Pump, Streams
 from dynalyze.launch.supervised import Supervised
 
-_WATCH_SECONDS = 0.2
+START = Path(dynalyze.__file__).resolve().parent / "capture" / "start.py"
+_WATCH_SECONDS, _LOOK_SECONDS = 0.2, 0.05
 NOTHING_REMOTE = {
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
     "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
@@ -42,12 +50,12 @@ def run(
     grace: float = 10.0,
     folder: str | None = None,
 ) -> Ended:
-    """Starts the command and returns when it and everything it started have ended. `env` is the whole environment,
-    `folder` its working directory, ours where it is None.
+    """How a command ended, once everything that it started has ended too. `env` is its whole environment, `folder` its
+    working directory, by default ours.
 
-    `watch` is called about five times a second in this thread; True kills the target. One that was interrupted by
-    Ctrl-C or another signal to us may end by itself for `grace` seconds and is killed then; a second signal, or the end
-    of `timeout` seconds, kills at once. Raises UsageError where the command cannot be started.
+    `watch` is called about five times a second in this thread; True kills the target. After Ctrl-C or another signal
+    to us it has `grace` seconds to end by itself; a second signal, or the end of `timeout` seconds, kills at once.
+    Raises UsageError where the command cannot be started.
     """
     started = time.monotonic()
     seconds, kill_at, obeyed = 0.0, started + timeout, 0
@@ -85,9 +93,66 @@ def run(
 
 
 def cache_variables(caches: Path) -> dict[str, str]:
-    """Where the compilers keep what they made; CUDA's driver has a cache of its own."""
+    """The environment variables that put all compile caches below a folder; CUDA's driver has one of its own."""
     return {
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
         "CUDA_CACHE_PATH": str(caches / "cuda"),
     }
+
+
+def probe(
+    python: str,
+    what: str,
+    request: Mapping[str, Any],
+    seconds: float,
+    progress: Callable[[str], None] = lambda step: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[dict[str, Any], int | None, str]:
+    """The answer of `capture/start.py` as far as it came, the exit status, None where a step took more than `seconds`,
+    and the last line that was printed. `progress` shows each step as it begins. Raises UsageError where the
+    interpreter cannot be started.
+    """
+    with TemporaryFolder() as folder:
+        file, printed = folder / "probe.json", folder / "printed"
+        file.write_text(json.dumps({**request, "cache": str(folder / "cache")}), encoding="utf-8")
+        doing, deadline = "", time.monotonic() + seconds
+
+        def overdue() -> bool:
+            nonlocal doing, deadline
+            if time.monotonic() > deadline or stopped():
+                return True
+            if (now := str(_read(file).get("doing", ""))) != doing:
+                doing, deadline = now, time.monotonic() + seconds
+                if doing:
+                    progress(doing)
+            return False
+
+        # One process: a pool of compilers costs more than it gives for one small function.
+        environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        status = exit_status([python, str(START), what, str(file)], environment, printed, overdue)
+        lines = printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return _read(file), status, lines[-1].strip() if lines else ""
+
+
+def exit_status(
+    command: Sequence[str], environment: Mapping[str, str], output: Path, overdue: Callable[[], bool]
+) -> int | None:
+    """The exit status of a command without input; None where it was `overdue`, which is called some times a second."""
+    with output.open("wb") as file:
+        sink = file.fileno()
+        with Supervised(command, environment, sink, sink, stdin=subprocess.DEVNULL) as process:
+            while not process.exited:
+                if overdue():
+                    return None
+                process.wait(_LOOK_SECONDS)
+            return process.exit_status
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The answer; nothing as long as the file still holds the request."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and "cache" not in found else {}

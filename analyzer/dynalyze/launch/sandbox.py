@@ -27,13 +27,13 @@ _LONGEST_START = 30.0
 
 @dataclass(frozen=True)
 class Again:
-    """How a program is run again after its first run. Where it is not, `reason` says why."""
+    """How a program is run after its first run; `reason` says why it is not."""
 
     isolation: Isolation = "open"
     reason: str = ""
 
     def announced(self, what: str) -> str:
-        """How often the program is about to be run, and where; `what` says it without the place."""
+        """`what`, which says how often the program will run, with where it will; or why it will not."""
         if self.reason:
             return self.reason
         where = {"sandbox": " in a sandbox", "refuse": " with outside effects refused", "open": ""}
@@ -41,8 +41,8 @@ class Again:
 
 
 def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_effects: bool) -> Again:
-    """How a program may be run again that had these effects on the outside. Raises UsageError: a sandbox is asked for,
-    and there is none.
+    """How a program with these outside effects may be run again. Raises UsageError where a sandbox is required and
+    there is none.
     """
     if wanted == "on" and (why := why_no_sandbox()):
         raise UsageError(f"--sandbox on: no sandbox here: {why}")
@@ -57,16 +57,16 @@ def how_to_run_again(effects: Sequence[OutsideEffect], wanted: Wanted, *, allow_
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What is not as outside: `keep` are folders that are really written to, and `put` the files whose contents stand
-    in the place of others, by their path there ("" where there is to be none).
+    """What differs from outside: writes to folders in `keep` are real, and `put` has the contents of files by the paths
+    that they replace ("" removes one).
     """
 
     keep: Sequence[str] = ()
     put: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, argv: Sequence[str], run: Path, folder: str | None = None) -> list[str]:
-        """The command line that runs another one in a sandbox, in this working directory; ours where it is None. `run`
-        is a folder of ours, which it really writes to.
+        """The command line that runs `argv` in a sandbox, in the working directory `folder`, by default ours. Writes to
+        `run`, a folder of ours, are real.
         """
         scratch, spec = run / "sandbox", run / "sandbox.json"
         scratch.mkdir(mode=0o700)
@@ -80,7 +80,7 @@ class Sandbox:
 
 
 def left_behind(run: Path) -> dict[str, str]:
-    """What a command in the sandbox of this folder left behind, by path (sandbox_init); none where it was killed."""
+    """What a command in the sandbox of this folder changed, by path (sandbox_init); nothing where it was killed."""
     try:
         found: dict[str, str] = json.loads((run / _LEFT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -90,7 +90,7 @@ def left_behind(run: Path) -> dict[str, str]:
 
 @cache
 def why_no_sandbox() -> str:
-    """Why there is none on this machine; "" where there is one."""
+    """Why this machine has none; "" where it has one."""
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has none"
     with TemporaryFolder() as run:

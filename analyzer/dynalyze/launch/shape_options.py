@@ -27,8 +27,8 @@ _DIM_EXAMPLE = "e.g. --dim batch=0:0 or --dim sequence=input_ids:1"
 
 
 def read_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """The sizes of every name, each once, in the order in which they were written. Raises UsageError for what is no
-    name with values, a name twice, or a size that is not a whole number above zero.
+    """The distinct sizes of every name, in the order written. Raises UsageError for a text without names and values, a
+    name given twice, or a size that is not a whole number above zero.
     """
     found: dict[str, list[int]] = {}
     for text in texts:
@@ -40,14 +40,12 @@ def read_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_dims(texts: Iterable[str]) -> tuple[Dim, ...]:
-    """The inputs that have a named size; a name may have several. Raises UsageError for what is not NAME=INPUT:AXIS."""
+    """The axes of inputs that have named sizes. Raises UsageError for a text that is not NAME=INPUT:AXIS."""
     return tuple(dict.fromkeys(_dim(text) for text in texts))
 
 
 def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SHAPES) -> list[Shape]:
-    """Every combination of the sizes, the last name varying fastest; one empty shape where there is no name. Raises
-    UsageError where there are more than `most`.
-    """
+    """Every combination of the sizes, the last name varying fastest. Raises UsageError above `most`."""
     count = 1
     for values in sizes.values():
         count *= len(values)
@@ -57,14 +55,14 @@ def combinations(sizes: Mapping[str, Sequence[int]], most: int = MOST_SHAPES) ->
 
 
 def check_dims(sizes: Mapping[str, Sequence[int]], dims: Iterable[Dim]) -> None:
-    """Refuse an input whose size is never asked for: UsageError for a name of `--dim` that `--shapes` has not."""
+    """Raise UsageError for a name of `--dim` that `--shapes` does not have."""
     for dim in dims:
         if dim.name not in sizes:
             raise UsageError(f"{dim}: --shapes gives no sizes for {dim.name}; {_SHAPES_EXAMPLE}")
 
 
 def shape_words(shape: Mapping[str, int]) -> str:
-    """A shape for people: "batch 1, sequence 128"."""
+    """A shape in words: "batch 1, sequence 128"."""
     return ", ".join(f"{name} {size:,}" for name, size in shape.items())
 
 

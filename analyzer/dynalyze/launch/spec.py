@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynalyze.capture.libraries import is_pattern, library_facts, prefix_of
-from dynalyze.capture.notebook import SUFFIX
+from dynalyze.capture.overlay import NOTEBOOK
 from dynalyze.capture.settings import ModelOptions
 from dynalyze.report import Target, TargetKind, printable
 from dynalyze.text.errors import UsageError
@@ -23,10 +23,10 @@ _KINDS: dict[Mode, TargetKind] = {"script": "script", "module": "script", "objec
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What the child is asked to run. `spec` is as the user wrote it; `asked` is set for models of a `library` alone.
+    """What to run. `spec` is as the user wrote it; `asked` is set for models of a `library` alone.
 
-    `chosen` are expressions for what to compile of a program that compiles nothing, its outermost modules where empty.
-    `attention` is the attention implementation that the model of an object is switched to, None to leave its own.
+    `chosen` are expressions for what to compile of a program that compiles nothing, by default its outermost modules.
+    `attention` is the attention implementation that the model of an object is switched to, None for its own.
     """
 
     mode: Mode
@@ -43,19 +43,17 @@ class TargetSpec:
 
     @property
     def rebuilt(self) -> bool:
-        """Whether each process that measures makes the model and its inputs anew: no call has to be recorded."""
+        """Whether each process that measures builds the model and its inputs anew, so that no call is recorded."""
         return self.mode in ("object", "library")
 
     @property
     def folder(self) -> Path:
-        """Where its project begins to be looked for: the folder of its file, else the working directory."""
+        """Where the search for its project begins: the folder of its file, else the working directory."""
         return Path(self.path).resolve().parent if self.path else Path.cwd()
 
     @property
     def stem(self) -> str:
-        """A file name for outputs, without suffix: `model` for `dir/model.py`, `model.Net` for `model.py:Net`,
-        `LlamaModel`, `org_name` of a hub id.
-        """
+        """A file name for outputs: `model` of `dir/model.py`, `model.Net` of `model.py:Net`, `org_name` of a hub id."""
         name = self.name or ""
         if self.mode == "library":  # The last folder of a path that exists, or a hub id.
             return _as_stem(Path(name).resolve().name if Path(name).is_dir() else name).lstrip(".") or "model"
@@ -63,7 +61,7 @@ class TargetSpec:
         return _as_stem(f"{base}.{name}" if name else base)
 
     def with_attention(self, name: str) -> TargetSpec:
-        """The same model of transformers, which computes attention in another way."""
+        """The same target with another attention implementation."""
         if self.asked is not None:
             return replace(self, asked=replace(self.asked, attn_implementation=name))
         return replace(self, attention=name)
@@ -81,9 +79,7 @@ def read_target(
     inputs: tuple[str, ...] = (),
     chosen: tuple[str, ...] = (),
 ) -> TargetSpec:
-    """Understand TARGET, `-m`, `--input` and `--compile` (`chosen`). Raises UsageError where there is nothing to run,
-    or it does not exist.
-    """
+    """The target of TARGET, `-m`, `--input` and `--compile` (`chosen`). Raises UsageError where there is none."""
     if module is not None:
         if text is not None and prefix_of(text):
             raise UsageError(f"-m {module} and {text} exclude each other: each names what to run")
@@ -108,7 +104,7 @@ def _from_text(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -
         raise UsageError('no such file: ""')
     path = Path(text)
     if path.is_file():
-        if path.suffix == SUFFIX:
+        if path.suffix == NOTEBOOK:
             _check_notebook(path)
         return TargetSpec("script", text, path=text, arguments=arguments)
     if path.is_dir():

@@ -1,6 +1,6 @@
-"""The target's output: a thread empties its pipes, it goes to our standard error, and its last lines are kept.
+"""The target's output: a thread reads its pipes, passes it on to our standard error, and keeps its last lines.
 
-On a terminal each line has a label, and a line of our own may stand below it. Nothing is decoded where that can be.
+On a terminal each line has a label, and a status line of our own may stand below. Bytes pass undecoded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Literal, TextIO
 
 from dynalyze.text.amounts import count_of, how_often
-from dynalyze.text.visible import notice, one_line, say
+from dynalyze.text.escape import notice, one_line, say
 
 _NO_SUCH_THING = (OSError, ValueError, AttributeError)  # how streams say that they have no descriptor
 Source = Literal["stdout", "stderr"]
@@ -38,7 +38,7 @@ _MOST_LEFT_BEHIND = 1024 * 1024
 
 
 class Sink:
-    """Passes bytes on, undecoded where that can be; drops them once nobody reads them any more."""
+    """Writes bytes to a stream, undecoded where it has a descriptor; drops them once nobody reads it any more."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -61,7 +61,6 @@ class Sink:
         return False
 
     def width(self) -> int:
-        """Columns of the terminal."""
         with contextlib.suppress(*_NO_SUCH_THING):
             if self._descriptor is not None:
                 return os.get_terminal_size(self._descriptor).columns or 80
@@ -90,11 +89,10 @@ class Sink:
 
 
 class Prefixer:
-    """Puts a prefix before each line of two streams that share one screen. Nothing of theirs is taken away.
+    """Puts a prefix before each line of two streams that share one screen, and removes nothing.
 
-    A line may come in pieces. A carriage return starts its line again (progress bars), so the prefix comes
-    again too. Where one stream leaves a line open and the other goes on, the second starts on a line of its
-    own.
+    A line may come in pieces. After a carriage return (progress bars) the prefix comes again. Where one stream leaves
+    a line open, the other one starts on a line of its own.
     """
 
     def __init__(self, prefix: bytes) -> None:
@@ -105,7 +103,6 @@ class Prefixer:
 
     @property
     def in_line(self) -> bool:
-        """True while the last line has no end yet."""
         return self._open_by is not None
 
     def feed(self, source: Source, data: bytes) -> bytes:
@@ -131,7 +128,7 @@ class Prefixer:
         return b"".join(out)
 
     def close(self) -> bytes:
-        """What to write so that the next writer starts on a clean line."""
+        """What ends an open line and its colours."""
         reset = self._reset()
         if self._open_by is None:
             return reset
@@ -150,14 +147,14 @@ class Prefixer:
 
 
 class Repeats:
-    """Passes a line on when it comes for the first time. A line is passed on whole."""
+    """Passes each line on, whole, when it comes for the first time."""
 
     def __init__(self) -> None:
         self._seen: Counter[bytes] = Counter()
         self._open: dict[Source, bytes] = {}
 
     def new(self, source: Source, data: bytes) -> bytes:
-        """What is new in the next piece of a stream."""
+        """The new lines of the next piece of a stream."""
         *lines, rest = (self._open.get(source, b"") + data).split(b"\n")
         if len(rest) > _LONGEST:
             lines, rest = [*lines, rest], b""
@@ -165,12 +162,12 @@ class Repeats:
         return b"".join(line + b"\n" for line in lines if self._is_new(line))
 
     def rest(self) -> list[tuple[Source, bytes]]:
-        """The new lines that have had no end by now."""
+        """New lines without an end."""
         left, self._open = self._open, {}
         return [(source, line) for source, line in left.items() if line and self._is_new(line)]
 
     def summary(self) -> str:
-        """How many lines came again and how often, in a sentence; "" where none did."""
+        """How many lines came again, and how often; "" where none did."""
         again = [count - 1 for line, count in self._seen.items() if count > 1 and line.strip()]
         return f"{count_of(len(again), 'line')} above came again, {how_often(sum(again))} in all" if again else ""
 
@@ -181,12 +178,10 @@ class Repeats:
 
 
 class Streams:
-    """Passes on what the target writes: with a label before each line on a terminal, byte for byte elsewhere.
+    """Passes on what the target writes, from any thread: labelled lines on a terminal, byte for byte elsewhere.
 
-    `quiet` drops it; the last lines of its standard error are kept all the same. With `once` a line that comes again is
-    counted instead, and `close` tells how often. `stream` is our own standard error unless the caller has another. Of
-    each stream the first `kept` bytes can be had with `lines`.
-    Everything here may be called from any thread.
+    `quiet` drops it. With `once` lines that come again are only counted, and `close` says how often. `stream` is by
+    default our standard error. The last lines of standard error are kept, and the first `kept` bytes of each stream.
     """
 
     def __init__(
@@ -206,7 +201,6 @@ class Streams:
         self._most_kept = kept
 
     def feed(self, source: Source, data: bytes) -> None:
-        """Takes the next piece of one stream of the target."""
         with self._lock:
             self._kept[source] += data[: self._most_kept - len(self._kept[source])]
             if source == "stderr":
@@ -217,18 +211,26 @@ class Streams:
             self._show(source, data if self._repeats is None else self._repeats.new(source, data))
 
     def status(self, text: str) -> None:
-        """Shows one line of ours below the target's output until the next call; "" removes it.
-
-        Only on a terminal: elsewhere it does nothing, as such a line cannot be taken back.
-        """
-        if self._prefixer is None or os.environ.get("TERM") == "dumb":
+        """Show a line below the target's output until the next call; "" removes it. Does nothing unless `renews`."""
+        if self._prefixer is None or not self.renews:
             return
         with self._lock:
             self._status = one_line(text)[: self._sink.width() - 1].encode(errors="replace")
             self._sink.write(self._around_status(self._prefixer, b""))
 
+    @property
+    def renews(self) -> bool:
+        """Whether a line can be taken back: on a terminal that is not dumb."""
+        return self._prefixer is not None and os.environ.get("TERM") != "dumb"
+
+    def say(self, line: str) -> None:
+        """Show a line of the caller's own."""
+        with self._lock:
+            data = f"{line}\n".encode(errors="replace")
+            self._sink.write(data if self._prefixer is None else self._around_status(self._prefixer, data))
+
     def close(self) -> None:
-        """Leaves a terminal at the start of a line, with its colours as they were."""
+        """Leave a terminal at the start of a line, in its own colours."""
         self.status("")
         with self._lock:
             repeats, self._repeats = self._repeats, None
@@ -236,24 +238,23 @@ class Streams:
                 self._show(source, data)
             if self._prefixer is not None:
                 self._sink.write(self._prefixer.close())
-            if repeats is not None and (said := repeats.summary()):
-                self._sink.write(f"{notice(said)}\n".encode(errors="replace"))
+        if repeats is not None and (said := repeats.summary()):
+            self.say(notice(said))
 
     def lines(self, source: Source) -> list[str]:
-        """What was kept of a stream, as a person would have seen it, without colours."""
+        """The kept beginning of a stream, as a person would have seen it, without colours."""
         with self._lock:
-            text = _ESCAPE_SEQUENCE.sub("", bytes(self._kept[source]).decode(errors="replace"))
-        return [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
+            text = _without_escapes(self._kept[source])
+        return [_overwritten(line).rstrip() for line in text.split("\n")]
 
     def last_lines(self) -> list[str]:
-        """The last lines of the target's standard error as a person would have seen them, without colours."""
+        """The last lines of standard error, as a person would have seen them, without colours."""
         with self._lock:
-            tail = bytes(self._tail)
-        text = _ESCAPE_SEQUENCE.sub("", tail.decode(errors="replace")).rstrip()
+            text, is_cut = _without_escapes(self._tail).rstrip(), len(self._tail) == _TAIL_BYTES
         lines = text.split("\n") if text else []
-        if len(tail) == _TAIL_BYTES and len(lines) > 1:
-            del lines[0]  # its beginning is lost
-        return [line.rstrip("\r").rpartition("\r")[2] for line in lines[-_TAIL_LINES:]]
+        if is_cut and len(lines) > 1:
+            del lines[0]
+        return [_overwritten(line) for line in lines[-_TAIL_LINES:]]
 
     def _show(self, source: Source, data: bytes) -> None:
         if self._prefixer is not None:
@@ -261,17 +262,26 @@ class Streams:
         self._sink.write(data)
 
     def _around_status(self, prefixer: Prefixer, output: bytes) -> bytes:
-        """The status line stands where the target's next line goes, and comes back below that line."""
+        """The output with the status line, which stands where the next line goes, taken away and shown below it."""
         before = _CLEAR_LINE if self._status_shown else b""
         after = b"" if prefixer.in_line else self._status
         self._status_shown = bool(after)
         return before + output + after
 
 
+def _without_escapes(data: bytearray) -> str:
+    return _ESCAPE_SEQUENCE.sub("", data.decode(errors="replace"))
+
+
+def _overwritten(line: str) -> str:
+    """What is seen of a line with carriage returns in it."""
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
 class Pump:
     """Reads two pipes into Streams inside its `with` block; `stdout` and `stderr` are the ends to write to.
 
-    Leaving the block passes on what is still in the pipes and closes them, whoever else holds the other ends.
+    Leaving the block passes on what is still in the pipes, whoever else holds their other ends.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -320,7 +330,7 @@ class Pump:
 
 
 def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
-    """What shows a line, and every how many seconds: it renews itself on a terminal, in a log it is a plain one."""
+    """What shows progress, and seconds between calls: a status line on a terminal, plain lines elsewhere."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return streams.status, 1.0
     return say, 10.0
@@ -328,6 +338,6 @@ def progress_line(streams: Streams) -> tuple[Callable[[str], None], float]:
 
 @contextmanager
 def transient_progress() -> Iterator[Callable[[str], None]]:
-    """What shows each step as it begins; on a terminal nothing of it stays."""
+    """What shows each step; on a terminal nothing of it stays."""
     with contextlib.closing(Streams("")) as streams:
         yield progress_line(streams)[0]

@@ -20,11 +20,11 @@ _LAST_WAIT_SECONDS = 20.0
 
 
 class Supervised:
-    """A target that runs below a supervisor. Leaving the `with` block ends whatever is left of it.
+    """A target that runs below a supervisor. Leaving the `with` block ends what is left of it.
 
-    `exit_status` is the target's own once `exited` is true, as subprocess has it: an exit code, or minus a signal.
-    `killed` says that we ended it. `done` means that the supervisor has finished, and with it all its descendants but
-    `survivors` many. With `clears` the target may clear away what it made where this process dies.
+    Once `exited` is true, `exit_status` is the target's own as subprocess has it, and `killed` says whether we ended
+    it. Once `done` is true, the supervisor and all its descendants but `survivors` many have ended. With `clears` the
+    target gets time to clean up where this process dies.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class Supervised:
             os.close(self._report)
 
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Sends this signal to the target's main process where that handles it, and SIGINT where it does not."""
+        """Send this signal to the target's main process, or SIGINT where it has no handler for it."""
         self._send(supervisor.ORDERS[number])
 
     def kill(self) -> None:
-        """Ends the target and everything below it at once."""
+        """End the target and everything below it at once."""
         self._send(supervisor.KILL)
 
     def wait(self, seconds: float) -> None:
-        """Waits for news, but no longer than this."""
+        """Wait for news, but no longer than this."""
         if self.done or not self._poller.poll(max(0.0, seconds) * 1000):
             return
         data = os.read(self._report, 4096)
@@ -117,7 +117,7 @@ class Supervised:
             self.done = True
 
     def _supervisor_died(self) -> None:
-        """Somebody killed it (the target itself, or the kernel for memory); the target was killed with it."""
+        """Somebody killed it (the target, or the kernel for memory), and with it the target."""
         if self._pid is None:
             raise DynalyzeError("the supervisor of the target ended before it could start the target")
         with contextlib.suppress(OSError):
@@ -128,7 +128,7 @@ class Supervised:
 
 
 def _inherited_descriptors() -> list[int]:
-    """What a shell opened beyond the three streams: `dynalyze explain model.py -- <(zcat data)`."""
+    """Descriptors that a shell opened beside the three streams: `dynalyze explain model.py -- <(zcat data)`."""
     try:
         names = os.listdir("/dev/fd")  # noqa: PTH208  a list of names, quickly
     except OSError:

@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
 
 
 def load_prctl() -> Callable[[int, int], int] | None:
-    """Linux's prctl with two arguments, or None where there is none."""
+    """Linux's prctl with two arguments; None elsewhere."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -90,7 +90,7 @@ def send(report: int, message: str) -> None:
 
 
 class Events:
-    """Waits for what can happen: a child's end, a word from dynalyze, dynalyze's end."""
+    """Waits for the end of a child, an order of dynalyze, or dynalyze's end."""
 
     def __init__(self, control: int) -> None:
         self._control = control
@@ -107,7 +107,7 @@ class Events:
         self._poller.register(control, select.POLLIN)
 
     def wait(self, seconds: float | None = None) -> set[bytes]:
-        """The orders that came (of ORDERS, or KILL); empty when only a child ended or the time is up."""
+        """The orders that came; none where a child ended or the time is up."""
         orders: set[bytes] = set()
         timeout = None if seconds is None else max(0.0, seconds) * 1000
         for descriptor, _ in self._poller.poll(timeout):
@@ -122,7 +122,7 @@ class Events:
 
 
 def start(command: list[str], prctl: Callable[[int, int], int] | None) -> tuple[int, int]:
-    """Starts the target in a process group of its own: its pid, and the errno where it did not start."""
+    """The pid of the target, in a process group of its own, and the errno where it did not start, else 0."""
     supervisor = os.getpid()
     problem, tell = os.pipe()
     child = os.fork()
@@ -153,8 +153,6 @@ def become(command: list[str], supervisor: int, tell: int, prctl: Callable[[int,
 
 
 class Supervisor:
-    """Sees one target to its end, and everything that it started."""
-
     def __init__(self, target: int, events: Events, report: int, *, adopts: bool) -> None:
         self._target = target
         self._events = events
@@ -173,14 +171,14 @@ class Supervisor:
         send(self._report, f"done {len(survivors)}")
 
     def _attend(self, until: Callable[[], bool], deadline: float | None = None) -> None:
-        """Reaps and obeys until the condition holds, the time is up or the order to kill has come."""
+        """Reap and obey until the condition holds, the time is up or the order to kill has come."""
         while not self._killing:
             self._reap()
             left = None if deadline is None else deadline - time.monotonic()
             if until() or (left is not None and left <= 0):
                 return
             if left is not None and not self._adopts:
-                left = min(left, _KILL_ROUND_SECONDS)  # nobody tells us of the end of processes not ours
+                left = min(left, _KILL_ROUND_SECONDS)  # the end of processes that are not ours is no event
             self._obey(self._events.wait(left))
 
     def _obey(self, orders: set[bytes]) -> None:
@@ -207,7 +205,7 @@ class Supervisor:
                 send(self._report, f"exited {status} {int(self._killing)}")
 
     def _leftovers(self) -> list[int]:
-        """Whom to kill: pids, or a process group as its negative number."""
+        """The pids to kill; a process group is its negative number."""
         if self._adopts:
             return [] if self._childless else descendants(os.getpid())
         return [-self._target] if signalled(-self._target, 0) else []
@@ -232,7 +230,7 @@ class Supervisor:
 
 
 def signalled(pid: int, number: int) -> bool:
-    """Whether the process, or the group of a negative number, could be sent a signal (0: whether it is there)."""
+    """Whether a process, or the group of a negative number, could be sent a signal; 0 asks whether it is there."""
     try:
         os.kill(pid, number)
     except OSError:  # it has just ended, or it runs as another user
@@ -241,7 +239,7 @@ def signalled(pid: int, number: int) -> bool:
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether the process has a handler of its own for a signal; False where that cannot be known."""
+    """Whether a process has its own handler for a signal; False where that is not known."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
             caught = next(line for line in file if line.startswith(b"SigCgt:")).split()[1]

@@ -1,6 +1,6 @@
-"""What a report may show: secrets masked always; source, paths and long values as the user chose.
+"""What a report may show: secrets always masked; source, paths and long values as the user chose.
 
-What a text is, is marked in the record that has it (held.py), and decides alone what becomes of it:
+The mark on a text's field (sensitivity.py) decides what becomes of it:
 
 | what it holds      | secrets | long strings of the program | --no-source             | --redact |
 |--------------------|---------|-----------------------------|-------------------------|----------|
@@ -12,7 +12,7 @@ What a text is, is marked in the record that has it (held.py), and decides alone
 | source             | masked  | as is                       | goes                    | redacted |
 | dtype, backend ... | masked  | as is                       | stays if it is a known one | redacted if it is none |
 
-A few records then say in our own or PyTorch's words what went: they add, they never let anything through.
+A few records then describe in our own or PyTorch's words what was removed: they add, and let nothing through.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dynalyze.privacy.masking import Masking, masked_arguments, secrets_around, 
 from dynalyze.privacy.redaction import redaction
 from dynalyze.report import Graph, GraphBreak, Outcome, Report, SkippedFrame
 from dynalyze.report.audit import AttentionCell, PolicyVerdict, Warmup
-from dynalyze.report.held import Holds, Restate, changed, texts
 from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.report.models import Adapters, ModuleFacts
+from dynalyze.report.sensitivity import Holds, Restate, changed, texts
 from dynalyze.rules.rule import judge
 
 Document = TypeVar("Document", bound=msgspec.Struct)
@@ -60,7 +60,7 @@ _OF_TORCH = (
 )  # fmt: skip
 # What our own facts say of a compilation.
 _OUR_REASONS = (NOTHING_TRACED, CUT_OFF)
-# The words that stay although the field may hold anything: the part of a text that is one.
+# Words that stay in fields which may hold anything.
 _KNOWN = {
     Holds.DTYPE: re.compile(r"(?:(?:bool|b?float|u?int|complex)\w*|Sym\(\w+\))\Z"),
     Holds.NUMBER: re.compile(r"-?\d{1,20}(?:\.\d{1,20})?\Z"),
@@ -81,15 +81,15 @@ _OUR_NOTE = "Not all could be read "
 
 
 Conclude = Callable[[Report], PolicyVerdict]
-"""What gives the verdict of a policy on a report that is cleaned."""
+"""Gives the verdict of a policy on a cleaned report."""
 
 
 def showable(
     report: Report, conclude: Conclude | None = None, /, *, no_source: bool, redact: bool, show_values: bool
 ) -> Report:
-    """A report cleaned and judged, its facts in their order. Rules see only what may be shown: they quote it.
+    """The report cleaned and judged, its facts in their order. Rules see only what may be shown, as they quote it.
 
-    `conclude` gives the verdict of a policy on what the rules found; without it the one that is there stays.
+    `conclude` gives the verdict of a policy on the findings; without it an earlier verdict stays.
     """
     report = cleaned(report, no_source=no_source, show_values=show_values)
     report.findings = judge(report)
@@ -100,7 +100,7 @@ def showable(
 
 
 def cleaned(document: Document, *, no_source: bool, show_values: bool, redacted: bool = False) -> Document:
-    """A document without secrets, and without what is not to be shown of values, source and the machine."""
+    """The document without secrets, and without values, source and names that are not to be shown."""
     masked = _masking(document)
 
     def clean(holds: Holds, text: str) -> str:
@@ -113,14 +113,12 @@ def cleaned(document: Document, *, no_source: bool, show_values: bool, redacted:
 
 
 def mask_secrets(document: Document) -> Document:
-    """No secret in any text."""
+    """The document without secrets."""
     return changed(document, _masking(document), line=masked_arguments)
 
 
 def _masking(document: msgspec.Struct) -> Callable[[Holds, str], str]:
-    """What takes secrets out of a text: known by its shape, by the name that it stands under, or by an option or a
-    variable.
-    """
+    """A function that masks secrets: known by shape, by the name they stand under, or by an option or variable."""
     found, lines = texts(document)
     own = {text for holds, text in found if holds is not Holds.WORD}
     known = secrets_of(lines) | secrets_around()
@@ -134,9 +132,7 @@ def _masking(document: msgspec.Struct) -> Callable[[Holds, str], str]:
 
 
 def shortened(holds: Holds, text: str) -> str:
-    """A text without long strings of the program's own (prompts, tokens), as guards and messages quote them: each is a
-    length and a hash.
-    """
+    """The text with length and hash for each long string of the program's (prompts, tokens) that it quotes."""
     if holds not in _SHORTENED or not ("'" in text or '"' in text):
         return text
     if (tensor := _TENSOR.match(text)) is not None:
@@ -145,16 +141,16 @@ def shortened(holds: Holds, text: str) -> str:
 
 
 def without_source(document: Document, restated: Restate | None = None) -> Document:
-    """No line of user code anywhere: also none quoted by torch's explanations, guards or exceptions.
+    """The document without user code, also where torch's explanations, guards or exceptions quote it.
 
-    Findings go too, since they quote the facts: judge what this returns. A comparison is cleaned after the matching,
-    so that what is hidden still counts in it. `restated` says what records of a feature hold then.
+    Findings go too, since they quote the facts: judge the result. Clean a comparison after matching, so that hidden
+    facts still count. `restated` describes what was removed from records of a feature.
     """
     return changed(document, _bare, {**_RESTATED, **(restated or {})})
 
 
 def redact(document: Document) -> Document:
-    """No home folder, user name or host name in any text of a document; what is surely no name of anybody stays."""
+    """The document without home folder, user name and host name; words of known vocabularies stay."""
     clean = redaction()
 
     def named(holds: Holds, text: str) -> str | None:
@@ -169,7 +165,7 @@ _redact = redact  # `showable` has a parameter of that name.
 
 
 def known_word(holds: Holds, text: str) -> str:
-    """The part of a text that its vocabulary knows; "" where it has none, or none is there."""
+    """The part of a text that is in its field's vocabulary; "" for none."""
     if holds is Holds.BREAK_TYPE:
         return text if text in _OUR_REASONS or registry().id_of(text) else ""
     found = _KNOWN[holds].match(text) if holds in _KNOWN else None
@@ -177,7 +173,7 @@ def known_word(holds: Holds, text: str) -> str:
 
 
 def before_quote(message: str) -> str:
-    """A message of ours up to what it quotes."""
+    """The part of a message of ours before what it quotes."""
     return message.partition(" raised ")[0].partition(":")[0]
 
 
@@ -191,11 +187,11 @@ def _bare(holds: Holds, text: str) -> str | None:
     return text
 
 
-# What can be said in the place of what went, by the record that it stood in; all change it in place.
+# What replaces the removed texts of a record, which is changed in place.
 
 
 def _break(before: GraphBreak, after: GraphBreak) -> None:
-    """As PyTorch's registry describes it."""
+    """The words of PyTorch's registry."""
     entry = registry().entry(before.gb_id) if before.gb_id else None
     after.gb_type = after.gb_type or (entry.gb_type if entry else "Graph break")
     after.explanation, after.hints = (entry.explanation, list(entry.hints)) if entry else ("", [])
@@ -206,7 +202,7 @@ def _skipped(before: SkippedFrame, after: SkippedFrame) -> None:
 
 
 def _outcome(before: Outcome, after: Outcome) -> None:
-    """What torch and we say of a run that did not fail quotes no code."""
+    """The message of a run that did not fail quotes no code."""
     failed = before.status == "failed"
     after.message = f"The program failed; its message is left out {LEFT_OUT}." if failed else before.message
 
@@ -224,7 +220,7 @@ def _accuracy(before: Accuracy, after: Accuracy) -> None:
 
 
 def _measurement(before: Measurement, after: Measurement) -> None:
-    """What the program wrote into its own torch.compile may be anything."""
+    """The program's own arguments of torch.compile may hold anything."""
     if before.configuration == "as written":
         known = {name: value for name, value in before.options.items() if name in _OF_COMPILE}
         after.options = {name: value for name, value in known.items() if type(value) is bool or value in _OF_TORCH}
@@ -248,13 +244,12 @@ def _verdict(before: PolicyVerdict, after: PolicyVerdict) -> None:
 
 
 def _warmup(before: Warmup, after: Warmup) -> None:
-    """Our advice has a colon of its own; it quotes an exception where its trial failed."""
+    """Our advice, which has a colon of its own, quotes an exception only where its trial failed."""
     if before.dynamic_trial is None or not before.dynamic_trial.error:
         after.dynamic_advice = before.dynamic_advice
 
 
 def _cell(before: AttentionCell, after: AttentionCell) -> None:
-    """A type of PyTorch's registry, the class of an exception, and our own words stay."""
     if before.status == "breaks":
         after.reason = known_word(Holds.BREAK_TYPE, before.reason)
     elif before.facts.get("raised"):

@@ -1,4 +1,4 @@
-"""Secrets in texts: what looks like a token, what stands under the name of a secret, and what is known to be one."""
+"""Secrets in texts: by their shape, by the name that they stand under, or because they are known."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _SHORTEST_QUOTED = 6
 
 
 def is_secret(name: str) -> bool:
-    """Whether what goes by this name is a secret: `hfToken`, `DB_PASSWORD`; not `pad_token`, `cache_key`."""
+    """Whether this is the name of a secret: `hfToken`, `DB_PASSWORD`; not `pad_token`, `cache_key`."""
     words: list[str] = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
     if not words:
         return False
@@ -80,17 +80,17 @@ def is_secret(name: str) -> bool:
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:
-    """`--api-key=abc` and `--token abc` lose their values."""
+    """The command line without the values of `--api-key=abc` and `--token abc`."""
     return [argument.removesuffix(part) + MASK if secret else argument for argument, part, secret in _parts(arguments)]
 
 
 def secrets_of(lines: Iterable[list[str]]) -> set[str]:
-    """The values in command lines that are secret by their option's name."""
+    """Values in command lines whose option names a secret."""
     return {part for line in lines for _, part, secret in _parts(line) if secret and len(part) >= _SHORTEST_QUOTED}
 
 
 def secrets_around(environment: Mapping[str, str] = os.environ) -> set[str]:
-    """The values of variables of the environment that are secret by their name."""
+    """Values of environment variables that name a secret."""
     return {
         value
         for name, value in environment.items()
@@ -103,7 +103,7 @@ def secrets_around(environment: Mapping[str, str] = os.environ) -> set[str]:
 
 
 def secrets_in(text: str) -> Iterator[str]:
-    """Values that stand in quotes under the name of a secret, and are no words that may stand anywhere else too."""
+    """Quoted values under the name of a secret, without ordinary words."""
     for line in text.split("\n") if _hinted(text) else ():
         for found in _QUOTED.finditer(line) if _hinted(line) else ():
             value = found["text"]
@@ -112,12 +112,12 @@ def secrets_in(text: str) -> Iterator[str]:
 
 
 def _hinted(text: str) -> bool:
-    """Whether a secret may stand in a text under its name. A search that ignores case takes thirty times as long."""
+    """Whether a text may name a secret; a search that ignores case takes thirty times as long."""
     return _HINT.search(text.lower()) is not None
 
 
 class Masking:
-    """What masks the texts of one document. Of many shapes it looks for those alone that may be in one of them."""
+    """Masks the texts of one document. It searches only for shapes whose hints are in one of them."""
 
     def __init__(self, texts: Iterable[str], known: Iterable[str] = ()) -> None:
         everything = "\n".join(set(texts))
@@ -146,7 +146,7 @@ class Masking:
 
 
 def _without_named(line: str, code: bool) -> str:
-    """One line without what is secret by where it stands: in a URL, in a header, under a name."""
+    """The line without secrets in a URL, in a header, or under a name."""
     if "@" in line or "%40" in line:
         line = _hide(_USER_INFO, "who", _is_more_than_a_name, line)
     if len(line) >= _LONG_LINE:
@@ -162,7 +162,7 @@ _Test = Callable[[re.Match[str]], bool]
 
 
 def _hide(pattern: re.Pattern[str], group: str, reveals: _Test, line: str) -> str:
-    """The line with the mask in the place of the group, wherever the match reveals a secret."""
+    """The line with the mask in place of the group, where the match reveals a secret."""
 
     def hidden(found: re.Match[str]) -> str:
         start, end = (at - found.start() for at in found.span(group))
@@ -186,7 +186,7 @@ def _is_parameter(found: re.Match[str]) -> bool:
 
 
 def _is_quoted(found: re.Match[str]) -> bool:
-    """A call is one only of what sets a password."""
+    """Whether a secret is quoted; the argument of a call is one only where a password is set."""
     called = "(" in found["sep"][:1]
     return _tells(found["name"], found["text"]) and (not called or _is_password(found["name"]))
 
@@ -200,7 +200,7 @@ _UNDER_A_NAME: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
 
 
 def _stands_under_a_name(found: re.Match[str]) -> bool:
-    """`invalid token: unexpected end` is none."""
+    """Whether a value without quotes is a secret; not in `invalid token: unexpected end`."""
     name, value = found["name"], found["text"]
     sure = ":" not in found["sep"] or _is_password(name) or _LOOKS_MADE.match(value)
     return bool(sure) and _tells(name, value)
@@ -212,7 +212,7 @@ def _in_string_under_a_name(found: re.Match[str]) -> bool:
 
 
 def _tells(name: str, value: str) -> bool:
-    """Whether this is the value of a secret. A small number is one only under the name of a password."""
+    """Whether this is the value of a secret; a small number is one only for a password."""
     return is_secret(name) and not _NO_VALUE.match(value) and (_is_password(name) or not _NUMBER.match(value))
 
 
@@ -221,7 +221,7 @@ def _is_password(name: str) -> bool:
 
 
 def _parts(arguments: list[str]) -> Iterator[tuple[str, str, bool]]:
-    """Each argument, the part of it that is a value, and whether the option's name says that it is secret."""
+    """Each argument, its part that is a value, and whether the option names a secret."""
     follows = False
     for argument in arguments:
         name, equals, value = argument.partition("=")
@@ -235,6 +235,6 @@ def _parts(arguments: list[str]) -> Iterator[tuple[str, str, bool]]:
 
 
 def _names_secret(option: str) -> bool:
-    """`--pass X` is one too; what has blanks or slashes is no name of an option."""
+    """Whether an option names a secret, as `--pass` does; a word with blanks or slashes is no option."""
     bare = option.lstrip("-")
     return re.fullmatch(r"[\w.:@+-]{1,100}", bare) is not None and (is_secret(bare) or bare.lower() in ("pass", "pw"))

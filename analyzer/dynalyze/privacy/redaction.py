@@ -9,6 +9,7 @@ also an ordinary word here (`root`, `test`, `model`, or a single letter) is repl
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import getpass
 import keyword
@@ -69,7 +70,7 @@ Redact = Callable[[str], str]
 
 
 def redaction() -> Redact:
-    """What leaves the names of this user and this machine out of a text."""
+    """A function that removes the names of this user and machine from a text."""
     names = _names()
     plain = _longest_first(name for name in names if not _is_ordinary(name))
     words = _longest_first(name for name in names if _is_ordinary(name))
@@ -104,7 +105,7 @@ def redaction() -> Redact:
 
 
 def _replacing(pattern: str, mark: str, names: Iterable[str]) -> Redact:
-    """What puts the mark in place of the pattern, of which one of the names is a part."""
+    """A function that puts the mark in place of the pattern, which contains one of the names."""
     compiled = re.compile(pattern, re.IGNORECASE)
     hints = [form.lower() for name in names for form in dict.fromkeys((name, quote(name, safe="")))]
 
@@ -116,14 +117,18 @@ def _replacing(pattern: str, mark: str, names: Iterable[str]) -> Redact:
 
 
 def _names() -> set[str]:
-    """What the user is called: by the variables, by the account, and by whose home folder it is."""
-    found = {os.environ.get(variable, "") for variable in _VARIABLES} | {_of_account(getpass.getuser)}
-    if pwd is not None:
-        found.add(_of_account(lambda: pwd.getpwuid(os.getuid())[0]))
-        found.add(_of_account(lambda: pwd.getpwuid(Path.home().stat().st_uid)[0]))
-        full = _of_account(lambda: pwd.getpwuid(os.getuid())[4]).partition(",")[0].strip()
-        found |= {full} if " " in full and full.lower() not in ("root user",) else set()
+    """The user's names: by variables, by the account, and by the home folder."""
     home = Path.home()
+    found = {os.environ.get(variable, "") for variable in _VARIABLES}
+    with contextlib.suppress(KeyError, OSError, ImportError):
+        found.add(getpass.getuser())
+    if pwd is not None:
+        with contextlib.suppress(KeyError, OSError):
+            found.add(pwd.getpwuid(home.stat().st_uid).pw_name)
+        with contextlib.suppress(KeyError):
+            account = pwd.getpwuid(os.getuid())
+            full = account.pw_gecos.partition(",")[0].strip()
+            found |= {account.pw_name, full if " " in full and full.lower() != "root user" else ""}
     if home.parent.name.lower() in _HOMES_OF_ALL:
         found.add(home.name)
     # `CORP\ada` and `ada@corp` are ada.
@@ -131,24 +136,20 @@ def _names() -> set[str]:
     return {name for name in found if name.strip()}
 
 
-def _of_account(ask: Callable[[], str]) -> str:
-    try:
-        return ask()
-    except (KeyError, OSError, ImportError):
-        return ""
-
-
 def _homes(names: Iterable[str]) -> set[str]:
-    """The home folders of all these names, also by their real paths."""
+    """The home folders of these names, with their real paths."""
     found = {str(Path.home()), os.environ.get("USERPROFILE", "")}
     if pwd is not None:
-        found.add(_of_account(lambda: pwd.getpwuid(os.getuid())[5]))
-        found |= {_of_account(lambda name=name: pwd.getpwnam(name)[5]) for name in names}  # type: ignore[misc]
+        with contextlib.suppress(KeyError):
+            found.add(pwd.getpwuid(os.getuid()).pw_dir)
+        for name in names:
+            with contextlib.suppress(KeyError):
+                found.add(pwd.getpwnam(name).pw_dir)
     return _folders(found)
 
 
 def _folders(found: Iterable[str]) -> set[str]:
-    """Whole paths of folders that are some way down: neither the root nor what everybody shares."""
+    """The paths and real paths of folders, without the root and folders that everybody shares."""
     paths = {each.rstrip("/\\") for each in found if each}
     paths |= {os.path.realpath(each) for each in paths if each.startswith("/")}
     shared = _SHARED_TEMPORARY | {"/home", "/Users", "/usr", "/var", "/opt", "/mnt", "/data", "/nonexistent"}
@@ -179,7 +180,7 @@ def _any(names: Iterable[str]) -> str:
 
 
 def _part(name: str) -> str:
-    """A name by itself, or as a part of a word; a digit at its own edge has to be the last one there."""
+    """A pattern for a name by itself or as part of a word; no further digit follows a digit at its edge."""
     before = r"(?<!\d)" if name[0].isdigit() else ""
     after = r"(?!\d)" if name[-1].isdigit() else ""
     alone = rf"{_BEFORE}{before}{_spelled(name)}{after}{_AFTER}"
@@ -191,14 +192,14 @@ def _part(name: str) -> str:
 
 
 def _root(folder: str) -> str:
-    """A folder as the beginning of a path, however its separators are written."""
+    """A pattern for a folder at the beginning of a path, however its separators are written."""
     drive, *parts = re.split(r"[/\\]", folder)
     start = rf"(?:(?<![\w.\\-])|(?<=%[0-9A-Fa-f]{{2}})|(?<=\\[nrt])){_spelled(drive)}"
     return start + "".join(f"{_SEPARATOR}{_spelled(part)}" for part in parts) + r"(?![\w-]|\.\w)"
 
 
 def _in_paths(names: list[str]) -> Redact:
-    """An ordinary word, where it names a folder or stands as somebody's name in an address."""
+    """A function that replaces ordinary words where they name a folder or somebody in an address."""
     part = re.compile("|".join(map(_part, names)), re.IGNORECASE)
     person = re.compile(rf"(?<![\w.-])~{_any(names)}(?![\w.-])|(?<![\w.+-]){_any(names)}(?=@[\w<])", re.IGNORECASE)
 

@@ -75,7 +75,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "PRIVATE KEY",
     ),
 }  # fmt: skip
-"""What is told by more than what it begins with, and what is in every text that holds it."""
+"""Patterns of tokens that need more than a prefix, and hints of which one is in every text with such a token."""
 
 LOWER_CASE = frozenset({
     "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "credential",

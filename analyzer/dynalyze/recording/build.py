@@ -1,4 +1,4 @@
-"""From the events of a recorded block to its report, on the road of every other report."""
+"""From the events of a recorded block to its report."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dynalyze.facts.why_not_compiled import reason_for_block
 from dynalyze.files.paths import working_folder
 from dynalyze.recording.recorder import RecordingPlace
 from dynalyze.report import Outcome, Report, Target, printable
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.text.amounts import count_of
 
 
 def cell_names() -> dict[str, str]:
-    """The file names that IPython gave to the cells of this process, each with the cell's own name."""
+    """The names of the notebook's cells, by the file names that IPython gave them."""
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell: Any = get_ipython() if get_ipython is not None else None
     # IPython 8 and later has this name of a cell in its own tracebacks: "cell", "In[3]"; None for any other file.
@@ -40,7 +40,7 @@ def cell_names() -> dict[str, str]:
 
 
 def with_cell_names(report: Report, names: Mapping[str, str]) -> Report:
-    """The report with these names in every text, guards and messages included."""
+    """The report with these names in place of files in every text, guards and messages included."""
     if not names:
         return report
     files = re.compile("|".join(re.escape(file) for file in sorted(names, key=len, reverse=True)))
@@ -52,7 +52,7 @@ def with_cell_names(report: Report, names: Mapping[str, str]) -> Report:
 
 
 class LiveSources(Sources):
-    """Reads the cells of a notebook too: they are in no file, and Python keeps their lines."""
+    """Also reads the cells of a notebook, which are in no file: Python keeps their lines."""
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:
@@ -64,13 +64,13 @@ class LiveSources(Sources):
 
 
 def block_report(folder: Path, place: RecordingPlace, ended: Outcome, compiled_before: int) -> Report:
-    """All facts of a block, without findings; the events lie in `folder`."""
+    """The facts of a block, without findings, from its events in `folder`."""
     run = read_run(folder)
     _leave_out_around(run, place)
     torch_folder, cells = "", cell_names()
     torch = sys.modules.get("torch")
     if torch is not None and run.processes:
-        # The torch of this process; its versions take a moment to read, so not before they are asked for.
+        # The torch of this process; reading its versions takes a moment, so it is done here and not at the start.
         loaded = torch_facts(torch)
         run.processes[0].events.insert(0, loaded)
         torch_folder = loaded.folder
@@ -97,7 +97,7 @@ def block_report(folder: Path, place: RecordingPlace, ended: Outcome, compiled_b
 
 
 def _leave_out_around(run: RunLog, place: RecordingPlace) -> None:
-    """Take the frames around the block out of every stack that begins with them."""
+    """Remove the frames around the block from every stack that begins with them."""
 
     def inside(stack: list[Frame]) -> list[Frame]:
         count = len(place.around)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import time
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _LONGEST = 2000
+_COLUMNS = 80
+_HEIGHT = 640
+# Scripts of the page may run and its links open a tab; it reaches neither the notebook nor the notebook's cookies.
+_SANDBOX = "allow-scripts allow-popups allow-downloads"
+_WHY_PLAIN = "This is the summary. Run the cell, or trust the notebook, to see the whole page."
+_RENDERERS = {".json": "", ".html": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit"}
 
 
 @dataclass(frozen=True)
 class RecordingPlace:
-    """The line that began a recording; `around` are the frames outside its function, by file and name."""
+    """The line that began a recording; `around` are file and name of the frames outside its function."""
 
     file: str
     line: int
@@ -34,7 +41,7 @@ class RecordingPlace:
 
 
 def here(outside: tuple[str, ...] = ()) -> RecordingPlace:
-    """The innermost line outside dynalyze, and outside of these folders."""
+    """The innermost line outside dynalyze and these folders."""
     frames = dynamo.stack_above()
     while len(frames) > 1 and frames[-1].file.startswith((_OURS, *outside)):
         frames.pop()
@@ -43,7 +50,7 @@ def here(outside: tuple[str, ...] = ()) -> RecordingPlace:
 
 
 def ending(error: BaseException | None, seconds: float) -> Outcome:
-    """How a block ended that `error` left, or that ended by itself: what was raised, and where."""
+    """How a block ended: with what `error` at which line, or by itself."""
     from dynalyze.report import Outcome
 
     seconds = round(seconds, 3)
@@ -67,7 +74,7 @@ def record(*, no_source: bool = False, redact: bool = False, show_values: bool =
 
 
 class HasReport(ABC):
-    """What can be asked for its report, and for the parts of it that are asked for most."""
+    """What has a report, and the parts of it that are asked for most."""
 
     @property
     @abstractmethod
@@ -94,18 +101,22 @@ class HasReport(ABC):
 
         Raises ValueError for another suffix, and OSError where the file cannot be written: what was there is untouched.
         """
-        from dynalyze.recording.output import save
+        from dynalyze.files.read_write import write_whole_file
+        from dynalyze.report.document import to_json
 
-        save(self.report, Path(path))
+        renderer = _RENDERERS.get(Path(path).suffix)
+        if renderer is None:
+            raise ValueError(f"{path}: name a file that ends in one of {', '.join(_RENDERERS)}")
+        render = importlib.import_module(f"dynalyze.render.{renderer}").render if renderer else to_json
+        write_whole_file(Path(path), render(self.report))
 
 
 class Recording(HasReport):
-    """A block under observation, and its report.
+    """A recorded block, and its report.
 
-    All threads of the process are recorded: a backward graph is compiled in a thread of autograd's. Blocks may lie
-    inside of each other, each records everything until its end. What was compiled before is seen only where it
-    compiles anew.
-    `outside`: folders of libraries that begin a recording for their user, whose line is its place then.
+    All threads of the process are recorded: autograd compiles backward graphs in one of its own. Blocks may be nested.
+    What was compiled before is seen only where it recompiles. `outside` are folders of libraries that begin a recording
+    for their users, whose line is its place then.
     """
 
     def __init__(
@@ -130,7 +141,7 @@ class Recording(HasReport):
         self.stop(error)
 
     def start(self) -> Recording:
-        """Begin to listen; a recording has one beginning. Raises RuntimeError where it was begun before."""
+        """Begin to listen. Raises RuntimeError the second time."""
         with self._lock:
             if self._folder is not None:
                 raise RuntimeError("this recording was used already: call dynalyze.record() for each block")
@@ -144,7 +155,7 @@ class Recording(HasReport):
         return self
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Stop to listen, and leave torch as it was; `error` is what ended the block. A second call does nothing."""
+        """Stop listening, and leave torch as it was; `error` ended the block. A second call does nothing."""
         with self._lock:
             if self._listening is None:
                 return
@@ -153,13 +164,13 @@ class Recording(HasReport):
             self._ended = ending(error, time.monotonic() - self._began)
 
     def given(self, module: object, file: str = "", line: int = 0) -> None:
-        """Look at a module that was given to torch.compile before, there: those given from here on are noticed."""
+        """Note a module that was given to torch.compile before the block, and where."""
         if self._listening is not None:
             self._listening.given(module, file, line)
 
     @property
     def report(self) -> Report:
-        """The typed report, judged by every rule; of an open block what it has so far. Raises RuntimeError where the
+        """The report, judged by every rule; of an open block what there is so far. Raises RuntimeError where the
         recording has not begun.
         """
         from dynalyze.privacy import showable
@@ -196,16 +207,33 @@ class Recording(HasReport):
         return terminal.render(self.report).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own: nothing in it reaches the notebook around it."""
-        from dynalyze.recording.output import framed
-
         return framed(self.report)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The page for a notebook, and the summary for what shows text alone."""
-        from dynalyze.recording.output import summary
+        return {"text/html": self._repr_html_(), "text/plain": _summary(self.report)}
 
-        return {"text/html": self._repr_html_(), "text/plain": summary(self.report)}
+
+def framed(report: Report) -> str:
+    """The page for a notebook, in a frame of its own: nothing in it reaches the notebook around it. Its summary stands
+    beside it, for where a notebook is not trusted: Jupyter takes frames and styles away there.
+    """
+    from markupsafe import escape
+
+    from dynalyze.render import html
+
+    return (
+        "<style>.dynalyze-plain { display: none }</style>"
+        f'<div class="dynalyze-plain"><p>{_WHY_PLAIN}</p><pre>{escape(_summary(report))}</pre></div>'
+        f'<iframe sandbox="{_SANDBOX}" srcdoc="{escape(html.render(report))}" title="dynalyze report" '
+        f'style="width: 100%; height: {_HEIGHT}px; border: 0; resize: vertical"></iframe>'
+    )
+
+
+def _summary(report: Report) -> str:
+    from dynalyze.render import terminal
+
+    return terminal.render(report, color=False, width=_COLUMNS).rstrip("\n")
 
 
 def load_ipython_extension(shell: Any) -> None:

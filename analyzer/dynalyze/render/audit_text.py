@@ -8,11 +8,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
+from dynalyze.facts.audit import CellOutcome, cell_name, is_own, outcome
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import attention as words_attention
-from dynalyze.render.words import policy as words_policy
-from dynalyze.render.words import warmup as words_warmup
+from dynalyze.render.text import attention as words_attention
+from dynalyze.render.text import policy as words_policy
+from dynalyze.render.text import warmup as words_warmup
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, CheckStatus, PolicyVerdict, Warmup
 from dynalyze.text.amounts import milliseconds
 
@@ -111,7 +111,7 @@ def _table(summary: Summary, matrix: AttentionMatrix) -> None:
     if first + sum(columns) > summary.width:
         for cell in matrix.cells:
             facts = [words_attention.word(cell).lower(), *words_attention.facts(cell)]
-            summary.indented(f"{words_attention.name(cell)}: {', '.join(facts)}", _CELL_STYLES.get(outcome(cell), ""))
+            summary.indented(f"{cell_name(cell)}: {', '.join(facts)}", _CELL_STYLES.get(outcome(cell), ""))
         return
     heads = (set_cell_size(one_line(dtype), width) for dtype, width in zip(matrix.dtypes, columns, strict=True))
     summary.line(Text(" " * first + "".join(heads).rstrip(), style="dim"))

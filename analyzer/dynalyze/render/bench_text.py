@@ -1,4 +1,4 @@
-"""Measurements on the terminal: a row with a bar for each configuration, grouped by what was run.
+"""Measurements on the terminal: a row with a bar for each configuration, grouped by what was run; and a plan.
 
 Where the terminal is too narrow for a table, or a table of two rows tells no more, they are a sentence.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
+from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import bench as words
+from dynalyze.render.text import bench as words
+from dynalyze.render.text import plans as words_plans
 from dynalyze.report.measurements import Accuracy, Measurement, SpeedVerdict
+from dynalyze.report.plans import CompilePlan
 from dynalyze.text.amounts import milliseconds, three_digits
 
 _NARROWEST = 80
@@ -42,7 +45,7 @@ def add(
             f"{name}: {', '.join(f'{who} {three_digits(value)}' for who, value in values)}"
             for name, values in words.token_rates(items).items()
         ]
-        known = [f"{item.configuration}: {told}" for item in items if (told := words.step_memory(item))]
+        known = [f"{item.configuration}: {memory}" for item in items if (memory := words.step_memory(item))]
         known += words.notes(items)
         if brief:
             said = [words.sentence(item, words.accuracy_of(item, accuracy)) for item in items]
@@ -117,3 +120,36 @@ def _cell(text: str, width: int, right: bool) -> str:
     """A text in its column; one that is too long takes the room it needs."""
     blank = " " * max(width - cell_len(text), 0)
     return blank + text if right else text + blank
+
+
+def add_plan(summary: Summary, plan: CompilePlan | None) -> None:
+    """Add a plan to a summary; nothing where there is none."""
+    if plan is None or not plan.points:
+        return
+    _plan_table(summary, *words_plans.table(plan))
+    _plan_lines(summary, words_plans.pasted(plan))
+    for note in words_plans.notes(plan):
+        summary.indented(note, "dim")
+    summary.line()
+    if plan.shapes is not None:
+        for sentence in words_plans.shape_sentences(plan.shapes):
+            summary.line(sentence)
+        _plan_table(summary, *words_plans.shape_table(plan.shapes))
+        _plan_lines(summary, words_plans.shape_lines(plan.shapes))
+
+
+def _plan_table(summary: Summary, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_row(*(Text(head, style="dim") for head in heads))
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    summary.table(table)
+    summary.line()
+
+
+def _plan_lines(summary: Summary, lines: str) -> None:
+    for line in lines.splitlines():  # Each with a mark: none of them is a line of ours.
+        summary.indented(Text.assemble(("│ ", "dim"), one_line(line)))
+    if lines:
+        summary.line()

@@ -13,14 +13,14 @@ import msgspec
 
 from dynalyze.facts.registry import registry
 from dynalyze.files.paths import below
-from dynalyze.render.fencing import Fence, is_ours
 from dynalyze.render.findings import as_cards
-from dynalyze.render.words import fixes as words_fixes
-from dynalyze.render.words.report import effect_words, impact_words, tried_words, trust_notes, verdict
+from dynalyze.render.text import fixes as words_fixes
+from dynalyze.render.text.report import effect_words, impact_words, tried_words, trust_notes, verdict
+from dynalyze.render.untrusted_text import Fence, is_ours
 from dynalyze.report import Finding, Location, Report
 from dynalyze.report.fixes import CompileCounts, Fix, Unfixed
+from dynalyze.text.escape import clipped
 from dynalyze.text.json_text import json_text
-from dynalyze.text.visible import clipped
 
 SCHEMA_VERSION = 1
 READING = (
@@ -139,14 +139,14 @@ def brief(report: Report) -> Brief:
     fence, quotes, fixed = Fence(report), list[str](), report.fixed
     said = verdict(report) if fixed is None else words_fixes.verdict(report, fixed)
     said, notes = fence.sentence(said, quotes), trust_notes(report)
-    told = [fence.message(note, quotes) for note in notes[:_MOST_NOTES]]
+    shown = [fence.message(note, quotes) for note in notes[:_MOST_NOTES]]
     cards = _cards(report)
     findings = _fitting((_finding(report, each, fence) for each in cards), _ROOM_FOR_FINDINGS)
     fixes = _fitting((_fix(each, fence) for each in report.fixes), _ROOM_FOR_FIXES)
     unfixed = fixed.unfixed if fixed is not None and not fixed.given else []
     stays = _fitting((_stay(each, report) for each in unfixed), _ROOM_FOR_STAYS)
     left = LeftOut(
-        len(notes) - len(told), len(cards) - len(findings), len(report.fixes) - len(fixes), len(unfixed) - len(stays)
+        len(notes) - len(shown), len(cards) - len(findings), len(report.fixes) - len(fixes), len(unfixed) - len(stays)
     )
     return Brief(
         SCHEMA_VERSION,
@@ -160,7 +160,7 @@ def brief(report: Report) -> Brief:
         verified=bool(fixed.kept) if fixed is not None else None,
         compared=[fence.sentence(each, quotes) for each in words_fixes.of_whole(fixed)] if fixed is not None else [],
         gain=words_fixes.gain(fixed.evidence) if fixed is not None else "",
-        notes=told,
+        notes=shown,
         findings=findings,
         fixes=fixes,
         stays=stays,

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from dynalyze.files.paths import portable_path
 from dynalyze.render.markdown import code, prose
-from dynalyze.render.words.report import command_line, count_of, effect_words
+from dynalyze.render.text.report import command_line, count_of, effect_words
 from dynalyze.report import Compilation, GraphBreak, Location, Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy
-from dynalyze.text.visible import clipped, one_line, visible
+from dynalyze.text.escape import clipped, one_line, visible
 
 Fact = TypeVar("Fact")
 

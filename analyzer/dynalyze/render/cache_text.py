@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import caches as words
+from dynalyze.render.text import caches as words
 from dynalyze.report.caches import CacheComparison, CacheDifference, Move
 
 _MOST = 12

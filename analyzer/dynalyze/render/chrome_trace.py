@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dynalyze.render.words.report import COMPILATION_WORDS, phase_words
+from dynalyze.render.text.report import COMPILATION_WORDS, phase_words
 from dynalyze.report import PHASES, Compilation, CompileMemory, Report, printable
 
 

@@ -1,16 +1,27 @@
-"""A comparison of two runs on the terminal: the sentence, what else differs, then what got worse."""
+"""Two runs compared, and what another torch changes, on the terminal and as JSON: the sentence, then what got worse."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from rich.text import Text
 
-from dynalyze.comparison.types import Comparison, Difference, Direction, RecompileChange
+from dynalyze.comparison.types import (
+    SCHEMA_VERSION,
+    UPGRADE_SCHEMA,
+    Comparison,
+    Difference,
+    Direction,
+    RecompileChange,
+    Upgrade,
+)
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import comparison as words
-from dynalyze.render.words.bench import capital, workload_name
-from dynalyze.render.words.report import CAUSE_WORDS
+from dynalyze.render.text import comparison as words
+from dynalyze.render.text.bench import capital, ratio_words, workload_name
+from dynalyze.render.text.report import CAUSE_WORDS
+from dynalyze.text.amounts import count_of, listed
+from dynalyze.text.json_text import json_text
 
 MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
@@ -110,10 +121,10 @@ def _functions(summary: Summary, comparison: Comparison) -> None:
     found = comparison.compilations
     rows = [(item, "") for item in found.changed]
     rows += [*((item, "new: ") for item in found.new), *((item, "gone: ") for item in found.gone)]
-    told = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
+    changes = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
     timed = [item for item in (*found.changed, *found.unchanged) if words.function_seconds(item)]
     timed.sort(key=lambda item: -max(side.seconds or 0.0 for side in (item.before, item.after) if side))
-    _rows(summary, "Compilations that changed", told, _MOST_FUNCTIONS)
+    _rows(summary, "Compilations that changed", changes, _MOST_FUNCTIONS)
     seconds = [(item.function, words.function_seconds(item)) for item in timed]
     _rows(summary, "Compile time by function", seconds, _MOST_FUNCTIONS)
 
@@ -126,3 +137,56 @@ def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: i
         summary.indented(Text.assemble(one_line(name), (f"  {text}", "dim")))
     summary.line()
     _left_out(summary, len(rows) - most)
+
+
+def render_comparison_json(comparison: Comparison) -> str:
+    """The whole document, indented."""
+    return document(comparison, SCHEMA_VERSION, words.verdict(comparison))
+
+
+def document(comparison: msgspec.Struct, schema_version: int, sentence: str) -> str:
+    """That of any two things compared: `before` and `after` are fields of it."""
+    facts = msgspec.to_builtins(comparison)
+    before, after = facts.pop("before"), facts.pop("after")
+    return json_text({"schema_version": schema_version, "before": before, "after": after, "verdict": sentence, **facts})
+
+
+def render_upgrade_json(found: Upgrade) -> str:
+    """The whole document, indented."""
+    head = {"schema_version": UPGRADE_SCHEMA, "verdict": _verdict(found), "worse": found.is_worse}
+    return json_text({**head, **msgspec.to_builtins(found)})
+
+
+def render_upgrade(
+    found: Upgrade, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
+) -> str:
+    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
+    summary = Summary(color, width)
+    summary.line(_verdict(found), style="bold")
+    for note in [*found.notes, *([found.outputs.note] if found.outputs.note else [])]:
+        summary.line(note, style="dim")
+    if found.latency_ms is not None:
+        one, other = (f"{each:.4g} ms" for each in found.latency_ms)
+        summary.indented(f"a call, median: {one} {words.ARROW} {other}, {_speed(found)}")
+    outputs = found.outputs
+    if outputs.before is not None or outputs.after is not None:
+        verdicts = f"{outputs.before or 'not known'} {words.ARROW} {outputs.after or 'not known'}"
+        summary.indented(f"outputs against eager: {verdicts}")
+    summary.line()
+    return summary.text() + render_comparison(found.comparison, files=files, color=color, width=width)
+
+
+def _verdict(found: Upgrade) -> str:
+    """What became worse, in one sentence."""
+    versions = f"torch {found.before.torch or 'not known'} {words.ARROW} {found.after.torch or 'not known'}"
+    worse = [count_of(len(found.comparison.regressions), "regression")] if found.comparison.regressions else []
+    if found.speed is not None and found.speed.verdict == "slower":
+        worse.append("slower calls")
+    worse += [f"other answers, {found.outputs.worse}"] if found.outputs.worse else []
+    return f"{versions}: {listed(worse) if worse else 'nothing is worse'}."
+
+
+def _speed(found: Upgrade) -> str:
+    if found.speed is None:
+        return "not judged: only one pair of processes"
+    return ratio_words(found.speed)

@@ -16,10 +16,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.render.words.report import short_path
+from dynalyze.render.text.report import short_path
 from dynalyze.report import Location
 from dynalyze.text.amounts import count_of
-from dynalyze.text.visible import one_line as one_line
+from dynalyze.text.escape import one_line as one_line
 
 _WIDEST = 100
 _CODE = re.compile(r"`[^`\n]+`")

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from dynalyze.facts.fingerprints import fingerprints
-from dynalyze.render.words.report import only_measured
+from dynalyze.render.text.report import only_measured
 from dynalyze.report import Finding, GraphBreak, Impact, Location, Report, seconds_later
 from dynalyze.report.costs import costliest_first
 
@@ -22,8 +22,8 @@ def as_cards(report: Report) -> Report:
     for number, finding in enumerate(report.findings):
         key: object = number
         if finding.rule == "graph-break":
-            told = [effects.get(name) for name in finding.evidence]
-            key = repr([told, finding.severity, finding.title, finding.advice, finding.detail])
+            done = [effects.get(name) for name in finding.evidence]
+            key = repr([done, finding.severity, finding.title, finding.advice, finding.detail])
         first = cards.setdefault(key, finding)
         if first is not finding:
             evidence = [*first.evidence, *finding.evidence]

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
-from dynalyze.render.words import fixes as words
-from dynalyze.render.words.report import command_line
+from dynalyze.render.text import fixes as words
+from dynalyze.render.text.report import command_line
 from dynalyze.report import Report
 from dynalyze.report.fixes import Fix, Fixed
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import networkx as nx
 
-from dynalyze.render.words.report import compilation_name
+from dynalyze.render.text.report import compilation_name
 from dynalyze.report import Compilation, CompilationKey, GraphBreak, Location, Report
 
 

@@ -11,7 +11,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from dynalyze.report import Location, Snippet
-from dynalyze.text.visible import TAB, visible
+from dynalyze.text.escape import TAB, visible
 
 MAX_LINE = 400
 """Characters of a source line that are shown; the part around the marked columns is kept."""

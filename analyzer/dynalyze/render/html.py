@@ -16,15 +16,9 @@ from markupsafe import Markup, escape
 from dynalyze.comparison.types import Comparison
 from dynalyze.render.findings import as_cards
 from dynalyze.render.highlight import code_at
-from dynalyze.render.view.accuracy import answer_tone, dtype_words
-from dynalyze.render.view.audit import check_tone
-from dynalyze.render.view.comparison import ComparisonPage
-from dynalyze.render.view.graphs import KERNEL_KINDS, code_title, input_shape
-from dynalyze.render.view.links import place, safe_url
-from dynalyze.render.view.page import Page
-from dynalyze.render.words import caches, policy, warmup
-from dynalyze.render.words.bench import verdict_short
-from dynalyze.render.words.report import (
+from dynalyze.render.text import caches, policy, warmup
+from dynalyze.render.text.bench import verdict_short
+from dynalyze.render.text.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,
     SEVERITY_WORDS,
@@ -33,11 +27,17 @@ from dynalyze.render.words.report import (
     impact_words,
     short_path,
 )
+from dynalyze.render.view.accuracy import answer_tone, dtype_words
+from dynalyze.render.view.audit import check_tone
+from dynalyze.render.view.comparison import ComparisonPage
+from dynalyze.render.view.graphs import KERNEL_KINDS, code_title, input_shape
+from dynalyze.render.view.links import place, safe_url
+from dynalyze.render.view.page import Page
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import STAGES
 from dynalyze.report.caches import CacheComparison
 from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

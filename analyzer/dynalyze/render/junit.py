@@ -6,12 +6,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from dynalyze.render.findings import ENDED_WELL, counting, listened_to_the_end, waived
-from dynalyze.render.words.policy import against_limit
-from dynalyze.render.words.report import SEVERITY_WORDS, STATUS_WORDS, verdict
+from dynalyze.render.text.policy import against_limit
+from dynalyze.render.text.report import SEVERITY_WORDS, STATUS_WORDS, verdict
 from dynalyze.report import Finding, Report
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import rules
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _LONGEST = 4000
 _NOT_KNOWN = "The run did not come so far that this is known."
@@ -74,8 +74,8 @@ def _rule_cases(report: Report) -> Iterator[ET.Element]:
         elif not findings and not listened_to_the_end(report):
             _say(case, "skipped", _NOT_KNOWN)
         if others:
-            told = (_finding_text(each, reasons.get(each.fingerprint)) for each in others)
-            _say(case, "system-out", text="\n\n".join(told))
+            texts = (_finding_text(each, reasons.get(each.fingerprint)) for each in others)
+            _say(case, "system-out", text="\n\n".join(texts))
         yield case
 
 
@@ -91,13 +91,13 @@ def _finding_text(finding: Finding, reason: str | None = None) -> str:
 def _check_case(check: PolicyCheck) -> ET.Element:
     case = _case("policy", check.name)
     found = against_limit(check)
-    told = "\n".join(each for each in (found, check.reason) if each)
+    text = "\n".join(each for each in (found, check.reason) if each)
     if check.fails:
-        _say(case, "failure", found, told, check.status)
+        _say(case, "failure", found, text, check.status)
     elif check.status == "unknown":
         _say(case, "skipped", check.reason or _NOT_KNOWN)
     else:
-        _say(case, "system-out", text=told)
+        _say(case, "system-out", text=text)
     return case
 
 

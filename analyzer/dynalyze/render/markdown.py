@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from dynalyze.files.paths import portable_path
 from dynalyze.render.findings import counting, waived
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words import policy as words_policy
-from dynalyze.render.words.fixes import HOW_TO_GO_ON, fix_command
-from dynalyze.render.words.report import (
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text import policy as words_policy
+from dynalyze.render.text.fixes import HOW_TO_GO_ON, fix_command
+from dynalyze.render.text.report import (
     SEVERITY_WORDS,
     command_line,
     count_of,
@@ -26,7 +26,7 @@ from dynalyze.render.words.report import (
 )  # fmt: skip
 from dynalyze.report import Finding, Report, Severity
 from dynalyze.report.audit import CheckStatus
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _LONGEST_TEXT = 500
 _SPAN = re.compile(r"`([^`]+)`")
@@ -120,8 +120,8 @@ def _table(report: Report) -> Iterator[str]:
         checks = words_policy.worst_first(report.policy.checks)
         yield from ("| check | result | found | required |", "|---|---|---|---|")
         for check in checks[:_MOST_CHECKS]:
-            told = prose(words_policy.found(check))
-            yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {told} | {prose(check.limit)} |"
+            result = prose(words_policy.found(check))
+            yield f"| {prose(words_policy.title(check))} | {_CHECKS[check.status]} | {result} | {prose(check.limit)} |"
     else:
         yield from ("| | |", "|---|---|")
         yield from (f"| {prose(name)} | {prose(found)} |" for name, found in _counts(report))

@@ -16,12 +16,12 @@ import msgspec
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.files.paths import below
 from dynalyze.render.findings import ENDED_WELL, is_known, waived
-from dynalyze.render.words.policy import against_limit
-from dynalyze.render.words.report import CAUSE_WORDS, command_line, verdict
+from dynalyze.render.text.policy import against_limit
+from dynalyze.render.text.report import CAUSE_WORDS, command_line, verdict
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Severity, Target
 from dynalyze.report.audit import PolicyCheck
 from dynalyze.rules.rule import Rule, rules
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 Object = dict[str, Any]
 
@@ -207,8 +207,8 @@ def _related(recompiles: list[Recompile], folder: str) -> Object:
     for number, item in enumerate(recompiles[:_MOST_RELATED]):
         values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
         changed = f"Compiled again, because {CAUSE_WORDS[item.cause]}{values}"
-        told = _message(CAUSE_WORDS[item.cause].capitalize() if item.cause == "limit" else changed)
-        places.append({**location(item.location, folder, told), "id": number})
+        message = _message(CAUSE_WORDS[item.cause].capitalize() if item.cause == "limit" else changed)
+        places.append({**location(item.location, folder, message), "id": number})
     return {"relatedLocations": places} if places else {}
 
 
@@ -231,9 +231,9 @@ def _failed_checks(report: Report) -> list[PolicyCheck]:
     """Checks that failed and that no finding tells of already."""
     if report.policy is None:
         return []
-    told = {name for finding in report.findings for name in finding.evidence}
+    in_findings = {name for finding in report.findings for name in finding.evidence}
     failed = (check for check in report.policy.checks if check.fails)
-    return [check for check in failed if told.isdisjoint(check.evidence)]
+    return [check for check in failed if in_findings.isdisjoint(check.evidence)]
 
 
 def _invocation(report: Report) -> Object:
@@ -258,10 +258,10 @@ def _notifications(report: Report) -> list[Object]:
     """What a reader has to know of the run itself, worst first."""
     capture, outcome = report.capture, report.outcome
     broken = [] if outcome.status in ENDED_WELL else [outcome.message or outcome.status]
-    told = [("error", text) for text in broken]
-    told += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
-    told += [("note", text) for text in capture.notes]
-    return [{"level": level, "message": {"text": _message(text)}} for level, text in told]
+    notes = [("error", text) for text in broken]
+    notes += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
+    notes += [("note", text) for text in capture.notes]
+    return [{"level": level, "message": {"text": _message(text)}} for level, text in notes]
 
 
 def _message(*sentences: str) -> str:

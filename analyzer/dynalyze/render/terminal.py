@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from dynalyze.render import audit_text, bench_text, fix_text, plan_text
+from dynalyze.render import audit_text, bench_text, fix_text
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
-from dynalyze.render.words import report as words
-from dynalyze.render.words.bench import capital
-from dynalyze.render.words.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
+from dynalyze.render.text import report as words
+from dynalyze.render.text.bench import capital
+from dynalyze.render.text.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 _MOST_FINDINGS = 10
 _WHOLE = 3  # The costliest ones; of the others a line says what and where.
@@ -68,7 +68,7 @@ def _summary(summary: Summary, report: Report, files: Sequence[tuple[str, str]],
         summary.line()
     if closing := [each for each in (words.order_words(report) if verbose else "", *more) if each]:
         summary.line(" ".join(closing), style="dim")
-    plan_text.add(summary, report.plan)
+    bench_text.add_plan(summary, report.plan)
     if report.plan is None:
         brief = not verbose and len(report.measurements) <= _EAGER_AND_ONE and not words.only_measured(report)
         bench_text.add(summary, report.measurements, report.accuracy, brief=brief)
@@ -83,7 +83,7 @@ def _add_others(summary: Summary, findings: Sequence[Finding], first: int) -> No
     """A line for each finding from `first` on: where, what it costs, and what to do or what it is."""
     for number, finding in enumerate(findings[first:], first + 1):
         mark, style = _MARKS[finding.severity]
-        where = f"{one_line(words.file_and_line(finding.location))} " if finding.location is not None else ""
+        where = f"{one_line(finding.location.short)} " if finding.location is not None else ""
         cost = words.short_cost(finding.impact)
         line = Text.assemble(
             (f"{mark} ", style), (f"{number}. ", "dim"), (where, "cyan"), f"({cost}) " if cost else "",
@@ -127,20 +127,20 @@ def add_findings(summary: Summary, report: Report, findings: Sequence[Finding], 
     noted: set[str] = set()
     for number, finding in enumerate(findings, 1):
         about = finding.evidence if finding.rule == "graph-break" else ()
-        told = [breaks[name] for name in about if name in breaks]
-        _finding(summary, number, finding, told, words.tried_words(report, finding), brief)
+        own_breaks = [breaks[name] for name in about if name in breaks]
+        _finding(summary, number, finding, own_breaks, words.tried_words(report, finding), brief)
         _add_setting(summary, finding, None if brief else noted)
         summary.line()
 
 
 def _finding(
-    summary: Summary, number: int, finding: Finding, told: Sequence[GraphBreak], tried: str, brief: bool
+    summary: Summary, number: int, finding: Finding, breaks: Sequence[GraphBreak], tried: str, brief: bool
 ) -> None:  # fmt: skip
-    found, known = told[0] if told else None, Text()
+    found, known = breaks[0] if breaks else None, Text()
     mark, style = _MARKS[finding.severity]
     title = Text(one_line(finding.title), style="bold")
     if found is not None:
-        names = [found.gb_id or "", *[each.id for each in told[:_MOST_IDS]]]
+        names = [found.gb_id or "", *[each.id for each in breaks[:_MOST_IDS]]]
         title.append(f"  {one_line(', '.join(filter(None, names)))}", style="dim")
     summary.beside(Text.assemble((f"{mark} ", style), (f"{number}.", "dim")), title)
     if finding.location is not None:
@@ -149,9 +149,9 @@ def _finding(
         if (caller := own_caller(found)) is not None:
             summary.indented("called from", "dim")
             summary.place(caller)
-        seen = sum(each.occurrences for each in told)
-        times = f", seen {words.count_of(seen, 'time')}" if seen > len(told) else ""
-        for other in told[1:]:
+        seen = sum(each.occurrences for each in breaks)
+        times = f", seen {words.count_of(seen, 'time')}" if seen > len(breaks) else ""
+        for other in breaks[1:]:
             summary.place(other.location)
         known.append(f"{capital(words.effect_words(found.effect))}{times}. ", "dim")
     if finding.impact is not None:

@@ -6,7 +6,6 @@ which it first happened. Unknown fields are ignored on reading, so a newer repor
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -37,7 +36,10 @@ from dynalyze.report.graphs import Recomputed as Recomputed
 from dynalyze.report.graphs import SavedTensor as SavedTensor
 from dynalyze.report.graphs import Stage as Stage
 from dynalyze.report.graphs import StageName as StageName
-from dynalyze.report.held import (
+from dynalyze.report.measurements import Accuracy, Measurement
+from dynalyze.report.models import AttentionCall, ModuleFacts
+from dynalyze.report.plans import CompilePlan
+from dynalyze.report.sensitivity import (
     Argument,
     BreakType,
     CommandLine,
@@ -52,9 +54,6 @@ from dynalyze.report.held import (
     Source,
     Word,
 )
-from dynalyze.report.measurements import Accuracy, Measurement
-from dynalyze.report.models import AttentionCall, ModuleFacts
-from dynalyze.report.plans import CompilePlan
 
 SCHEMA_VERSION = 1
 
@@ -63,7 +62,6 @@ Status = Literal["complete", "failed", "timed_out", "interrupted", "nothing_comp
 CompilationStatus = Literal["compiled", "broken", "eager", "failed"]
 Effect = Literal["split", "partly_eager", "eager", "error"]
 Severity = Literal["error", "warning", "info"]
-"""Process, epoch and compile id: together they name one compilation of a run."""
 Cause = Literal[
     "shape", "rank", "stride", "dtype", "device", "requires_grad", "tensor_type", "value", "module_attribute",
     "identity", "container", "global_variable", "global_state", "symbolic", "aliasing", "dynamic_marking",
@@ -387,9 +385,7 @@ class Region(msgspec.Struct):
     pattern: Quote = ""
 
 
-SkipReason = Literal[
-    "dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"
-]  # fmt: skip
+SkipReason = Literal["dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"]
 
 
 class SkippedFrame(msgspec.Struct):
@@ -525,10 +521,8 @@ class OutsideEffect(msgspec.Struct):
         place = self.location
         if place is None:
             return f"its code {self.action} {self.target}"
-        line = f"{Path(place.file).name}:{place.line}"
-        return (
-            f"{f'`{place.function}` ({line})' if place.function.isidentifier() else line} {self.action} {self.target}"
-        )
+        where = f"`{place.function}` ({place.short})" if place.function.isidentifier() else place.short
+        return f"{where} {self.action} {self.target}"
 
 
 class Capture(msgspec.Struct):

@@ -9,8 +9,19 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import Backend, Dtype, FilePath, Message, Name, Operation, Quote, Settings, Source, Word
 from dynalyze.report.measurements import AccuracyVerdict, Speedup
+from dynalyze.report.sensitivity import (
+    Backend,
+    Dtype,
+    FilePath,
+    Message,
+    Name,
+    Operation,
+    Quote,
+    Settings,
+    Source,
+    Word,
+)
 
 CheckStatus = Literal["passed", "failed", "unknown", "waived"]
 """unknown: what the check needs was not measured; a policy that asks for it does not pass."""

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import Argument, Message, Name, Quote, Settings, Word
+from dynalyze.report.sensitivity import Argument, Message, Name, Quote, Settings, Word
 
 CacheName = Literal["autograd", "fx_graph"]
 UsedCache = Literal["autograd", "fx_graph", "kernels", "triton", "autotune", "pgo"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import FilePath, Name, Source, Word
+from dynalyze.report.sensitivity import FilePath, Name, Source, Word
 
 LineKey = tuple[str, int]
 """A file and a line of it."""
@@ -27,6 +27,11 @@ class Location(msgspec.Struct, frozen=True):
     @property
     def at(self) -> LineKey:
         return self.file, self.line
+
+    @property
+    def short(self) -> str:
+        """`model.py:12`, for a sentence."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
 
 
 class Snippet(msgspec.Struct, frozen=True):

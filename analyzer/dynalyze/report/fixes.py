@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import BreakType, CommandLine, FilePath, Message, Name, Quote, Source, Word
 from dynalyze.report.measurements import Speedup
+from dynalyze.report.sensitivity import BreakType, CommandLine, FilePath, Message, Name, Quote, Source, Word
 
 FixKind = Literal["source", "setting"]
 FixStatus = Literal["verified", "suggested", "rejected", "proved"]

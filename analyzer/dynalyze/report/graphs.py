@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import CudagraphSkip, Dtype, Holds, Name, Quote, Source, Word
+from dynalyze.report.sensitivity import CudagraphSkip, Dtype, Holds, Name, Quote, Source, Word
 
 CompilationKey = tuple[int, int, str]
+"""Process, epoch and compile id: together they name one compilation of a run."""
 InputKind = Literal["input", "parameter", "buffer", "symbol"]
 StageName = Literal["dynamo", "aten", "post_grad", "kernels"]
 Direction = Literal["forward", "backward", "inference", ""]

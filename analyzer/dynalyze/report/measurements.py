@@ -12,8 +12,8 @@ import msgspec
 
 from dynalyze import registry
 from dynalyze.report.code import Location
-from dynalyze.report.held import Dtype, Message, Name, Quote, Settings, Word
 from dynalyze.report.intervals import Interval as Interval
+from dynalyze.report.sensitivity import Dtype, Message, Name, Quote, Settings, Word
 
 Validity = Literal["valid", "invalid", "failed"]
 """failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.report.held import Dtype, FilePath, Message, Name, Operation, Quote, Settings, Word
+from dynalyze.report.sensitivity import Dtype, FilePath, Message, Name, Operation, Quote, Settings, Word
 
 AttentionOp = Literal["sdpa", "flex_attention", "flash_attn", "other"]
 AttentionBackend = Literal["flash", "efficient", "cudnn", "math", "cpu_flash", "overrideable", "flex", "external", ""]

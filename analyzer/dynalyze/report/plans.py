@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dynalyze.report.held import Message, Name, Quote
+from dynalyze.report.sensitivity import Message, Name, Quote
 
 
 class PlanPoint(msgspec.Struct):

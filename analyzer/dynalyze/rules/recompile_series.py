@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -49,8 +50,9 @@ class Series:
 
     @property
     def parts(self) -> int:
-        """How many compiled pieces of code are concerned: a function with a graph break has two."""
-        return len({(m.process, m.epoch, m.compile_id.rpartition("/")[0]) for m in self.members})
+        """Compiled pieces of code concerned: two for a function with a graph break. Ranks of a job have the same."""
+        frames = {(m.process, m.epoch, m.compile_id.rpartition("/")[0]) for m in self.members}
+        return max(Counter((process, epoch) for process, epoch, _ in frames).values(), default=0)
 
     @property
     def forced_by(self) -> Location | None:

@@ -44,8 +44,8 @@ def once(judge: _Judge) -> _Judge:
     def judged(report: Report) -> Iterator[Ranked]:
         kept: dict[object, Ranked] = {}
         for rank, finding in judge(report):
-            told = (finding.title, finding.advice, finding.location and finding.location.at)
-            _, first = kept.setdefault(told, (rank, finding))
+            key = (finding.title, finding.advice, finding.location and finding.location.at)
+            _, first = kept.setdefault(key, (rank, finding))
             first.evidence += [name for name in finding.evidence if name not in first.evidence]
         yield from kept.values()
 

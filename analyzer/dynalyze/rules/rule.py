@@ -50,13 +50,11 @@ class Rule:
     Where several rules claim one, that with the lowest `precedence` has it, then the first by id. `at_limit` is what
     helps where its recompiles reached the recompile limit, which recompile-limit tells.
 
-    `passed` is what the page says when the rule finds nothing. `fix` and `example` are the catalogue's: a finding's
-    advice says more.
+    `fix` and `example` are the catalogue's: a finding's advice says more.
     """
 
     title: str
     description: str
-    passed: str
     severity: Severity = "warning"
     id: str = ""
     judge: Judge = lambda report: ()
@@ -174,8 +172,8 @@ def judge(report: Report) -> list[Finding]:
 def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     """What graph breaks take of a call and of compiling together, where that was measured."""
     wanted = set(evidence)
-    told = (each.break_impact(report, wanted) for each in registry.modules("rules"))
-    cost = next((each for each in told if each is not None), Impact())
+    costs = (each.break_impact(report, wanted) for each in registry.modules("rules"))
+    cost = next((each for each in costs if each is not None), Impact())
     spent = sum(each.compile_seconds or 0.0 for each in report.graph_breaks if each.id in wanted)
     if cost.ms_per_call is None and not spent:
         return None

@@ -1,7 +1,7 @@
-"""Sweep -> summary: breaks clustered by code line and by cause, shares by family, errors grouped alike.
+"""Sweep -> summary: breaks clustered by line and by cause, clean shares by family, like errors grouped.
 
-PyTorch reports a loop around a broken call as a break of its own, and a wrapper that has to start anew because the call
-below it broke. Such a break follows from others and leads no list, as long as no item has it alone.
+PyTorch also reports the loop around a broken call as a break, and a wrapper that restarts because the call below it
+broke. Such a break follows from others and leads no list, unless an item has it alone.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import lru_cache
 from statistics import median
 from typing import NamedTuple, TypeVar, get_args
 
-from dynalyze.render.words.report import EFFECTS
+from dynalyze.render.text.report import EFFECTS
 from dynalyze.report.measurements import SpeedVerdict
 from dynalyze.rules.recipe import recipes
 from dynalyze.sweep.records import REACHED, STATUSES, TRACED, Place, Row, RowBreak, Status, Sweep
 
 Rows = tuple[int, ...]
-"""Positions in `Sweep.items`. `targets` beside them are the distinct targets of these rows, in the same order: a model
-that breaks in four configurations breaks once."""
+"""Positions in `Sweep.items`. `targets` beside them are the distinct targets of these rows: a model that breaks in four
+configurations breaks once."""
 
 
 class Caller(NamedTuple):
@@ -29,10 +29,10 @@ class Caller(NamedTuple):
 
 
 class BrokenLine(NamedTuple):
-    """One line of code that breaks for one reason, over all items.
+    """One line of code with one type of break, over all items.
 
-    `reason` is the one seen most, "" where it says no more than the type; `reasons` counts the different ones. `effect`
-    is the worst that its breaks did. `follows`: it breaks only where another line of the same item does.
+    `reason` is the most frequent, "" where it only repeats the type; `reasons` counts the different ones. `effect` is
+    the worst. `follows`: it breaks only where another line of the same item does.
     """
 
     path: str
@@ -63,7 +63,7 @@ class Reason(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """All breaks of one type. `breaks` counts the entries of all items."""
+    """All breaks of one type; `breaks` counts them over all items."""
 
     gb_type: str
     gb_id: str | None
@@ -86,12 +86,12 @@ class Share(NamedTuple):
 
     @property
     def clean(self) -> float | None:
-        """The share of clean items of those that reached the compiler; None where none did."""
+        """Clean items by those that reached the compiler; None where none did."""
         return self.counts.get("full_graph", 0) / self.reached if self.reached else None
 
 
 class ErrorGroup(NamedTuple):
-    """Items that failed alike: `message` is that of the first, `messages` counts the different ones."""
+    """Items that failed alike, with the message of the first; `messages` counts the different ones."""
 
     status: Status
     exception: str
@@ -103,7 +103,7 @@ class ErrorGroup(NamedTuple):
 
 
 class MatrixRow(NamedTuple):
-    """One target over all configurations: the position of its row, None where there is none."""
+    """One target over all configurations: the positions of its rows, None where there is none."""
 
     target: str
     cells: tuple[int | None, ...]
@@ -122,7 +122,7 @@ class SpeedTotal(NamedTuple):
 
 
 class SweepSummary(NamedTuple):
-    """`lines` are those to fix, the one that breaks most targets first; `following` break only because of others."""
+    """`lines` are those to fix, the line that breaks most targets first; `following` break because of others."""
 
     total: Share
     recompiling: int
@@ -134,6 +134,11 @@ class SweepSummary(NamedTuple):
     configurations: tuple[Share, ...]
     matrix: tuple[MatrixRow, ...]
     speeds: tuple[SpeedTotal, ...]
+
+    @property
+    def leading(self) -> tuple[BrokenLine, ...]:
+        """The lines that break several targets; all of them where each breaks only one."""
+        return tuple(line for line in self.lines if len(line.targets) > 1) or self.lines
 
 
 Found = tuple[int, RowBreak]
@@ -163,21 +168,21 @@ def following(items: Iterable[Row]) -> frozenset[Place]:
     for row in items:
         causes = [_files(found) for found in row.breaks if not _may_follow(found)]
         for found in filter(_may_follow, row.breaks):
-            # Without a caller it stands in the outermost frame of its compile, which encloses what is compiled below.
+            # Without a caller it is in the outermost frame of its compile, which encloses what is compiled below.
             explained = causes and (not found.caller or any(_files(found) & files for files in causes))
             (beside if explained else alone).add(found.at)
     return frozenset(beside - alone)
 
 
 def _may_follow(found: RowBreak) -> bool:
-    """A wrapper starts anew only where the line is a library's, and no model's own."""
+    """A wrapper restarts only where the line is a library's, not a model's own."""
     shared = "-packages/" in found.file and "/models/" not in found.file
     return found.gb_type in _enclosing() or (shared and found.gb_type in _RESTARTED)
 
 
 @lru_cache(maxsize=1)
 def _enclosing() -> frozenset[str]:
-    """The types by which PyTorch reports what a break inside did to the code around it."""
+    """The types by which PyTorch reports the code around a break."""
     return frozenset(gb_type for recipe in recipes() if recipe.kind == "consequence" for gb_type in recipe.gb_types)
 
 
@@ -211,8 +216,9 @@ def summarise(sweep: Sweep) -> SweepSummary:
     )
 
 
-def normalised(reason: str) -> str:
+def normalised(reason: str | None) -> str:
     """A reason without what differs from item to item: addresses, sizes, folders."""
+    reason = reason or ""
     for pattern, instead in _VARIABLE:
         reason = pattern.sub(instead, reason)
     return reason.strip()
@@ -224,8 +230,8 @@ def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place
     effects = {found.effect for found in breaks}
     reasons = _grouped(breaks, lambda found: normalised(found.reason))
     reason = max(reasons.values(), key=len)[0].reason
-    by_place = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
-    callers = [Caller(place, len(_members(items, found)[1])) for place, found in by_place.items()]
+    called = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
+    callers = [Caller(place, len(_members(items, found)[1])) for place, found in called.items()]
     callers.sort(key=lambda caller: (-caller.targets, caller.place))
     rows, targets = _members(items, group)
     return BrokenLine(
@@ -258,7 +264,7 @@ def _shares(items: Sequence[Row], name: Callable[[Row], str]) -> list[Share]:
 
 
 def _matrix(items: Sequence[Row]) -> tuple[MatrixRow, ...]:
-    """Targets whose status differs between configurations first; nothing where there is but one configuration."""
+    """Targets whose status differs between configurations first; empty where there is one configuration."""
     names = list(dict.fromkeys(row.configuration for row in items))
     rows = []
     for target, group in _grouped(enumerate(items), lambda each: each[1].target).items() if len(names) > 1 else ():
@@ -269,24 +275,22 @@ def _matrix(items: Sequence[Row]) -> tuple[MatrixRow, ...]:
 
 
 def _errors(items: Sequence[Row]) -> tuple[ErrorGroup, ...]:
-    """Whatever ended without a graph, by status, exception and place; in the order of statuses, the largest first."""
-
-    def alike(each: tuple[int, Row]) -> Hashable:
-        """What must agree; the message only where no place is known."""
-        row = each[1]
-        return row.status, exception_in(row.error), row.error_at or normalised(row.error or "")
-
+    """Whatever ended without a graph, by status, exception and place: by message only where no place is known."""
+    failed = [each for each in enumerate(items) if each[1].status not in TRACED]
+    alike = _grouped(
+        failed,
+        lambda each: (each[1].status, exception_in(each[1].error), each[1].error_at or normalised(each[1].error)),
+    )
     groups = []
-    for group in _grouped([each for each in enumerate(items) if each[1].status not in TRACED], alike).values():
-        row = group[0][1]
-        messages = len({normalised(each.error or "") for _, each in group})
-        exception, members = exception_in(row.error), _members(items, group)
-        groups.append(ErrorGroup(row.status, exception, row.error_at, row.error or "", messages, *members))
+    for (status, exception, _), group in alike.items():
+        row, messages = group[0][1], len({normalised(each.error) for _, each in group})
+        members = _members(items, group)
+        groups.append(ErrorGroup(status, exception, row.error_at, row.error or "", messages, *members))
     return tuple(sorted(groups, key=lambda each: (STATUSES.index(each.status), -len(each.rows), each.message)))
 
 
 def exception_in(error: str | None) -> str:
-    """The name of the exception that an error begins with: "ValueError"; "" where it begins with none."""
+    """The exception that an error begins with: "ValueError"; "" for none."""
     name, colon, _ = (error or "").partition(":")
     name = name.strip()
     return name if _EXCEPTION.fullmatch(name) and (colon or name.endswith(("Error", "Exception"))) else ""

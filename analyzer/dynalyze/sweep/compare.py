@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from dynalyze.comparison.pairing import ComparableFact, Key, by_code, cause_of, direction, if_no_code, pair_up, type_of
+from dynalyze.comparison.pairing import ComparableFact, by_code, cause_of, direction, pair_up, type_of
 from dynalyze.comparison.reports import environment_differences
 from dynalyze.comparison.types import Difference, Direction
-from dynalyze.report.held import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
+from dynalyze.report.sensitivity import Argument, BreakType, CommandLine, ErrorText, FilePath, Name, Quote, Source, Word
 from dynalyze.sweep.clusters import following, summarise
 from dynalyze.sweep.records import REACHED, TRACED, Row, RowBreak, Status, Sweep
 
@@ -37,9 +37,9 @@ class SweepRun(msgspec.Struct):
 
 
 class ItemChange(msgspec.Struct):
-    """An item that did not end as before. A status is None, and there is no direction, where it is in one sweep alone.
+    """An item that changed. A status is None, and there is no direction, where only one sweep has the item.
 
-    `new` and `gone` are its breaks that the other sweep lacks; `error` is the error that it ends with now.
+    `new` and `gone` are the breaks that one sweep lacks; `error` is the error of the latest run.
     """
 
     target: Argument
@@ -53,10 +53,7 @@ class ItemChange(msgspec.Struct):
 
 
 class LineChange(msgspec.Struct):
-    """A break that is new, or gone, in these items. `line` is that of the sweep which has it.
-
-    `follows`: there it breaks only beside another break.
-    """
+    """A break that is new, or gone, in these targets; `line` is in the sweep with it, `follows` as in BrokenLine."""
 
     gb_type: BreakType
     gb_id: Word | None
@@ -77,7 +74,7 @@ class SweepRegression(msgspec.Struct):
 
 
 class SweepComparison(msgspec.Struct):
-    """`changes` begins with what is worse; items that ended as before are only counted."""
+    """`changes` begins with what is worse; unchanged items are only counted."""
 
     before: SweepRun
     after: SweepRun
@@ -93,7 +90,7 @@ class SweepComparison(msgspec.Struct):
 
 
 def compare(before: Sweep, after: Sweep) -> SweepComparison:
-    """Match items by target and configuration, and their breaks by cause and code."""
+    """Items matched by target and configuration, and their breaks by cause and code."""
     old, new = ({(row.target, row.configuration): row for row in sweep.items} for sweep in (before, after))
     pairs = [(old[name], row) for name, row in new.items() if name in old]
     changes = [_change(*pair) for pair in pairs]
@@ -121,7 +118,10 @@ def _run(sweep: Sweep) -> SweepRun:
 
 
 def _change(before: Row, after: Row) -> ItemChange:
-    pairs = pair_up(_entries(before), _entries(after), _KEYS) if _both(before, after) else []
+    pairs = (
+        pair_up(_entries(before), _entries(after), [by_code(cause_of), by_code(type_of)], [_by_place])
+        if _both(before, after) else []
+    )  # fmt: skip
     change = _item(after, before.status, after.status)
     change.new = [found for was, found in pairs if was is None and found is not None]
     change.gone = [was for was, found in pairs if found is None and was is not None]
@@ -136,7 +136,7 @@ def _item(row: Row, before: Status | None, after: Status | None) -> ItemChange:
 
 
 def _rank(status: Status) -> int:
-    """From good to bad; ways not to reach the compiler are neither better nor worse than each other."""
+    """From good to bad; all ways not to reach the compiler are equal."""
     return REACHED.index(status) if status in REACHED else len(REACHED)
 
 
@@ -157,15 +157,6 @@ def _entries(row: Row) -> list[ComparableFact[RowBreak]]:
 
 def _by_place(item: ComparableFact[RowBreak]) -> Hashable:
     return cause_of(item), item.file, item.function
-
-
-_CODE: Key[RowBreak] = by_code(cause_of)
-_TYPE_AND_CODE: Key[RowBreak] = by_code(type_of)
-# From strict to lenient; where one side has no code, the function stands for it.
-_KEYS: tuple[tuple[Key[RowBreak], Key[RowBreak]], ...] = (
-    (_CODE, _CODE), (_TYPE_AND_CODE, _TYPE_AND_CODE), (if_no_code(_by_place), if_no_code(_by_place)),
-    (if_no_code(_by_place), _by_place), (_by_place, if_no_code(_by_place)),
-)  # fmt: skip
 
 
 def _by_line(sweep: Sweep, found: list[tuple[str, RowBreak]]) -> list[LineChange]:

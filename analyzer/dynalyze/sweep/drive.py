@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,33 +10,30 @@ from typing import TextIO
 
 from msgspec.structs import replace
 
-from dynalyze.launch.streams import Sink
+from dynalyze.launch.streams import Streams
 from dynalyze.sweep.folder import About, SweepFolder, store, sweep_of
-from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Pool
-from dynalyze.sweep.records import STATUSES, TRACED, Sweep
+from dynalyze.sweep.records import STATUSES, TRACED, Item, Sweep
 from dynalyze.sweep.shown import shown
 from dynalyze.sweep.work import Finished, RunSettings
-from dynalyze.text.visible import notice, one_line
+from dynalyze.text.escape import notice, one_line
 
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.2
 _OUTPUT_LINES = 10
-_CLEAR = "\r\x1b[K"
 
 
 class SweepProgress:
-    """A line that renews itself on a terminal, and a line now and then elsewhere.
+    """Progress on standard error: a line that renews itself on a terminal, one line every ten seconds elsewhere.
 
-    What an item printed is shown where it failed, its last lines; `show_output` shows that of every item, `quiet` none.
+    Of what items print, the last lines of failed ones are shown; `show_output` shows all of every item, `quiet` none.
     """
 
     def __init__(
         self, planned: int, done_before: int, *, show_output: bool = False, quiet: bool = False,
         stream: TextIO | None = None,
     ) -> None:  # fmt: skip
-        self._sink = Sink(sys.stderr if stream is None else stream)
-        self._terminal = self._sink.is_terminal() and os.environ.get("TERM") != "dumb"
+        self._streams = Streams("", stream=stream)
         self._planned, self._before = planned, done_before
         self._show_output, self._quiet = show_output, quiet
         self._counts: Counter[str] = Counter()
@@ -46,36 +41,34 @@ class SweepProgress:
         self._shown = ""
 
     def done(self, finished: Finished) -> None:
-        """One item more has ended; its row is as it may be shown."""
+        """Count an item that has ended; its row is redacted already."""
         row = finished.row
         self._counts[row.status] += 1
         failed, lines = row.status not in TRACED, finished.output.rstrip().splitlines()
         if failed:
             name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
-            self._say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
+            self._streams.say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
         if not self._quiet and (failed or self._show_output):
             for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
-                self._say(f"{one_line(row.target)} | {line}")
+                self._streams.say(f"{one_line(row.target)} | {line}")
 
     def tick(self) -> None:
         now = time.monotonic()
-        if now - self._shown_at < (_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
+        if now - self._shown_at < (_TERMINAL_SECONDS if self._streams.renews else _PLAIN_SECONDS):
             return
         self._shown_at = now
         line = notice(self.line(now - self._began))
-        if self._terminal:
-            self._write(_CLEAR + line[: self._sink.width() - 1])
+        if self._streams.renews:
+            self._streams.status(line)
         elif line != self._shown:
-            self._write(line + "\n")
+            self._streams.say(line)
         self._shown = line
 
     def close(self) -> None:
-        if self._terminal and self._shown:
-            self._write(_CLEAR)
-            self._shown = ""
+        self._streams.close()
 
     def line(self, seconds: float) -> str:
-        """Counts, rate and time left; the rate is that of this run, not of what an earlier one did."""
+        """Counts, rate and time left, by the items of this run."""
         ended = sum(self._counts.values())
         counts = ", ".join(f"{self._counts[status]} {status}" for status in STATUSES if self._counts[status])
         parts = [f"{self._before + ended} of {self._planned} items", *([counts] if counts else [])]
@@ -86,30 +79,18 @@ class SweepProgress:
             parts.append(f"about {f'{left:.0f} s' if left < 90 else minutes} left")
         return "; ".join(parts)
 
-    def _say(self, line: str) -> None:
-        self._write((_CLEAR if self._terminal and self._shown else "") + line + "\n")
-        self._shown = "" if self._terminal else self._shown
-
-    def _write(self, text: str) -> None:
-        self._sink.write(text.encode(errors="replace"))
-
 
 def drive(
     items: Sequence[Item], pool: Pool, folder: SweepFolder, settings: RunSettings, about: About,
     progress: SweepProgress, keep_on: Callable[[], bool],
 ) -> Sweep:  # fmt: skip
-    """Run what is not done yet; returns the document of all that is, when everything is or `keep_on` says no.
-
-    Each row is on the disk before the next one is looked at.
+    """The document of the sweep, once all items have ended or `keep_on` says no. Items whose rows are in the folder are
+    not run again; each row is on the disk before the next one is looked at.
     """
     began = time.monotonic()
     clean = partial(shown, no_source=settings.no_source, redact=settings.redact)
 
-    def describe() -> None:
-        sweep = clean(sweep_of(about, []))
-        folder.describe(replace(about, command=sweep.command, notes=sweep.notes, environment=sweep.environment))
-
-    describe()
+    folder.describe(clean(about))
     waiting = [item for item in items if item.key not in folder.rows]
 
     def done(item: Item, finished: Finished) -> None:
@@ -120,16 +101,16 @@ def drive(
         folder.append(finished.row)
         progress.done(finished)
 
-    def ask() -> bool:
+    def going_on() -> bool:
         progress.tick()
         return keep_on()
 
     if waiting:
         try:
-            pool.run(iter(waiting), done, ask)
+            pool.run(iter(waiting), done, going_on)
         finally:
             progress.close()
     about.seconds = round(time.monotonic() - began, 3)
     about.notes = [*about.notes, *pool.notes]
-    describe()
+    folder.describe(clean(about))
     return clean(sweep_of(about, folder.rows.values()))

@@ -15,9 +15,9 @@ import msgspec
 
 from dynalyze.capture.libraries import is_pattern, library_facts, prefix_of
 from dynalyze.capture.settings import CompileOptions
-from dynalyze.launch import question
+from dynalyze.launch.run import probe
 from dynalyze.launch.spec import TargetSpec, read_target
-from dynalyze.sweep.items import Item, with_key
+from dynalyze.sweep.records import Item, with_key
 from dynalyze.sweep.settings import SweepEntry, applied, read_toml
 from dynalyze.text.errors import UsageError
 
@@ -29,8 +29,8 @@ _CLASS_NAME = re.compile(r"[A-Za-z_]\w*")
 def named_targets(
     text: str, arguments: tuple[str, ...] = (), inputs: tuple[str, ...] = ()
 ) -> list[tuple[str, TargetSpec | None]]:
-    """What one word of the command line stands for, in order; a pattern of models is left to the interpreter (None).
-    Raises UsageError where it stands for nothing.
+    """The targets of one word of the command line, in order; None for a pattern of models, which the interpreter lists.
+    Raises UsageError where there is none.
     """
     path = Path(text)
     if prefix := prefix_of(text):
@@ -62,7 +62,7 @@ def _of_glob(text: str) -> list[str]:
 
 
 def _spec(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> TargetSpec:
-    """`--input` is for objects and arguments are for programs: a sweep may name both."""
+    """Without inputs for programs, and without arguments for models: a sweep may name both kinds."""
     plain = read_target(text, None, ())
     if plain.mode == "object" and inputs:
         plain = read_target(text, None, (), inputs)
@@ -73,9 +73,9 @@ def _spec(text: str, arguments: tuple[str, ...], inputs: tuple[str, ...]) -> Tar
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for. `asked` puts the options for models into a target of that kind.
+    """The command line; `asked` puts the options for models into a target of that kind.
 
-    `configurations` are those of --configs or --matrix; None leaves it to a TOML file, and to the options alone.
+    `configurations` are those of --configs or --matrix, None for those of a TOML file or the plain options.
     """
 
     targets: tuple[str, ...]
@@ -96,7 +96,7 @@ class Expanded:
 
 
 class Interpreter(msgspec.Struct):
-    """What is known of the interpreter that will run the items. `listed` has the names behind each pattern."""
+    """What the interpreter that will run the items answered; `listed` are the models behind each pattern."""
 
     versions: dict[str, str | None]
     listed: dict[str, list[str]] = {}
@@ -106,10 +106,12 @@ class Interpreter(msgspec.Struct):
 def inquire(
     python: str | None, options: Sequence[CompileOptions], patterns: Sequence[str], names: Sequence[str]
 ) -> Interpreter:
-    """Ask the interpreter once, for everything. Raises UsageError where it cannot be used, or knows not all of it."""
+    """The interpreter's answer to all questions at once. Raises UsageError where it cannot be used, or does not know a
+    backend or a model.
+    """
     request = {"compile": [asdict(each) for each in options], "patterns": list(patterns), "names": list(names)}
     python = python or sys.executable
-    answer, status, said = question.ask(python, "inquire", request, _INQUIRY_SECONDS)
+    answer, status, said = probe(python, "inquire", request, _INQUIRY_SECONDS)
     if status is None:
         raise UsageError(f"{python} did not import torch within {_INQUIRY_SECONDS:.0f} s")
     try:
@@ -122,7 +124,7 @@ def inquire(
 
 
 def expand(request: Request) -> Expanded:
-    """All items in the order in which they were asked for. Raises UsageError for what there is not."""
+    """All items in the order of the command line. Raises UsageError for a target that does not exist."""
     lines = [line for text in request.targets for line in _lines(text, request)]
     # Every distinct way of compiling, for the interpreter to check before anything runs.
     choices = dict.fromkeys(
@@ -156,7 +158,7 @@ def _name_to_check(spec: TargetSpec) -> str:
 
 
 def _lines(text: str, request: Request) -> Iterator[tuple[SweepEntry, str, TargetSpec | None]]:
-    """The targets of each entry. Without a spec it is a pattern of architectures, which the interpreter lists."""
+    """The targets of each entry; without a spec it is a pattern of models."""
     plain = SweepEntry(text, arguments=request.arguments, inputs=request.inputs)
     for entry in read_toml(Path(text)) if text.endswith(".toml") else [plain]:
         entry = replace(entry, configurations=request.configurations or entry.configurations or {"default": {}})

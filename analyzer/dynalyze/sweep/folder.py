@@ -7,18 +7,19 @@ import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dynalyze.files.read_write import read_document, read_input, write_whole_file
 from dynalyze.privacy.redaction import redaction
+from dynalyze.report import sensitivity
 from dynalyze.sweep.records import SCHEMA_VERSION, Row, Sweep
 from dynalyze.text.errors import UsageError
 from dynalyze.text.json_text import read_json
 
 if TYPE_CHECKING:
-    from dynalyze.sweep.items import Item
+    from dynalyze.sweep.records import Item
     from dynalyze.sweep.work import Finished
 
 ROWS = "rows.jsonl"
@@ -34,14 +35,14 @@ def is_sweep(path: Path) -> bool:
     if path.suffix == ".jsonl":
         return True
     try:
-        # What tells a sweep from a report is a list of items.
+        # A report has no list of items.
         return "items" in read_json(read_input(path), dict[str, msgspec.Raw])
     except (OSError, msgspec.DecodeError):
         return False
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep in a file or folder. Raises UsageError where it is none of a version that we know."""
+    """The sweep in a file or folder. Raises UsageError where there is none, or one of another schema version."""
     try:
         if path.is_dir() or path.suffix == ".jsonl":
             file = path / ROWS if path.is_dir() else path
@@ -51,8 +52,9 @@ def read_sweep(path: Path) -> Sweep:
         else:
             sweep = read_document(read_input(path), Sweep)
         if sweep.schema_version != SCHEMA_VERSION:
-            told = f"schema_version {sweep.schema_version} is not the version {SCHEMA_VERSION} that this dynalyze reads"
-            raise ValueError(told)
+            raise ValueError(
+                f"schema_version {sweep.schema_version} is not the version {SCHEMA_VERSION} that this dynalyze reads"
+            )
         return sweep
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
@@ -61,8 +63,8 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def rows_in(content: bytes) -> list[Row]:
-    """The rows of a JSONL: a later row of an item replaces an earlier one, a last line that was cut off is left out.
-    Raises ValueError where a whole line is no row.
+    """The rows of a JSONL, the latest of each item; without a last line that was cut off. Raises ValueError where a
+    whole line is no row.
     """
     found: dict[tuple[str, str], Row] = {}
     lines = content.split(b"\n")
@@ -82,22 +84,22 @@ def rows_in(content: bytes) -> list[Row]:
 
 
 class About(msgspec.Struct):
-    """What the rows of a folder belong to. `order` are the keys of the items in the order they were asked for."""
+    """The sweep that the rows of a folder belong to; `order` are the keys of its items in the order of the command."""
 
-    dynalyze: str = ""
-    created: str = ""
-    command: list[str] = []
-    environment: dict[str, Any] = {}
-    order: list[str] = []
+    dynalyze: sensitivity.Word = ""
+    created: sensitivity.Word = ""
+    command: sensitivity.CommandLine = []
+    environment: sensitivity.Settings = {}
+    order: list[sensitivity.Word] = []
     planned: int = 0
     workers: int = 1
-    notes: list[str] = []
+    notes: list[sensitivity.Message] = []
     seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION
 
 
 class SweepFolder:
-    """An open folder; a context manager that holds its lock. Refuses rows of an earlier sweep without `resume`."""
+    """A folder that is locked inside its `with` block. Without `resume` rows of an earlier sweep are refused."""
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self.path = path
@@ -130,7 +132,7 @@ class SweepFolder:
         self._opened.close()
 
     def append(self, row: Row) -> None:
-        """Add a row. It is on the disk when this returns: neither a kill nor a power failure takes it back."""
+        """Add a row, and return when it is on the disk: neither a kill nor a power failure takes it back."""
         data = msgspec.json.encode(row) + b"\n"
         while data:
             data = data[os.write(self._file, data) :]
@@ -157,10 +159,7 @@ class SweepFolder:
 
 
 def sweep_of(about: About, rows: Iterable[Row]) -> Sweep:
-    """The document of a sweep: the rows of its own items, in the order in which they were asked for.
-
-    The folder may hold rows of items that its last sweep was not asked for.
-    """
+    """The document of a sweep: its own items' rows in the order of the command; the folder may hold rows of others."""
     items = list(rows)
     if about.order:
         known = {row.key: row for row in items}

@@ -7,22 +7,22 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from dynalyze.render.comparison_json import document
+from dynalyze.render.comparison_text import document
 from dynalyze.render.highlight import code_at
 from dynalyze.render.html import page
+from dynalyze.render.text.bench import capital
+from dynalyze.render.text.comparison import drawn
+from dynalyze.render.text.report import command_line
 from dynalyze.render.view.comparison import difference_rows
 from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric, Tone, value_words
-from dynalyze.render.words.bench import capital
-from dynalyze.render.words.comparison import drawn
-from dynalyze.render.words.report import command_line
 from dynalyze.report import Location
 from dynalyze.sweep import words
 from dynalyze.sweep.clusters import BrokenLine, Cause, Share, SweepSummary, summarise
 from dynalyze.sweep.compare import SCHEMA_VERSION, ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.text.amounts import count_of, duration
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_CARDS, MAX_LINES, MAX_FOLLOWING = 12, 400, 200
 MAX_CAUSES, MAX_REASONS, MAX_ERRORS = 60, 12, 100
@@ -54,7 +54,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
 
 
 def render_sweep(sweep: Sweep) -> str:
-    """The index. Links to the items' reports are relative: it belongs into the sweep's folder."""
+    """The index; its links to reports are relative to the sweep's folder."""
     return page("sweep.html.jinja", SweepPage(sweep), more=("tables", "sweep"), filters=_FILTERS)
 
 
@@ -67,7 +67,7 @@ def diff_json(comparison: SweepComparison) -> str:
 
 
 class SweepPage:
-    """Everything that the index shows, in its order. `links` are those of the items, by position."""
+    """Everything that the index shows, in its order; `links` lead to the items, by position."""
 
     def __init__(self, sweep: Sweep) -> None:
         found, self._anchors = summarise(sweep), Anchors()
@@ -79,17 +79,15 @@ class SweepPage:
         self.rest = " ".join(rest)
         self.fact = sweep
         self.noun = words.noun(sweep)
-        self.many = "model" if self.noun == "model" else "target"
+        self.many = words.target_noun(sweep)
         self.title = f"{self.headline} · dynalyze sweep"
         self.target = clipped(" ".join(sweep.command[1:]), 200)
         self.tone, self.status = _verdict(found, len(sweep.items))
         self.notes = [clipped(note, MAX_TEXT) for note in words.notes(sweep)]
         self.metrics = _metrics(sweep, found)
-        # A line that breaks one model only is no card where others are shared.
-        cards = ([line for line in found.lines if len(line.targets) > 1] or found.lines)[:MAX_CARDS]
-        self.cards = [self._line(line) for line in cards]
+        self.cards = [self._line(line) for line in found.leading[:MAX_CARDS]]
         self.lines_total = len(found.lines)
-        self.other_lines = first(found.lines[len(cards) :], MAX_LINES).map(self._line)
+        self.other_lines = first(found.lines[len(self.cards) :], MAX_LINES).map(self._line)
         self.following = first(found.following, MAX_FOLLOWING).map(self._line)
         families = first(found.families, MAX_FAMILIES)
         troubled = self._shares(share for share in families.items if share.clean != 1)
@@ -124,7 +122,7 @@ class SweepPage:
         return self._places.get(line.at, ""), line, code, self._names(line.rows)
 
     def _cause(self, cause: Cause) -> tuple[Any, ...]:
-        """A cause with its anchor, the reasons that say something, and how many have no room."""
+        """A cause with its anchor, its reasons that say more than the type, and how many are left out."""
         some = first(cause.reasons, MAX_REASONS)
         anchor = self._anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
         return anchor, cause, [each for each in some.items if each.text], some.omitted
@@ -133,8 +131,8 @@ class SweepPage:
         return [(self._anchors.claim(f"share-{share.name}"), share, self._names(share.rows)) for share in shares]
 
     def _item(self, row: Row, link: Link) -> tuple[Any, ...]:
-        """A row with its rank (most breaks first, the clean ones last, by name), its link, the address of its page, its
-        best speedup, and its breaks.
+        """A row with its rank (most breaks first, clean ones last), its link, the address of its page, its best
+        speedup, and its breaks.
         """
         claims = [speed.speedup for speed in row.speeds if speed.speedup is not None]
         rank = _ORDER.index(row.status), -row.graph_breaks, row.target.lower()
@@ -171,7 +169,7 @@ def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
 
 
 def page_link(page: str | None) -> str:
-    """The relative address of a page, whatever the row says; "" for anything else."""
+    """The page as a relative address; "" for anything that is not one."""
     if not page or "\\" in page:
         return ""
     path = PurePosixPath(page)
@@ -229,7 +227,6 @@ class SweepDiffPage:
         return anchor, name, first(changes, MAX_CHANGED_ITEMS).map(self._item)
 
     def _item(self, change: ItemChange) -> tuple[str, ItemChange, list[str], list[str]]:
-        """An item with its anchor, its new breaks, and those that are gone."""
         anchor = self._anchors.claim(f"item-{words.item_name(change).removeprefix('hf:')}")
         self._items.setdefault(change.target, anchor)  # Of several configurations the first stands for the target.
         return anchor, change, _breaks(change.new), _breaks(change.gone)
@@ -241,5 +238,5 @@ class SweepDiffPage:
 
 def _breaks(breaks: Sequence[RowBreak]) -> list[str]:
     some = first(breaks, MAX_CHANGED_BREAKS)
-    told = [f"{words.place_words(each.place, each.line)} {clipped(each.gb_type, 200)}" for each in some.items]
-    return [*told, f"{some.omitted:,} more"] if some.omitted else told
+    shown = [f"{words.place_words(each.place, each.line)} {clipped(each.gb_type, 200)}" for each in some.items]
+    return [*shown, f"{some.omitted:,} more"] if some.omitted else shown

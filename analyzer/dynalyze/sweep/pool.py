@@ -15,7 +15,7 @@ import msgspec
 
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.sweep import worker
-from dynalyze.sweep.items import Item
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, Runner, RunSettings
 from dynalyze.sweep.worker import Task
@@ -34,10 +34,9 @@ class Pool(Protocol):
     notes: list[str]
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
-        """Run every item; `done` is called in this thread as each ends, in the order in which they end.
+        """Run every item, taken as there is room; `done` is called in this thread as each ends.
 
-        Items are taken as there is room for them. `keep_on` is called about five times a second: False means to start
-        nothing more, to end what runs, and to return.
+        `keep_on` is called about five times a second: once it returns False, what runs is ended.
         """
 
     def __enter__(self) -> Pool: ...
@@ -45,7 +44,7 @@ class Pool(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-class _Worker:
+class _LocalWorker:
     def __init__(self) -> None:
         self.task: Task | None = None
         self.connection, theirs = Pipe()
@@ -58,11 +57,11 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         self.task = task
-        with contextlib.suppress(OSError):  # It died; the end of its answers tells.
+        with contextlib.suppress(OSError):  # It died: the end of its connection shows that.
             self.connection.send_bytes(msgspec.json.encode(task))
 
     def end(self) -> None:
-        """Its connection was closed, and it may take the time that its supervisors need."""
+        """Wait for its end, with time for its supervisors; its connection is closed already."""
         try:
             self._process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -71,10 +70,9 @@ class _Worker:
 
 
 class LocalPool:
-    """`workers` processes that run items, below one fork server. Files of the items go to `folder`.
+    """`workers` processes that run items, below one fork server; the items' files go to `folder`.
 
-    An item that was at work when the fork server or its worker died is run once more, alone: only one that does it
-    again is a crash.
+    An item that ran when the fork server or its worker died is run once more, alone: the second time it is a crash.
     """
 
     def __init__(self, workers: int, settings: RunSettings, folder: Path) -> None:
@@ -83,7 +81,7 @@ class LocalPool:
         self._runner = Runner(settings)
         self._scratch = TemporaryFolder("sweep")
         self._settings, self._folder = settings, str(folder)
-        self._staff: list[_Worker] = []
+        self._staff: list[_LocalWorker] = []
         self._suspects: list[Item] = []
 
     def __enter__(self) -> LocalPool:
@@ -108,7 +106,7 @@ class LocalPool:
                 for key, _ in selector.select(_LOOK_SECONDS):
                     self._handle(key.data, done, selector)
 
-    def _busy(self) -> list[_Worker]:
+    def _busy(self) -> list[_LocalWorker]:
         return [each for each in self._staff if each.task is not None]
 
     def _assign(self, waiting: Iterator[Item], selector: selectors.BaseSelector) -> None:
@@ -123,12 +121,12 @@ class LocalPool:
         address = self._runner.address(item)
         free = next((each for each in self._staff if each.task is None), None)
         if free is None:
-            free = _Worker()
+            free = _LocalWorker()
             self._staff.append(free)
             selector.register(free.connection, selectors.EVENT_READ, free)
         free.give(Task(item, self._settings, self._folder, str(self._scratch.path), address, attempt))
 
-    def _handle(self, worker: _Worker, done: Done, selector: selectors.BaseSelector) -> None:
+    def _handle(self, worker: _LocalWorker, done: Done, selector: selectors.BaseSelector) -> None:
         task, worker.task = worker.task, None
         try:
             finished: Finished | None = msgspec.json.decode(worker.connection.recv_bytes(), type=Finished | None)

@@ -17,8 +17,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.files.paths import below, package_path
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.measurements import Measurement
-from dynalyze.sweep.items import Item
-from dynalyze.sweep.records import Row, RowBreak, Speed, Status
+from dynalyze.sweep.records import Item, Row, RowBreak, Speed, Status
 
 _MODEL_OF_A_LIBRARY = re.compile(
     r"transformers/models/[^/]+/(?:modeling|modular)_[^/]+\.py$|/site-packages/[^/]+/models/(?!_|modeling_)(?:[^/]+/)*[^/]+\.py$"
@@ -35,7 +34,7 @@ _LONGEST_ERROR = 500
 
 
 def portable(file: str, root: str = "") -> str:
-    """A file from its package on; one of the user's from the folder that the sweep was started in, or by its name."""
+    """The file's path from its package on, else from `root`, the folder of the sweep, else its name."""
     if (library := package_path(file)) is not None:
         return library
     path = Path(file)
@@ -58,7 +57,7 @@ def caller(found: GraphBreak, root: str, own_file: str | None) -> str:
 
 
 def _is_own(line: Location, own_file: str | None) -> bool:
-    """Without a file of the user's the model is one of a library, or of code that came with a checkpoint."""
+    """Whether a line is the model's own: in `own_file`, in a library of models, or in code of a checkpoint."""
     if own_file is not None and Path(line.file).name == Path(own_file).name:
         return True
     if _MODEL_OF_A_LIBRARY.search(line.file.replace("\\", "/")):
@@ -67,19 +66,8 @@ def _is_own(line: Location, own_file: str | None) -> bool:
 
 
 @dataclass(frozen=True)
-class RunEnd:
-    """How the process of an item ended. `reason`: ended, timed_out, memory. `status` as subprocess has it."""
-
-    reason: str
-    status: int | None
-    seconds: float
-    peak_memory: int | None = None
-    memory_limit: int | None = None
-
-
-@dataclass(frozen=True)
 class ItemVerdict:
-    """`unsure`: whether it is the compiler's fault can be told only by a call without compiling."""
+    """`unsure`: only a call without compiling shows whether it is the compiler's fault."""
 
     status: Status
     error: str | None = None
@@ -88,9 +76,13 @@ class ItemVerdict:
     unsure: bool = False
 
 
-def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> ItemVerdict:
-    lost = _lost(report, log, end)
-    if lost is not None:
+def judge_run(item: Item, report: Report, log: RunLog, exceeded: int | None = None) -> ItemVerdict:
+    """The status of an item and its error; `exceeded` is the limit of memory, in bytes, that it was ended for."""
+    if exceeded is not None:
+        return ItemVerdict(
+            "crash", f"ended by the sweep: it held more than {exceeded / (1 << 30):.2g} GiB of memory (--memory)"
+        )
+    if (lost := _lost(report, log)) is not None:
         return lost
     failed = report.outcome.failed_stage
     if failed is not None:
@@ -106,9 +98,9 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> ItemVerdi
         refused = next(
             (event.refused for _, event in log.all() if isinstance(event, events.ObjectCall) and event.refused), ""
         )
-        told = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
+        why = refused or report.outcome.message or next((f.explanation for f in report.skipped_frames), "")
         status = "create_error" if log.last(events.Definitions) is not None else "compile_error"
-        return ItemVerdict(status, f"nothing was compiled: {told}" if told else "nothing was compiled")
+        return ItemVerdict(status, f"nothing was compiled: {why}" if why else "nothing was compiled")
     failures = [each for each in report.compilations if each.status == "failed"]
     if failures and not report.graph_breaks:
         place = failures[0].location
@@ -117,22 +109,20 @@ def judge_run(item: Item, report: Report, log: RunLog, end: RunEnd) -> ItemVerdi
 
 
 def after_eager(verdict: ItemVerdict, *, works: bool) -> ItemVerdict:
-    """The verdict of an item whose compiled call failed, once it is known whether it works without compiling."""
+    """An unsure verdict, once it is known whether the item works without compiling."""
     return replace(verdict, status="compile_error" if works else "eager_error", unsure=False)
 
 
-def _lost(report: Report, log: RunLog, end: RunEnd) -> ItemVerdict | None:
-    if end.reason == "memory":
-        limit = (end.memory_limit or 0) / (1 << 30)
-        return ItemVerdict("crash", f"ended by the sweep: it held more than {limit:.2g} GiB of memory (--memory)")
-    if end.reason == "timed_out" or report.outcome.status == "timed_out":
-        return ItemVerdict("timeout", report.outcome.message)
-    if end.status is not None and (end.status < 0 or (end.status and log.last(events.TargetEnded) is None)):
+def _lost(report: Report, log: RunLog) -> ItemVerdict | None:
+    status, message = report.outcome.exit_status, report.outcome.message
+    if report.outcome.status == "timed_out":
+        return ItemVerdict("timeout", message)
+    if status is not None and (status < 0 or (status and log.last(events.TargetEnded) is None)):
         program = log.last(events.ProgramEnded)
-        if end.status > 0 and program is not None and program.exit_status == end.status:
+        if status > 0 and program is not None and program.exit_status == status:
             return None
-        hint = " The kernel does that where memory runs out." if end.status == -signal.SIGKILL else ""
-        return ItemVerdict("crash", report.outcome.message + hint)
+        hint = " The kernel does that where memory runs out." if status == -signal.SIGKILL else ""
+        return ItemVerdict("crash", message + hint)
     return None
 
 
@@ -142,7 +132,7 @@ def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
         return None
     message = ending.message or ending.exception or f"it ended with exit status {ending.exit_status}"
     found = ItemVerdict("eager_error", message, ending.file, ending.line)
-    # With the innermost line outside torch that the compiler was at, where it told one.
+    # With the innermost line outside torch that the compiler was at, where that is known.
     frames = [frame for _, event in log.all() if isinstance(event, events.ErrorSeen) for frame in event.inside]
     own = next((frame for frame in reversed(frames) if not _OF_TORCH.search(frame.file.replace("\\", "/"))), ending)
     refused = replace(found, status="compile_error", file=own.file, line=own.line)
@@ -158,12 +148,12 @@ def _error_of_program(item: Item, log: RunLog) -> ItemVerdict | None:
     return refused if ours else found
 
 
-def row_of(item: Item, report: Report, verdict: ItemVerdict, seconds: float, peak_memory: int | None) -> Row:
+def row_of(item: Item, report: Report, verdict: ItemVerdict, peak_memory: int | None = None) -> Row:
     model = report.target.model
     error_at = f"{portable(verdict.file, item.root)}:{verdict.line}" if verdict.error and verdict.file else ""
     return Row(
         target=item.target, status=verdict.status, graph_breaks=len(report.graph_breaks),
-        recompiles=len(report.recompiles), seconds=round(seconds, 3), report=None, error=one_line(verdict.error),
+        recompiles=len(report.recompiles), seconds=report.outcome.seconds, report=None, error=one_line(verdict.error),
         key=item.key, configuration=item.configuration, settings=item.settings,
         family=family(item) if model is None else model.family, class_name="" if model is None else model.class_name,
         parameters=0 if model is None else model.parameters,
@@ -206,7 +196,7 @@ def _break(found: GraphBreak, root: str, own_file: str | None) -> RowBreak:
 
 
 def _speed(measured: Measurement) -> Speed:
-    """Numbers only where the benchmark claims a difference."""
+    """With numbers only where the benchmark claims a difference."""
     found = measured.speedup
     if found is None or found.verdict == "no difference shown":
         return Speed(measured.configuration, measured.status if found is None else found.verdict)

@@ -14,9 +14,10 @@ from typing import Any
 from dynalyze.bench.configurations import ALIASES, MODES
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.capture.settings import COMPILE_OPTIONS, MODEL_OPTIONS, PHASES, CompileOptions
-from dynalyze.files.project_file import check_keys, dashed, nearest, parsed
+from dynalyze.files.project_file import check_keys, nearest, parsed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import dashed
 
 # Running code that came with a checkpoint is allowed on the command line alone.
 OF_MODELS = tuple(name for name in MODEL_OPTIONS if name != "trust_remote_code")
@@ -48,7 +49,7 @@ _SETTINGS = (*COMPILE_OPTIONS, "eval", *OF_MODELS)
 def applied(
     spec: TargetSpec, options: CompileOptions, settings: Mapping[str, Any]
 ) -> tuple[TargetSpec, CompileOptions]:
-    """Target and options with these settings over what they had. Those of models leave other targets as they are."""
+    """Target and options with these settings; settings of models leave other targets as they are."""
     modelling = {name: value for name, value in settings.items() if name in OF_MODELS}
     if spec.asked is not None and modelling:
         spec = replace(spec, asked=replace(spec.asked, **modelling))
@@ -56,8 +57,8 @@ def applied(
 
 
 def configurations(text: str) -> dict[str, Settings]:
-    """What each name in `--configs` sets, over what the options of the command line set. Raises UsageError for no name,
-    one that is not known, or one that says a thing twice.
+    """The settings of each name in `--configs`. Raises UsageError for no name, an unknown one, or one that sets
+    something twice.
     """
     found: dict[str, Settings] = {}
     for name in filter(None, (part.strip() for part in text.split(","))):
@@ -86,9 +87,7 @@ def _part_settings(part: str, name: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class SweepEntry:
-    """A word of the command line, or an `[[item]]` of a file (then `where` says which), with what each of its
-    configurations sets.
-    """
+    """A word of the command line, or an `[[item]]` of a file (`where` says which), with its configurations."""
 
     target: str
     where: str = ""
@@ -100,8 +99,8 @@ class SweepEntry:
 
 
 def read_toml(path: Path) -> list[SweepEntry]:
-    """Read and check the file. Paths in it are relative to the folder that it is in. Raises UsageError, with the place,
-    where it is unreadable or no TOML, or has an unknown key or a value of another type.
+    """The checked entries of a file, whose paths are relative to its folder. Raises UsageError, with the place, where
+    it is unreadable, no TOML, or has an unknown key or a value of the wrong type.
     """
     document = parsed(path)
     _check_keys(document, ("item", "configurations"), str(path))
@@ -175,7 +174,7 @@ def _texts(item: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
 
 
 def _placed(target: str, folder: Path) -> str:
-    """A path that is relative to the file, as seen from here; names of modules and of models stay."""
+    """A target of a file in `folder` as seen from here; names of modules and models stay."""
     if prefix := prefix_of(target):
         path = target.removeprefix(f"{prefix}:")
         return f"{prefix}:{folder / path}" if path.startswith(".") else target

@@ -6,7 +6,7 @@ import msgspec
 
 from dynalyze import privacy
 from dynalyze.facts.registry import registry
-from dynalyze.report.held import Restate
+from dynalyze.report.sensitivity import Restate
 from dynalyze.sweep.clusters import exception_in
 from dynalyze.sweep.compare import ItemChange, LineChange, SweepRegression
 from dynalyze.sweep.records import Row, RowBreak

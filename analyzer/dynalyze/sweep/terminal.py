@@ -40,7 +40,7 @@ def render(
     if sweep.items:
         _counts(summary, sweep, found)
     if found.lines:
-        _lines(summary, found, "model" if words.noun(sweep) == "model" else "target")
+        _lines(summary, found, words.target_noun(sweep))
     if found.errors:
         _errors(summary, found)
     for total in found.speeds:
@@ -73,11 +73,10 @@ def _counts(summary: Summary, sweep: Sweep, found: SweepSummary) -> None:
 
 def _lines(summary: Summary, found: SweepSummary, what: str) -> None:
     summary.line("Lines that break most", style="bold")
-    # Beside lines that many share, one that breaks a single model can wait for the page.
-    shared = [line for line in found.lines if len(line.targets) > 1] or found.lines
-    for line in shared[:_MOST_LINES]:
+    shown = found.leading[:_MOST_LINES]
+    for line in shown:
         broken_line(summary, Text("!", style="bold yellow"), line, f"breaks {count_of(len(line.targets), what)}")
-    summary.left_out(len(found.lines) - len(shared[:_MOST_LINES]), "line")
+    summary.left_out(len(found.lines) - len(shown), "line")
     if found.following:
         number = len(found.following)
         verb = "follows" if number == 1 else "follow"
@@ -133,14 +132,10 @@ def render_diff(
         if lines:
             summary.line(title, style="bold")
             for line in lines[:MOST]:
-                mark = direction_mark("same" if line.follows else direction)
-                broken_line(
-                    summary,
-                    mark,
-                    line,
-                    f"in {count_of(len(line.targets), 'target')}",
-                    "follows from others" if line.follows else "",
-                )
+                mark, note = direction_mark(direction), ""
+                if line.follows:
+                    mark, note = direction_mark("same"), "follows from others"
+                broken_line(summary, mark, line, f"in {count_of(len(line.targets), 'target')}", note)
             summary.left_out(len(lines) - MOST, where="--html")
             summary.line()
     for direction, title in words.DIRECTIONS.items():
@@ -148,8 +143,8 @@ def render_diff(
         if some:
             summary.line(title, style="bold")
             for change in some[:MOST]:
-                told = Text.assemble(one_line(words.item_name(change)), (f"  {words.change_words(change)}", "dim"))
-                summary.beside(direction_mark(direction), told)
+                item = Text.assemble(one_line(words.item_name(change)), (f"  {words.change_words(change)}", "dim"))
+                summary.beside(direction_mark(direction), item)
                 if change.error:
                     summary.code(change.error, by=3)
             summary.left_out(len(some) - MOST, where="--html")

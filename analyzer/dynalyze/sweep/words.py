@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.comparison.types import Direction
-from dynalyze.render.words.comparison import ARROW, counted
+from dynalyze.render.text.comparison import ARROW, counted
 from dynalyze.sweep.clusters import SpeedTotal, SweepSummary
 from dynalyze.sweep.compare import ItemChange, SweepComparison
 from dynalyze.sweep.records import Row, Speed, Status, Sweep
@@ -36,6 +36,10 @@ def noun(sweep: Sweep) -> str:
     return "model" if models and targets else "item"
 
 
+def target_noun(sweep: Sweep) -> str:
+    return "model" if noun(sweep) == "model" else "target"
+
+
 def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
     """What came of it: how many compile as one graph, what breaks, and, apart, what never reached the compiler."""
     total, what = len(sweep.items), noun(sweep)
@@ -47,9 +51,8 @@ def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
         first = f"The {what} never reached the compiler."
     else:
         first = f"None of {total:,} {what}s reached the compiler."
-    whats = "models" if what == "model" else "targets"
     leading = [
-        f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {whats}."
+        f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {target_noun(sweep)}s."
         for worst in summary.lines[:1]
         if len(worst.targets) > 1
     ]

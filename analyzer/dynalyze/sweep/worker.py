@@ -25,7 +25,7 @@ import msgspec
 
 from dynalyze.launch.forkserver import ServerLost
 from dynalyze.sweep.folder import store
-from dynalyze.sweep.items import Item
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.work import Finished, RunSettings, run_item
 
 # What does not end within this long is left to its supervisor, which kills it when this process is gone.
@@ -49,7 +49,7 @@ def main(descriptor: int) -> None:
 
 
 def serve(connection: Connection[bytes, bytes], answer: Callable[[bytes], bytes]) -> None:
-    """Answer each message until the connection ends. Then SystemExit ends what runs, which clears itself away."""
+    """Answer each message until the connection ends: SystemExit ends what runs then, which cleans up."""
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
@@ -78,7 +78,7 @@ def _listen(connection: Connection[bytes, bytes], messages: queue.SimpleQueue[by
 
 
 def _finished(task: Task) -> Finished | None:
-    """A row whose files are written, and what the item printed; None where the fork server was lost."""
+    """The row of a task, whose files are written, and its output; None where the fork server was lost."""
     tempfile.tempdir = task.scratch
     os.environ.update(task.settings.env)
     try:

@@ -1,5 +1,5 @@
-"""The assertions of the pytest fixture `dynalyze`, each for a function with its inputs or for a block of code: what it
-demands of a recorded report, and what a failure says: lines of code, causes and fixes.
+"""The assertions of the pytest fixture `dynalyze`, each for a function with its inputs or for a block of code. Failures
+name lines of code, causes and fixes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from typing import Any, overload
 
 import torch
 
+from dynalyze.capture.bench.accuracy import accuracy
+from dynalyze.capture.bench.call_workload import CallsWorkload
+from dynalyze.capture.bench.contracts import Broken
+from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.environment import compile_disabled
 from dynalyze.capture.inputs import Inputs, calls_from
+from dynalyze.capture.nested_values import leaves
 from dynalyze.capture.torch_private import dynamo
+from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module
 from dynalyze.capture.torch_private.trace import TRACE_LOGGER
 from dynalyze.recording.recorder import Recording
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.terminal import add_findings
 from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report
-from dynalyze.testing.answers import compiled_already, wrong_here
 from dynalyze.text.amounts import count_of
-from dynalyze.text.visible import visible
+from dynalyze.text.escape import visible
 
 Judge = Callable[[Report, BaseException | None], str]
 Function = Callable[..., Any]
@@ -35,7 +40,7 @@ _WIDTH = 100
 
 @contextmanager
 def quiet_trace() -> Iterator[None]:
-    """Without pytest's own handlers on the logger of torch's trace, which is for programs; all others stay."""
+    """Without pytest's handlers on the logger of torch's trace, whose records are for programs."""
     logger = logging.getLogger(TRACE_LOGGER)
     set_aside = [handler for handler in logger.handlers if type(handler).__module__.startswith("_pytest.")]
     for handler in set_aside:
@@ -48,10 +53,10 @@ def quiet_trace() -> Iterator[None]:
 
 
 class CompileCheck:
-    """`with` this the block is recorded, and judged at its end; `as seen` is the recording.
+    """A `with` block that is recorded, and judged at its end; `as seen` is the recording.
 
-    An exception of the block's own goes on as it is. One of the compiler's is judged where `judges_errors`. With
-    `clean` nothing that was compiled before serves the block, and nothing of the block stays.
+    The block's own exceptions pass; those of the compiler are judged where `judges_errors`. With `clean` the compile
+    state is reset before and after the block.
     """
 
     def __init__(self, judge: Judge, *, judges_errors: bool = False, clean: bool = False) -> None:
@@ -82,8 +87,8 @@ class CompileCheck:
 class CompileChecks:
     """Each assertion takes a function or module, which it compiles and calls; or none, as the head of a `with` block.
 
-    The compile state is clean before and after it (torch.compiler.reset()), so that no other test has a say, nor meets
-    what was compiled here. A block of assert_no_recompiles alone resets nothing: it is about what is warm already.
+    It resets the compile state before and after (torch.compiler.reset()), so that tests do not affect each other. Only
+    a block of assert_no_recompiles does not: it is about what is warm already.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -117,7 +122,7 @@ class CompileChecks:
         """None of these calls, one after the other, makes torch compile `fn` again.
 
         A call is a tuple of positional inputs, a dict of keyword inputs, or the single input; a list is several calls.
-        The first `warmup` of them may compile as often as they want.
+        The first `warmup` of them may compile.
         """
         __tracebackhide__ = True
         if fn is None:
@@ -173,16 +178,14 @@ class CompileChecks:
 
 
 def _block(check: CompileCheck, arguments: Mapping[str, Any]) -> CompileCheck:
-    """The assertion for a `with` block; inputs without a function are a slip."""
+    """The assertion for a `with` block. Raises TypeError for inputs without a function."""
     if arguments:
         raise TypeError(f"{', '.join(arguments)} given without a function: name the function first")
     return check
 
 
 def fact_failure(report: Report, facts: Sequence[GraphBreak | Recompile], noun: str) -> str:
-    """All of these facts, graph breaks or recompiles, with the findings that rest on some of them, the most urgent
-    first; "" where there is none.
-    """
+    """The number of these graph breaks or recompiles, with the findings on them, the most urgent first; "" for none."""
     ids = {fact.id for fact in facts}
     findings = [finding for finding in report.findings if ids & set(finding.evidence)]
     head = f"{count_of(len(facts), noun)}, expected none"
@@ -190,7 +193,7 @@ def fact_failure(report: Report, facts: Sequence[GraphBreak | Recompile], noun: 
 
 
 def compiles(report: Report, error: BaseException | None) -> str:
-    """Something compiled, and nothing failed to."""
+    """Why not something compiled, and all of it; "" where it did."""
     failed = [each for each in report.compilations if each.status == "failed"]
     if not failed and error is None:
         return nothing_checked(report)
@@ -206,7 +209,7 @@ def compiles(report: Report, error: BaseException | None) -> str:
 
 
 def nothing_checked(report: Report) -> str:
-    """Why nothing can be said: nothing was compiled, or not all of it recorded; "" where it can."""
+    """Why the report shows nothing: nothing was compiled, or not all of it recorded; "" where it does."""
     why = {
         "incomplete": "part of what was compiled was not recorded, so nothing is sure",
         "nothing_compiled": "nothing was compiled, so nothing was checked",
@@ -226,16 +229,51 @@ def _text(report: Report, head: str, place: Location | None, findings: list[Find
 
 
 def whole_graphs(report: Report, error: BaseException | None) -> str:
-    """Something compiled, each function as one graph."""
+    """Why not each function compiled as one graph; "" where it did."""
     return fact_failure(report, report.graph_breaks, "graph break") or compiles(report, error)
 
 
 def compiled_once(report: Report, error: BaseException | None) -> str:
-    """Something compiled, and nothing twice."""
+    """What compiled twice, or that nothing compiled; "" where all is well."""
     return fact_failure(report, report.recompiles, "recompile") or nothing_checked(report)
 
 
 def no_recompiles(report: Report, error: BaseException | None) -> str:
-    """Nothing compiled again. Where torch.compile is switched off that verifies nothing."""
+    """What recompiled, or that torch.compile is switched off; "" where all is well."""
     failure = fact_failure(report, report.recompiles, "recompile")
     return failure or (nothing_checked(report) if compile_disabled() else "")
+
+
+def wrong_here(fn: Callable[..., Any], call: Inputs, options: Mapping[str, Any], *, gradients: bool) -> str:
+    """Why compiled outputs of a call do not match eager, by the accuracy test of `dynalyze bench`; "" where they do.
+    `options` are those of torch.compile; a compiled function keeps its own. Raises AssertionError where outputs cannot
+    be compared.
+    """
+    __tracebackhide__ = True
+    given = fn if compiled_already(fn) else torch.compile(fn, **options)
+    workload = CallsWorkload(
+        dynamo.wrapped_by_compile(fn) or fn, [call], phase="train" if gradients else "forward", grad=gradients
+    )
+    tensors = (each for each in leaves(tuple(call), objects=True) if isinstance(each, torch.Tensor))
+    device = next((each.device.type for each in tensors), "cpu")
+    # The test needs the configuration only to know whether it is Inductor, whose rounding can be set.
+    backend = options.get("backend", "inductor")
+    configuration = Configuration("tested", backend=backend if isinstance(backend, str) else "its own")
+    answer = accuracy(workload, lambda: given, configuration, device)
+    why = _why_wrong(answer)
+    contracts = [str(Broken(**each)) for each in answer.get("contracts", ())]
+    return "\n".join([why, *(text for text in contracts if text.lower() not in why.lower())]) if why else ""
+
+
+def compiled_already(fn: Callable[..., Any]) -> bool:
+    """Whether torch.compile returned it, or it is a module after `module.compile()`."""
+    in_place = isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None
+    return in_place or is_compiled_function(fn) or is_compiled_module(fn)
+
+
+def _why_wrong(answer: Mapping[str, Any]) -> str:
+    __tracebackhide__ = True
+    reason = str(answer.get("reason", ""))
+    if answer["verdict"] not in ("equal", "benign", "rounding only", "suspicious"):
+        raise AssertionError(f"not comparable: {reason}")
+    return (reason or "suspicious") if answer["verdict"] == "suspicious" else ""

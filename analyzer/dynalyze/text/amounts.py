@@ -11,6 +11,12 @@ def count_of(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {noun}"
 
 
+def lookups(hits: int | None, misses: int | None, bypasses: int | None) -> str:
+    """What a cache was asked: "2 hits, 1 miss"; "" for nothing."""
+    counts = ((hits, "hit", ""), (misses, "miss", "misses"), (bypasses, "bypass", "bypasses"))
+    return ", ".join(count_of(number, one, several) for number, one, several in counts if number)
+
+
 def how_often(number: int) -> str:
     """ "once", "1,200 times"."""
     return "once" if number == 1 else f"{number:,} times"

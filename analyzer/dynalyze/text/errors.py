@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class DynalyzeError(Exception):
-    """Anything we say to the user instead of a traceback; the message is the line."""
+    """An error whose message is the one line that the user sees."""
 
 
 class UsageError(DynalyzeError):
-    """A mistake in what the user asked for; the message says what to do."""
+    """A mistake of the user's; the message says what to do."""
 
 
 def first_line(error: BaseException) -> str:

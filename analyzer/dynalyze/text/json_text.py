@@ -1,4 +1,4 @@
-"""JSON of ours, written so that it may be looked at on a terminal, and JSON of anybody's, read without a surprise."""
+"""JSON of ours, written safe to look at on a terminal, and JSON of anybody's, read within bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from dynalyze.text.visible import hidden
+from dynalyze.text.escape import hidden
 
 _Kind = TypeVar("_Kind")
 
@@ -34,8 +34,8 @@ def read_json(data: bytes) -> Any: ...
 @overload
 def read_json(data: bytes, kind: type[_Kind]) -> _Kind: ...
 def read_json(data: bytes, kind: Any = Any) -> Any:
-    """What JSON says, as a `kind`. An escape that is half of a character becomes U+FFFD. The message of a DecodeError
-    names the place: no JSON, nested too deep, or no `kind`.
+    """A `kind` from JSON; an escape for half of a surrogate pair becomes U+FFFD. Raises msgspec.DecodeError, with the
+    place, where it is no JSON, nested too deep, or no `kind`.
     """
     try:
         return _decoded(data, kind)
@@ -44,7 +44,7 @@ def read_json(data: bytes, kind: Any = Any) -> Any:
 
 
 def is_deep(data: bytes) -> bool:
-    """Whether JSON is nested deeper than any of ours, so that what walks through it may not come back."""
+    """Whether JSON is nested deeper than any of ours, too deep for recursion."""
     if data.count(b"[") + data.count(b"{") <= _DEEPEST:
         return False
     depth = deepest = 0
@@ -64,7 +64,7 @@ def _decoded(data: bytes, kind: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """The value as JSON can carry it: a question mark for each half of a pair, a text for a number beyond 64 bits."""
+    """The value as JSON can hold it: "?" for half of a surrogate pair, a text for a number beyond 64 bits."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, list):
@@ -77,7 +77,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _shown(line: str) -> str:
-    """One line of JSON. Hidden characters stand inside of strings alone, where an escape means the same."""
+    """A line of JSON with escapes for hidden characters, which are in strings only."""
     if line.isascii() and line.isprintable():
         return line
     return "".join(json.dumps(each)[1:-1] if hidden(each) else each for each in line)

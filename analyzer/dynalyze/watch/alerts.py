@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 from dynalyze.watch.records import Notice
 
 _SECONDS = 10.0

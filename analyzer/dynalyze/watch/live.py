@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from dynalyze.text.visible import one_line
+from dynalyze.text.escape import one_line
 from dynalyze.watch.records import JobRank
 from dynalyze.watch.view import ranks_table
 

@@ -11,7 +11,6 @@ from dynalyze.facts.build import assemble
 from dynalyze.facts.registry import Registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.render.words.report import file_and_line
 from dynalyze.report import Location, Report, Target
 from dynalyze.rules.recompile_advice import what_changed
 from dynalyze.rules.recompile_series import gather
@@ -186,7 +185,7 @@ def _who(notice: Notice, ranks: int) -> str:
 def _function(location: Location | None) -> str:
     if location is None or not location.file:
         return "a function"
-    return f"{location.function} ({file_and_line(location)})" if location.function else file_and_line(location)
+    return f"{location.function} ({location.short})" if location.function else location.short
 
 
 def _report(process: Process, compiles: Sequence[Compile]) -> Report:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from dynalyze.report.code import Location
-from dynalyze.report.held import Machine, Message, Quote, Word
+from dynalyze.report.sensitivity import Machine, Message, Quote, Word
 
 if TYPE_CHECKING:
     from dynalyze.report import Report

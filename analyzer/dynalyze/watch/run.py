@@ -20,7 +20,7 @@ from dynalyze.launch.interrupts import Interrupts, last_signal
 from dynalyze.privacy import cleaned
 from dynalyze.text.amounts import count_of, size
 from dynalyze.text.errors import UsageError
-from dynalyze.text.visible import one_line
+from dynalyze.text.escape import one_line
 from dynalyze.watch.child.events import BYTES_VARIABLE, FOLDER_VARIABLE, JOB_FILE
 from dynalyze.watch.follow import Follower, trace_logs
 from dynalyze.watch.job import Job

@@ -15,12 +15,12 @@ from dynalyze.bench.plan import Plan
 from dynalyze.bench.workers import Stopped
 from dynalyze.capture import transformers_attention
 from dynalyze.capture.inputs import Misuse
-from dynalyze.facts.attention_matrix import fastest, instead_of, right
+from dynalyze.facts.audit import fastest, instead_of, right
 from dynalyze.launch.observe import Observation, request_of
 from dynalyze.launch.spec import TargetSpec, read_target
 from dynalyze.privacy import showable
 from dynalyze.render import html
-from dynalyze.render.words import attention as words_attention
+from dynalyze.render.text import attention as words_attention
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.document import to_json

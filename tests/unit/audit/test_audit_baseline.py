@@ -11,9 +11,9 @@ import pytest
 
 from comparison_reports import MODEL, at, broken, compiled
 from comparison_reports import report as plain_report
-from dynalyze.audit.excused import Baseline, known_of, read_baseline, to_json
 from dynalyze.audit.policy import Policy, with_options
 from dynalyze.audit.verdict import judge_policy
+from dynalyze.audit.waivers import Baseline, known_of, read_baseline, to_json
 from dynalyze.report import Report
 from dynalyze.text.errors import UsageError
 from sample_audits import judged

@@ -13,7 +13,7 @@ from dynalyze.audit.policy import Policy, WaiverRule
 from dynalyze.audit.verdict import conclusion, judge_policy
 from dynalyze.break_cost.records import Prices
 from dynalyze.privacy import showable
-from dynalyze.render.words.policy import title
+from dynalyze.render.text.policy import title
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRun, Warmup
 from dynalyze.report.measurements import Memory

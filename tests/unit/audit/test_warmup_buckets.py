@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.buckets import Bucketed, bucketed, choose
+from dynalyze.bench.shapes import Bucketed, choose, costly_buckets
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
 
@@ -73,19 +73,19 @@ def test_only_names_that_cost_versions_are_padded() -> None:
     shapes = shapes_of({"batch": [1, 2, 4], "sequence": [128, 256, 512, 1024]})
     # Each length is a version of its own; the batch is dynamic.
     versions = [[{128: 1, 256: 2, 512: 3, 1024: 4}[shape["sequence"]]] for shape in shapes]
-    chosen = bucketed(shapes, versions, 8)
+    chosen = costly_buckets(shapes, versions, 8)
     assert chosen is not None and list(chosen.sizes) == ["sequence"]
 
 
 def test_where_one_version_serves_all_there_are_no_buckets() -> None:
     shapes = shapes_of({"batch": [1, 2, 4]})
-    assert bucketed(shapes, [[1], [2], [2]], 8) is None
-    assert bucketed(shapes, [[1], [1], [1]], 8) is None
-    assert bucketed([], [], 8) is None
+    assert costly_buckets(shapes, [[1], [2], [2]], 8) is None
+    assert costly_buckets(shapes, [[1], [1], [1]], 8) is None
+    assert costly_buckets([], [], 8) is None
 
 
 def test_shapes_in_eager_need_a_version_each() -> None:
     shapes = shapes_of({"sequence": [16, 32, 48, 64]})
-    chosen = bucketed(shapes, [[1], [2], [], []], 2)
+    chosen = costly_buckets(shapes, [[1], [2], [], []], 2)
     assert chosen is not None and chosen.count == 2
     assert chosen.merges(shapes)

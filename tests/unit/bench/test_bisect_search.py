@@ -31,7 +31,7 @@ class _Pool:
         if step == "operations":
             return {"judged": 0, "problems": [], "fault": None}
         if step == "script":
-            return {"reduced": None, "place": None, "scripts": []}
+            return {"reduced": None, "place": None, "script": False}
         verdict = self._verdicts.get("own_kernels" if details.get("own_kernels") else details.get("stage", ""), "equal")
         answer = {"verdict": verdict, "nonfinite": 0, "rmse": None, "reason": self._reason}
         return answer | self._switched(details.get("part", ""), details.get("kept", 0))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.choice import Point, Wish, compile_plan, frontier, lines_for, points_of, ranges
-from dynalyze.render.words import plans as words
+from dynalyze.bench.choice import PlanRequest, Point, compile_plan, frontier, lines_for, points_of, ranges
+from dynalyze.render.text import plans as words
 from dynalyze.report.measurements import Latency, Measurement, Pair, StartUp
 from dynalyze.report.plans import PlanRange
 
@@ -32,33 +32,33 @@ def test_a_total_is_the_first_passes_as_they_were_and_steady_ones_after() -> Non
 
 
 @pytest.mark.parametrize(
-    ("wish", "chosen"),
+    ("wanted", "chosen"),
     [
-        (Wish(calls=1), "eager"),
-        (Wish(calls=1000), "eager"),  # 10, 13 and 25 s.
-        (Wish(calls=4000), "regional"),  # 40, 37 and 40 s.
-        (Wish(calls=100_000), "default"),
-        (Wish(seconds=1.0), "eager"),
-        (Wish(seconds=600.0), "default"),
-        (Wish(start_up=10.0), "regional"),
-        (Wish(calls=100_000, start_up=10.0), "regional"),
-        (Wish(calls=100_000, start_up=0.001), "eager"),  # Nothing starts so soon: the soonest.
+        (PlanRequest(calls=1), "eager"),
+        (PlanRequest(calls=1000), "eager"),  # 10, 13 and 25 s.
+        (PlanRequest(calls=4000), "regional"),  # 40, 37 and 40 s.
+        (PlanRequest(calls=100_000), "default"),
+        (PlanRequest(seconds=1.0), "eager"),
+        (PlanRequest(seconds=600.0), "default"),
+        (PlanRequest(start_up=10.0), "regional"),
+        (PlanRequest(calls=100_000, start_up=10.0), "regional"),
+        (PlanRequest(calls=100_000, start_up=0.001), "eager"),  # Nothing starts so soon: the soonest.
     ],
 )
-def test_the_best_way_for_what_is_asked(wish: Wish, chosen: str) -> None:
-    found = wish.best([EAGER, BLOCKS, WHOLE], 1)
+def test_the_best_way_for_what_is_asked(wanted: PlanRequest, chosen: str) -> None:
+    found = wanted.best([EAGER, BLOCKS, WHOLE], 1)
     assert found is not None and found.name == chosen
 
 
 @given(some_points, st.floats(1, 1e7))
 def test_no_point_takes_less_time_than_the_choice(points: list[Point], calls: float) -> None:
-    chosen = Wish(calls=calls).best(points, 1)
+    chosen = PlanRequest(calls=calls).best(points, 1)
     assert chosen is not None and all(chosen.total(calls) <= point.total(calls) for point in points)
 
 
 @given(some_points, st.floats(1e-3, 1e4))
 def test_a_limit_on_starting_is_kept_where_any_way_keeps_it(points: list[Point], limit: float) -> None:
-    chosen = Wish(start_up=limit).best(points, 1)
+    chosen = PlanRequest(start_up=limit).best(points, 1)
     assert chosen is not None
     inside = [point for point in points if point.start_up <= limit]
     if inside:
@@ -113,7 +113,7 @@ def test_a_plan_tells_the_choice_its_ranges_and_what_has_no_point() -> None:
         measured("default", 2, [20_000.0], [2000.0], options={"backend": "inductor", "mode": "max-autotune"}),
         Measurement("fullgraph", status="failed", reason="it broke"),
     ]
-    plan = compile_plan(rows, Wish(calls=1000))
+    plan = compile_plan(rows, PlanRequest(calls=1000))
     assert (plan.choice, plan.warm_choice) == ("eager", "default")
     assert [point.total for point in plan.points] == [pytest.approx(10.01), pytest.approx(24.995)]
     # 19.985 s are saved by 5 ms a call after the first.
@@ -121,12 +121,12 @@ def test_a_plan_tells_the_choice_its_ranges_and_what_has_no_point() -> None:
     assert [(each.configuration, each.reason) for each in plan.not_measured] == [("fullgraph", "it broke")]
     said = " ".join(words.sentences(plan))
     assert said.startswith("For 1,000 calls: compile nothing.") and "With warm caches: compile the whole" in said
-    assert words.pasted(compile_plan(rows, Wish())) == "model = torch.compile(model, mode='max-autotune')"
+    assert words.pasted(compile_plan(rows, PlanRequest())) == "model = torch.compile(model, mode='max-autotune')"
 
 
 def test_where_a_pass_makes_several_calls_a_plan_counts_calls() -> None:
     rows = [measured("eager", 1, [], [], calls=4), measured("default", 2, [20_000.0], [2000.0], calls=4)]
-    plan = compile_plan(rows, Wish(calls=4000))
+    plan = compile_plan(rows, PlanRequest(calls=4000))
     assert plan.points[0].ms == 2.5
     assert plan.points[0].total == pytest.approx(10.01)
     assert plan.ranges[1].calls == 4 * 3998

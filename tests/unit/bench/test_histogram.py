@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.bench.buckets import ladder
-from dynalyze.bench.histogram import (
+from dynalyze.bench.shapes import (
     automatic_compiles,
     bucketed,
+    ladder,
     marked_compiles,
     read_histogram,
     shape_plan,
@@ -19,7 +19,7 @@ from dynalyze.bench.histogram import (
 )
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.shape_options import Shape
-from dynalyze.render.words import plans as words
+from dynalyze.render.text import plans as words
 from dynalyze.report.measurements import Latency, Measurement, StartUp
 from dynalyze.report.plans import SizeRange
 from dynalyze.text.errors import UsageError

@@ -15,7 +15,7 @@ from torch._dynamo.backends.common import aot_autograd
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.capture.bench.call_workload import CallsWorkload, TrainWorkload
 from dynalyze.capture.bench.commands import MeasuredStep, MeasuredSteps, SavedForBackward
-from dynalyze.capture.bench.step_memory import step_memory
+from dynalyze.capture.bench.memory import step_memory
 from dynalyze.capture.inputs import Inputs
 from dynalyze.report.measurements import StepMemory
 from records import graphs_run

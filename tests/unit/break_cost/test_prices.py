@@ -36,7 +36,7 @@ def record() -> Record:
 
 
 def segment(kind: str, ms: list[float], compile_id: str = "", **more: Any) -> dict[str, Any]:
-    known = {"step": 0, "function": None, "opened_by": "", "unguarded_ms": []}
+    known = {"function": None, "opened_by": "", "unguarded_ms": []}
     return {**known, "kind": kind, "compile_id": compile_id, "ms": ms, **more}
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any, cast
-
 import pytest
 
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice
-from dynalyze.break_cost.settings import SettingTrial, to_try
+from dynalyze.break_cost.run import conclude, to_try
 from dynalyze.report import Location
 from dynalyze.report.measurements import Interval, Pair
 from dynalyze.rules.rule import judge
@@ -22,11 +19,9 @@ def price(line: int, ms: float, setting: str) -> BreakPrice:
     return BreakPrice(Location("/model.py", line), "A type", Interval(ms, ms, ms), ms, 0.0, ms / 9, setting=setting)
 
 
-def concluded(pairs: list[Pair], control: list[Pair], calls: int = 1) -> SettingPrice:
-    nothing: Any = None
-    trial = SettingTrial(nothing, nothing, control, len(pairs), 1.0, None, random.Random(0))
+def concluded(pairs: list[Pair], control: list[Pair]) -> SettingPrice:
     found = SettingPrice(SCALARS)
-    cast(Any, trial)._conclude(found, pairs, calls)
+    conclude(found, pairs, control, 1)
     return found
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from dynalyze.break_cost.child import Segment
-from dynalyze.break_cost.child.stamps import Stamps, _Passes, _StepLayout
+from dynalyze.break_cost.child.stamps import Stamps, _Passes
 
-LAYOUT = [_StepLayout([(("begin", ""), Segment(0, "entry")), *[(("graph", "0/0"), Segment(0, "graph"))] * 10])]
+LAYOUT = [[(("begin", ""), Segment("entry")), *[(("graph", "0/0"), Segment("graph"))] * 10]]
 
 
 @pytest.mark.parametrize(

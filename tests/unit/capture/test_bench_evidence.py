@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch._dynamo
 
+from dynalyze.capture import process_tree
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
 from dynalyze.capture.bench.protocol import Configuration
@@ -216,7 +217,7 @@ def test_peaks_are_of_their_own_phase() -> None:
     found = memory.peaks("cpu", lambda: None)
     assert found.kind == "rss"
     assert found.compile_peak - found.steady_peak > size / 2
-    own, ended = (memory._field(Path("/proc", pid, "status"), "VmHWM") for pid in ("self", str(2**22 + 1)))
+    own, ended = (process_tree.size_of(f"{pid}/status", "VmHWM") for pid in ("self", 2**22 + 1))
     assert own > 0 and ended == 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from dynalyze.capture.libraries.initial import fast_values
+from dynalyze.capture.libraries.building import fast_values
 
 init = torch.nn.init
 Fill = Callable[[torch.Tensor], object]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.libraries.hf import shrink
-from dynalyze.capture.libraries.hf.inputs import features, geometry, pixels
-from dynalyze.capture.libraries.hf.inputs.features import untouched
+from dynalyze.capture.libraries.hf.inputs import input_builder, pixels
+from dynalyze.capture.libraries.hf.inputs.input_builder import untouched
 
 torch = pytest.importorskip("torch")
 
@@ -26,12 +26,12 @@ class Config(SimpleNamespace):
     [(96, (96, 96)), ([64, 32], (64, 32)), ((48,), (48, 48)), ({"height": 8, "width": 16}, (8, 16)), (None, None)],
 )
 def test_sizes_are_read_in_every_form(told: Any, size: tuple[int, int] | None) -> None:
-    assert geometry.pair(told) == size
+    assert pixels.pair(told) == size
 
 
 def test_a_model_of_any_size_gets_a_larger_image_at_full_size_and_a_detector_the_largest() -> None:
-    small, full = geometry.image_size(Config()), geometry.image_size(Config(), full_size=True)
-    detector = geometry.image_size(Config(num_queries=300), full_size=True)
+    small, full = pixels.image_size(Config()), pixels.image_size(Config(), full_size=True)
+    detector = pixels.image_size(Config(num_queries=300), full_size=True)
     assert small[0] < full[0] < detector[0]
 
 
@@ -45,7 +45,7 @@ def test_a_model_of_any_size_gets_a_larger_image_at_full_size_and_a_detector_the
     ],
 )
 def test_features_are_counted_in_every_form(given: Any, rows: int) -> None:
-    assert features.count(given) == rows
+    assert input_builder.count(given) == rows
 
 
 class Patches(torch.nn.Module):

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from dynalyze.capture.libraries.building import ModelRequest  # noqa: E402
 from dynalyze.capture.libraries.hf.inputs import text  # noqa: E402
 from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder  # noqa: E402
-from dynalyze.capture.libraries.request import ModelRequest  # noqa: E402
 
 
 class Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dynalyze.capture.bench.identical import identical
+from dynalyze.capture.bench.compare import identical
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.float8_e4m3fn])

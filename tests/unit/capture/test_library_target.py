@@ -14,7 +14,7 @@ import torch._dynamo
 from dynalyze.capture import libraries, library_target
 from dynalyze.capture.events import EagerCall, Ending, Event, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.inputs import Inputs
-from dynalyze.capture.libraries.request import Built, CannotBuild, ModelRequest
+from dynalyze.capture.libraries.building import Built, CannotBuild, ModelRequest
 from dynalyze.capture.library_target import failure_of, texts_of
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 

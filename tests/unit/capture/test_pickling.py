@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -13,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from program import plain_python
 
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.clone import freeze
 from dynalyze.capture.torch_private.compiled_calls import is_compiled_function, is_compiled_module, is_disabled
-from limits import WALL_SECONDS
 
 CLOUDPICKLE = pickling.load_cloudpickle("")
 ROOMY = 1 << 30
@@ -167,7 +166,6 @@ def test_too_many_bytes_are_refused_before_any_is_written(travelled: Callable[..
 
 
 def test_cloudpickle_comes_from_a_folder_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
 
     folder = str(Path(CLOUDPICKLE.__file__ or "").parent)
     for name in [name for name in sys.modules if name.partition(".")[0] == "cloudpickle"]:
@@ -236,9 +234,8 @@ def test_a_model_of_transformers_records_its_hidden_states_in_another_process(tm
     model = LlamaModel(config)
     model(torch.ones(1, 3, dtype=torch.long), output_hidden_states=True)  # It installs its hooks.
     pickling.save(model, tmp_path / "model.pt", CLOUDPICKLE, ROOMY)
-    command = [sys.executable, "-c", READS_BACK, str(tmp_path / "model.pt")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WALL_SECONDS)
-    assert done.stdout.strip() == "3", done.stderr
+    (tmp_path / "reads_back.py").write_text(READS_BACK)
+    assert plain_python("reads_back.py", str(tmp_path / "model.pt"), cwd=tmp_path).stdout.strip() == "3"
 
 
 REGISTERS = """
@@ -308,7 +305,7 @@ def test_an_operator_of_the_program_s_own_file_is_registered_in_another_process(
     """With its kernel for the CPU, its fake and its backward; also one that is called by torch.ops alone."""
     (tmp_path / "net.py").write_text(REGISTERS)
     file = str(tmp_path / "model.pt")
-    for command in ([sys.executable, "net.py", file], [sys.executable, "-c", MEETS, file]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=WALL_SECONDS, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[4.0, 4.0] [5.0, 5.0] True", "SUCCESS"]
+    (tmp_path / "meets.py").write_text(MEETS)
+    plain_python("net.py", file, cwd=tmp_path)
+    said = plain_python("meets.py", file, cwd=tmp_path).stdout
+    assert said.splitlines() == ["[4.0, 4.0] [5.0, 5.0] True", "SUCCESS"]

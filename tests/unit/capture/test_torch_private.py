@@ -19,13 +19,12 @@ import torch._logging._internal as internal
 from dynalyze.capture.torch_private import (
     compiled_calls,
     compiled_code,
-    cudagraphs,
     dynamo,
     failed_guards,
-    module_hooks,
     numerics,
     runtime,
     trace,
+    watching,
 )
 
 
@@ -400,7 +399,7 @@ def test_why_a_graph_has_no_cuda_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     say = said.append  # One object, as the function that the second module took over from the first.
     for module in (home, user):
         monkeypatch.setattr(module, "log_cudagraph_skip_and_bump_counter", say, raising=False)
-    cudagraphs.watch_skips(lambda *each: heard.append(each))
+    watching.watch_cudagraph_skips(lambda *each: heard.append(each))
     user.log_cudagraph_skip_and_bump_counter("due to mutated inputs")
     home.log_cudagraph_skip_and_bump_counter("due to cpu device")
     assert said == [reason for _, reason in heard] == ["due to mutated inputs", "due to cpu device"]
@@ -409,7 +408,7 @@ def test_why_a_graph_has_no_cuda_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_version_without_that_function_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("torch._inductor.cudagraph_utils.log_cudagraph_skip_and_bump_counter")
-    cudagraphs.watch_skips(lambda *each: pytest.fail("nobody can say it"))
+    watching.watch_cudagraph_skips(lambda *each: pytest.fail("nobody can say it"))
 
 
 def test_work_at_run_time_is_no_end_of_a_compile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,7 +451,7 @@ def test_hooks_on_modules_are_seen_as_they_are_registered_and_dynamo_traces_torc
 
     seen: list[tuple[Any, str]] = []
     made = torch.utils.hooks.RemovableHandle.__init__
-    end = module_hooks.watch_registrations(lambda module, method: seen.append((module, method)))
+    end = watching.watch_registrations(lambda module, method: seen.append((module, method)))
     net = torch.nn.Linear(2, 2)
     net.register_forward_hook(lambda *rest: None).remove()
     net.register_full_backward_hook(lambda *rest: None)
@@ -468,9 +467,9 @@ def test_hooks_on_modules_are_seen_as_they_are_registered_and_dynamo_traces_torc
 def test_where_no_code_can_be_kept_from_dynamo_no_registration_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     made = torch.utils.hooks.RemovableHandle.__init__
     monkeypatch.setattr(compiled_code, "leave_in_eager", lambda code: False)
-    module_hooks.watch_registrations(lambda module, method: None)()
+    watching.watch_registrations(lambda module, method: None)()
     monkeypatch.setattr(compiled_code, "frame_callback_setter", lambda: None)
-    module_hooks.watch_registrations(lambda module, method: None)()
+    watching.watch_registrations(lambda module, method: None)()
     assert torch.utils.hooks.RemovableHandle.__init__ is made
 
 

@@ -21,7 +21,7 @@ from dynalyze.doctor import checks as doctor_checks
 from dynalyze.doctor.checks import diagnose
 from dynalyze.doctor.records import Diagnosis, Facts
 from dynalyze.launch.streams import Streams
-from dynalyze.render import bug_report, comparison_json, comparison_text, markdown, terminal
+from dynalyze.render import bug_report, comparison_text, markdown, terminal
 from dynalyze.report import Report
 from dynalyze.report.document import from_json, to_json
 from dynalyze.rules import catalogue
@@ -34,8 +34,8 @@ from dynalyze.sweep.compare import SweepComparison
 from dynalyze.sweep.drive import SweepProgress
 from dynalyze.sweep.records import Row, Sweep
 from dynalyze.testing import checks
+from dynalyze.text.escape import notice, one_line, visible
 from dynalyze.text.json_text import json_text
-from dynalyze.text.visible import notice, one_line, visible
 from hostile_texts import EXPLICIT, FORGED, HIDDEN, LINE_ENDS, TEXTS, harmful
 from records import Choose, filled, filled_report, first
 from sample_reports import HOSTILE, empty_report, hostile_report, rich_report
@@ -190,7 +190,7 @@ def test_json_can_be_looked_at_and_says_the_same() -> None:
     sweep = filled(Sweep, text)
     for document in (json_text(sweep), pages.diff_json(compared_sweeps.compare(sweep, small_sweep()))):
         assert harmful(document) == set()
-    assert harmful(comparison_json.render_comparison(compare(empty_report(), report))) == set()
+    assert harmful(comparison_text.render_comparison_json(compare(empty_report(), report))) == set()
 
 
 def test_a_table_for_spreadsheets() -> None:
@@ -213,9 +213,9 @@ def test_the_line_about_an_item_that_failed(text: str) -> None:
     row = filled(Row, text, last)
     finished = type("Finished", (), {"row": row, "output": "its own \x1b[31mlast\x1b[0m line"})
     SweepProgress(3, 0, stream=stream).done(finished)  # type: ignore[arg-type]
-    told, printed = stream.getvalue().split("\n")[:2]
-    assert told == notice(f"{text} ({text}): {row.status}: {text}")
-    assert harmful(told) == set()
+    line, printed = stream.getvalue().split("\n")[:2]
+    assert line == notice(f"{text} ({text}): {row.status}: {text}")
+    assert harmful(line) == set()
     assert printed == f"{one_line(text)} | its own \x1b[31mlast\x1b[0m line", "what it printed itself is passed on"
 
 

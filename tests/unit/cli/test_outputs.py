@@ -8,6 +8,7 @@ import os
 import stat
 import tempfile
 import threading
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,22 @@ def test_a_named_output_is_the_only_one(here: Path, capsys: pytest.CaptureFixtur
     assert "r.json" in capsys.readouterr().out
 
 
+def test_the_formats_of_ci_are_named_in_the_summary(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert outputs(sarif="r.sarif", junit="r.xml", markdown="r.md").publish(rich_report()) == 0
+    assert sorted(path.name for path in here.iterdir()) == ["r.md", "r.sarif", "r.xml"]
+    assert ET.parse(here / "r.xml").getroot().tag == "testsuites"
+    assert (here / "r.md").read_text().startswith("### ")
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("SARIF", "JUnit", "Markdown", "r.sarif", "r.xml", "r.md"))
+
+
+def test_a_comment_on_standard_output_stands_there_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs(markdown="-", sarif="r.sarif").publish(rich_report())
+    out = capsys.readouterr().out
+    assert out.startswith("### ") and out.rstrip().endswith("</details>")
+    assert [path.name for path in here.iterdir()] == ["r.sarif"]
+
+
 def test_standard_output_carries_one_json_document_and_nothing_else(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +131,18 @@ def test_breaks_whose_price_is_not_known_fail_and_say_why(capsys: pytest.Capture
 
 
 # Whole or not at all.
+
+
+def test_a_file_that_cannot_be_rendered_stays_whole(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "r.sarif").write_text("before")
+
+    def refuse(*_: Any, **__: Any) -> str:
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr("dynalyze.render.sarif.render", refuse)
+    with pytest.raises(ValueError, match="a mistake"):
+        outputs(sarif="r.sarif").publish(rich_report())
+    assert (here / "r.sarif").read_text() == "before"
 
 
 def test_an_old_file_is_replaced(here: Path) -> None:
@@ -244,7 +273,7 @@ def test_a_pipe_is_written_to(here: Path) -> None:
 # Checked before anything runs.
 
 
-@pytest.mark.parametrize("option", ["json_file", "html_file", "chrome_trace", "graphml"])
+@pytest.mark.parametrize("option", ["json_file", "html_file", "chrome_trace", "graphml", "sarif", "markdown"])
 def test_places_that_cannot_be_written_are_refused_before_the_run(here: Path, option: str) -> None:
     name = "--" + option.removesuffix("_file").replace("_", "-")
     (here / "folder").mkdir()
@@ -256,10 +285,14 @@ def test_places_that_cannot_be_written_are_refused_before_the_run(here: Path, op
     assert not (here / "none").exists()
 
 
-@pytest.mark.parametrize("option", ["html_file", "chrome_trace", "graphml"])
+@pytest.mark.parametrize("option", ["html_file", "chrome_trace", "graphml", "sarif", "junit"])
 def test_what_is_no_text_for_people_is_not_for_standard_output(option: str) -> None:
     name = "--" + option.removesuffix("_file").replace("_", "-")
     assert f"{name} needs a file" in refused(**{option: "-"})
+
+
+def test_standard_output_carries_one_document() -> None:
+    assert "--json - and --markdown - exclude each other" in refused(json_file="-", markdown="-")
 
 
 def test_a_folder_that_may_not_be_written_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,6 +313,7 @@ def test_one_file_for_two_outputs_is_refused(here: Path) -> None:
     assert "both" in refused(json_file="r", html_file="link")
     assert "--json and --graphml both" in refused(json_file="r", html_file="h", graphml="link")
     assert "--chrome-trace and --graphml both" in refused(chrome_trace="r", graphml="r")
+    assert "--sarif and --junit both" in refused(sarif="r", junit="r")
 
 
 def test_what_is_read_is_not_overwritten(here: Path) -> None:

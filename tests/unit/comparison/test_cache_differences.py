@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.comparison.caches import differences
-from dynalyze.comparison.vllm_factors import factor_differences
+from dynalyze.comparison.caches import differences, vllm_differences
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.cache_text import render_caches
-from dynalyze.render.words import caches as words
+from dynalyze.render.text import caches as words
 from dynalyze.report import BackwardCompile, Compilation, Graph, GraphCode, GraphInput, Location, Report
 from dynalyze.report.caches import (
     CacheComparison,
@@ -185,13 +184,13 @@ FACTORS = {"env": ENV, "config_hash": "84b7", "compiler_hash": "a92d", "code_has
 
 def test_a_moved_home_is_the_two_paths_of_vllm_47573() -> None:
     moved = {key: str(value).replace("/root", "/home/u") if "/" in str(value) else value for key, value in ENV.items()}
-    found = factor_differences(FACTORS, {**FACTORS, "env": moved})
+    found = vllm_differences(FACTORS, {**FACTORS, "env": moved})
     assert [(each.component, each.kind) for each in found] == [
         ("env.VLLM_XLA_CACHE_PATH", "path"), ("env.VLLM_CONFIG_ROOT", "path")
     ]  # fmt: skip
-    assert factor_differences(FACTORS, FACTORS) == []
-    told = render_caches(CacheComparison(None, None, words.vllm_verdict(found), True, found), width=200)
-    assert "/root/.config/vllm → /home/u/.config/vllm" in told
+    assert vllm_differences(FACTORS, FACTORS) == []
+    text = render_caches(CacheComparison(None, None, words.vllm_verdict(found), True, found), width=200)
+    assert "/root/.config/vllm → /home/u/.config/vllm" in text
 
 
 def compared() -> CacheComparison:
@@ -213,5 +212,5 @@ def test_without_source_nothing_of_the_program_is_left() -> None:
     inputs.differences = differences(start(), changed)
     assert before_colon in render_caches(inputs, width=200)
     assert before_colon not in render_caches(without_source(inputs), width=200)
-    told = render_caches(without_source(redact(compared())), width=200)
-    assert "relu" not in told and "secret_name" not in told and "AOTAutograd" in told
+    text = render_caches(without_source(redact(compared())), width=200)
+    assert "relu" not in text and "secret_name" not in text and "AOTAutograd" in text

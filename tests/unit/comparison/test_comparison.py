@@ -30,7 +30,7 @@ from dynalyze.comparison.pairing import match_files
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import BreakChange
 from dynalyze.privacy import redact, without_source
-from dynalyze.render.words import comparison as words
+from dynalyze.render.text import comparison as words
 from dynalyze.report import CompilationStatus, Effect, Finding, GraphBreak, Location, Report, TracedFile, TracedFunction
 
 # ---- graph breaks: what is the same -----------------------------------------------------------------------
@@ -238,8 +238,8 @@ def test_every_break_is_told_once(one: Report, other: Report) -> None:
     found = compare(one, other).breaks
     changes = [*found.fixed, *found.new, *found.unchanged, *found.changed]
     for side, each in (("before", one), ("after", other)):
-        told = [getattr(change, side) for change in changes]
-        lines = Counter(fact.location for fact in told if fact)
+        facts = [getattr(change, side) for change in changes]
+        lines = Counter(fact.location for fact in facts if fact)
         assert lines == Counter(item.location for item in each.graph_breaks)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from comparison_reports import again, at, broken, compiled, kinds, report
 from dynalyze.comparison.reports import compare
-from dynalyze.render.words import comparison as words
-from dynalyze.render.words.bench import workload_name
+from dynalyze.render.text import comparison as words
+from dynalyze.render.text.bench import workload_name
 from dynalyze.report import CompilationStatus, Graph, Kernel, Status, Target
 from dynalyze.report.measurements import Interval, Latency, Measurement, Speedup
 

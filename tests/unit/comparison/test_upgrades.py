@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from comparison_reports import again, at, broken, report
-from dynalyze.comparison import upgrades
+from dynalyze.comparison import reports
 from dynalyze.comparison.reports import compare
-from dynalyze.comparison.upgrades import ComparedInterpreter, OutputsCompared, Upgrade
-from dynalyze.render.upgrade_text import render_json, render_upgrade
+from dynalyze.comparison.types import ComparedInterpreter, OutputsCompared, Upgrade
+from dynalyze.render.comparison_text import render_upgrade, render_upgrade_json
 from dynalyze.report import Report
 from dynalyze.report.measurements import Interval, Speedup
 
@@ -64,7 +64,7 @@ def test_what_one_pair_of_runs_tells_alone_is_left_out() -> None:
     first = compare(plain, breaks).regressions
     again = compare(plain, report(broken(at(10)), environment=NEW)).regressions
     assert len(first) == 2
-    assert [each.location.line for each in upgrades.told_again(first, again) if each.location] == [10]
+    assert [each.location.line for each in reports.found_again(first, again) if each.location] == [10]
 
 
 def speed(low: float, value: float, high: float, verdict: Any) -> Speedup:
@@ -97,6 +97,6 @@ def test_the_text_and_the_document() -> None:
     text = render_upgrade(found, color=False, width=100)
     assert text.startswith("torch 2.13.0 -> 2.15.0: 1 regression and slower calls.")
     assert "model.py:30" in text and "h.tolist()" in text and "1.25x slower (1.11 to 1.43)" in text
-    document = json.loads(render_json(found))
+    document = json.loads(render_upgrade_json(found))
     assert document["schema_version"] == 2 and document["verdict"] == text.splitlines()[0] and document["worse"]
     assert [each["kind"] for each in document["comparison"]["regressions"]] == ["break"]

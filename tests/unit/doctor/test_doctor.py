@@ -1,4 +1,4 @@
-"""What the doctor asks an interpreter, and what it says of each thing that can be wrong."""
+"""What the doctor.probes an interpreter, and what it says of each thing that can be wrong."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from dynalyze.doctor.ask import Asker, _import_packages, _tried, folder, trials_of
 from dynalyze.doctor.checks import diagnose, render
 from dynalyze.doctor.packages import meets
+from dynalyze.doctor.probe import Prober, _import_packages, _tried, folder, trials_of
 from dynalyze.doctor.records import CompileTrial, Device, Facts, Folder, Line, Package
-from dynalyze.launch import question
+from dynalyze.launch import run as running
 from dynalyze.text.errors import UsageError
 from limits import WALL_SECONDS
 
@@ -301,20 +301,20 @@ def test_the_text_fits_eighty_columns_and_commands_stay_whole() -> None:
 
 
 @pytest.fixture
-def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    monkeypatch.setattr(question, "START", tmp_path / "answers.py")
-    return Asker(sys.executable, 3.0, lambda _step: None)
+def prober(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prober:
+    monkeypatch.setattr(running, "START", tmp_path / "answers.py")
+    return Prober(sys.executable, 3.0, lambda _step: None)
 
 
 def answered_by(body: str, tmp_path: Path) -> None:
     (tmp_path / "answers.py").write_text(ANSWERS + body, encoding="utf-8")
 
 
-def test_a_package_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_path: Path) -> None:
+def test_a_package_that_crashes_or_hangs_costs_only_itself(prober: Prober, tmp_path: Path) -> None:
     answered_by(PACKAGES, tmp_path)
     names = ("fine", "crashes", "fails", "hangs", "last", "pure")
     facts = Facts(packages=[Package(name, "1.0", name, binary=name != "pure") for name in names])
-    _import_packages(facts, asker)
+    _import_packages(facts, prober)
     found = {package.name: (package.imported, package.error, package.crashed) for package in facts.packages}
     assert found == {
         "fine": (True, "", False),
@@ -326,10 +326,10 @@ def test_a_package_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_pat
     }
 
 
-def test_a_trial_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_path: Path) -> None:
+def test_a_trial_that_crashes_or_hangs_costs_only_itself(prober: Prober, tmp_path: Path) -> None:
     answered_by(TRIALS, tmp_path)
     trials = [("eager", "cpu"), ("inductor", "crashes"), ("inductor", "hangs"), ("inductor", "last")]
-    assert _tried(asker, trials) == [
+    assert _tried(prober, trials) == [
         CompileTrial("eager", "cpu", 0.5),
         CompileTrial("inductor", "crashes", error="Fatal: no device"),
         CompileTrial("inductor", "hangs", error="it took longer than 3 s (--timeout)", unfinished=True),
@@ -337,18 +337,18 @@ def test_a_trial_that_crashes_or_hangs_costs_only_itself(asker: Asker, tmp_path:
     ]
 
 
-def test_the_limit_is_for_each_step_and_each_is_told(tmp_path: Path, asker: Asker) -> None:
+def test_the_limit_is_for_each_step_and_each_is_told(tmp_path: Path, prober: Prober) -> None:
     answered_by("for n in range(4):\n    add(doing=f'step {n}')\n    time.sleep(0.9)\nadd(doing='', n=4)", tmp_path)
-    told: list[str] = []
-    patient = Asker(sys.executable, asker.timeout, told.append)
-    assert patient.ask("facts", {}) == {"doing": "", "n": 4}  # 3.6 seconds in all, and no step took 3.
-    assert told == [f"step {number}" for number in range(4)]
+    steps: list[str] = []
+    patient = Prober(sys.executable, prober.timeout, steps.append)
+    assert patient.probe("facts", {}) == {"doing": "", "n": 4}  # 3.6 seconds in all, and no step took 3.
+    assert steps == [f"step {number}" for number in range(4)]
 
 
-def test_what_it_started_ends_with_it(tmp_path: Path, asker: Asker) -> None:
+def test_what_it_started_ends_with_it(tmp_path: Path, prober: Prober) -> None:
     body = "import subprocess\nadd(pid=subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
     answered_by(body, tmp_path)
-    pid = asker.ask("facts", {})["pid"]
+    pid = prober.probe("facts", {})["pid"]
     deadline = time.monotonic() + WALL_SECONDS
     while _runs(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -364,7 +364,7 @@ def _runs(pid: int) -> bool:
 
 def test_no_such_interpreter() -> None:
     with pytest.raises(UsageError, match="/nowhere/python cannot be started"):
-        Asker("/nowhere/python", 1.0, print).ask("facts", {})
+        Prober("/nowhere/python", 1.0, print).probe("facts", {})
 
 
 # Requirements.

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dynalyze.capture.events import (
-    CalledPart,
     CandidateEntry,
     CandidatesCounted,
     CandidateSeen,
@@ -21,6 +20,7 @@ from dynalyze.capture.events import (
     Misused,
     ModuleClass,
     NothingCompiled,
+    PartSeen,
     ProgramEnded,
     TargetEnded,
     TorchLoaded,
@@ -108,8 +108,8 @@ NOTHING: list[tuple[str, list[Any], list[str]]] = [
         "generate",
         [
             NothingCompiled([Wrapped("module", "Llama", "/a/chat.py", 9, called=False, bypassed=True)]),
-            MethodSeen(Frame("/a/chat.py", 12), "generate", "Llama", [CalledPart(calls=3)]),
-            MethodSeen(Frame("/a/chat.py", 14), "speak", "Other", [CalledPart(calls=3)]),
+            MethodSeen(Frame("/a/chat.py", 12), "generate", "Llama", [PartSeen(calls=3)]),
+            MethodSeen(Frame("/a/chat.py", 14), "speak", "Other", [PartSeen(calls=3)]),
         ],
         ["Llama", "chat.py:9", ": generate() of", "model.compile()"],
     ),

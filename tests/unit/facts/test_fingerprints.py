@@ -11,7 +11,7 @@ from ci_reports import FOLDER, judged
 from dynalyze.facts.fingerprints import add_fingerprints, fingerprints
 from dynalyze.privacy import redact, without_source
 from dynalyze.report import Finding, Location, Report
-from dynalyze.report.held import changed
+from dynalyze.report.sensitivity import changed
 from sample_reports import clean_report, rich_report
 
 

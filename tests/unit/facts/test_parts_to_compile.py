@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from dynalyze.capture.module_tree import module_tree
-from dynalyze.facts.regions import _of_tree
+from dynalyze.facts.candidates import _of_tree
 from dynalyze.facts.sources import Sources
 from dynalyze.report import GraphBreak, Location, Region
 from dynalyze.rules.diagnoses.compile_a_part import _line

@@ -18,7 +18,7 @@ from dynalyze.facts.why_not_compiled import reason_for_silence, skipped_frames
 from dynalyze.report import Finding, Location, Report, SkippedFrame
 from dynalyze.rules.rule import judge
 from records import MODEL, TORCH, frame, run_of
-from sample_reports import clean_report, empty_report, graph_break
+from sample_reports import clean_report, empty_report, found_by, graph_break
 
 MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"
 LISTED = "frame is in the Dynamo skipfiles list"
@@ -35,7 +35,7 @@ def facts(*events: SkippedSeen) -> list[SkippedFrame]:
 
 
 def findings(report: Report) -> list[Finding]:
-    return [finding for finding in judge(report) if finding.rule == "skipped-function"]
+    return found_by(report, "skipped-function")
 
 
 @pytest.mark.parametrize(

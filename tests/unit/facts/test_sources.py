@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dynalyze.capture.events import Frame
-from dynalyze.facts.behind import looks
+from dynalyze.facts.breaks import looks
 from dynalyze.facts.sources import LogSources, Sources, condition_span
 from dynalyze.report import Location
 from records import write_source
@@ -144,6 +143,8 @@ def test_where_paths_are_not_ours_to_open_nothing_is_opened(tmp_path: Path) -> N
     found = Sources(readable=False).location(file, 1, "f", 0, 1)
     assert (found.code, found.column) == (None, 0)
     assert Sources(readable=False).snippet(found) is None
+    quoted = LogSources({(file, 2): "b = 2"})
+    assert (quoted.line(file, 1), quoted.location(file, 2).code) == (None, "b = 2")
 
 
 @pytest.mark.parametrize(
@@ -164,38 +165,6 @@ def test_where_paths_are_not_ours_to_open_nothing_is_opened(tmp_path: Path) -> N
 def test_the_condition_of_a_line(line: str, condition: str) -> None:
     span = condition_span(line)
     assert (line[slice(*span)] if span else "") == condition
-
-
-TEXT = "x = 1\ny = 2\n"
-HASH = hashlib.sha256(TEXT.encode()).hexdigest()
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "src").mkdir()
-    path = tmp_path / "src" / "model.py"
-    path.write_text(TEXT)
-    return path
-
-
-def test_a_file_is_read_with_its_recorded_hash_below_a_root_alone(file: Path) -> None:
-    name, hashes = str(file), {str(file): HASH}
-    sources = LogSources({(name, 2): "quoted"}, [file.parent], hashes)
-    assert sources.location(name, 2).code == "y = 2"
-    assert sources.location(name, 3).code is None
-    for wrong in ({}, {"other": HASH}, {name: ""}, {name: "0" * 64}):
-        assert LogSources({}, [file.parent], wrong).line(name, 1) is None
-    for roots in ([], [file.parent / "deeper"]):
-        assert LogSources({}, roots, hashes).line(name, 1) is None
-
-
-def test_a_link_that_leads_out_of_the_root_stays_closed(file: Path) -> None:
-    root = file.parent.parent / "root"
-    root.mkdir()
-    for link, target in (("link.py", file), ("up.py", root / ".." / "src" / "model.py")):
-        (root / link).symlink_to(target)
-    for named in (root / "link.py", root / "up.py", root / ".." / "src" / "model.py"):
-        assert LogSources({}, [root], {str(named): HASH}).line(str(named), 1) is None
 
 
 def test_lines_behind_a_line_that_read_values_decide_by_them_or_print(tmp_path: Path) -> None:

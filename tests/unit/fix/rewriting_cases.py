@@ -1,4 +1,4 @@
-"""Statements as the site of a break, for tests of rewriters: what each is changed to, without torch."""
+"""Graph breaks in a text, for tests of rewriters: what each line is changed to, without torch."""
 
 from __future__ import annotations
 
@@ -29,21 +29,41 @@ KNOWN = {
 }  # fmt: skip
 
 
-def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN) -> dict[str, str]:
-    """What each rewriter makes of a function's body by source; its break is on the line that ends in `# here`."""
-    lines = indent(dedent(body).strip("\n"), "    ").splitlines()
-    (line,) = [number for number, each in enumerate(lines, 3) if each.endswith("# here")]
-    head = f"import torch\ndef f({', '.join(each for each in known if each.isidentifier() and each != 'torch')}):\n"
-    text = head + "\n".join(each.removesuffix("  # here") for each in lines) + "\n"
+def function(name: str) -> Value:
+    return Value("function", name)
+
+
+def site_of(text: str, gb_type: str, known: dict[str, Value]) -> Site:
+    """A break on the line of a file that ends in `# here`, without that mark."""
+    (line,) = [number for number, each in enumerate(text.splitlines(), 1) if each.endswith("# here")]
     place = Location("model.py", line, None, "f")
-    site = Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text, line, known)
+    return Site(GraphBreak("b1", None, gb_type, "split", place, [place]), text.replace("  # here", ""), line, known)
+
+
+def proposed(source: str, gb_type: str = "", **values: Value) -> list[Proposal]:
+    """What is proposed for a marked line. Dots in the names of values are written as `__`."""
+    site = site_of(whole(source), gb_type, {name.replace("__", "."): each for name, each in values.items()})
+    found = list(proposals(site))
+    assert not [each for proposal in found for each in private_names_in(site.text, proposal)]
+    return found
+
+
+def rewritten(source: str, rewrite: str, gb_type: str = "", **values: Value) -> str:
+    """The text that the rewriter of that name proposes first; "" if it proposes nothing."""
+    return next((each.source for each in proposed(source, gb_type, **values) if each.rewrite == rewrite), "")
+
+
+def changed(gb_type: str, body: str, known: dict[str, Value] = KNOWN) -> dict[str, str]:
+    """What each rewriter makes of a function's body by source; its break is on the marked line."""
+    head = f"import torch\ndef f({', '.join(each for each in known if each.isidentifier() and each != 'torch')}):\n"
+    site = site_of(f"{head}{indent(lines(body), '    ')}\n", gb_type, known)
     found: dict[str, str] = {}
     for each in proposals(site):
         if each.settings:
             continue
         compile(each.source, "model.py", "exec")
-        assert private_names_in(text, each) == []
-        found.setdefault(each.rewrite, dedent(each.source.removeprefix(head)).strip("\n"))
+        assert private_names_in(site.text, each) == []
+        found.setdefault(each.rewrite, lines(each.source.removeprefix(head)))
     return found
 
 
@@ -56,3 +76,8 @@ def private_names_in(before: str, proposal: Proposal) -> list[str]:
 
 def lines(text: str) -> str:
     return dedent(text).strip("\n")
+
+
+def whole(text: str) -> str:
+    """A whole file as a test writes it."""
+    return dedent(text).lstrip("\n")

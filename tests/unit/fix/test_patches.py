@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynalyze.fix.lines import line_before, unified
-from dynalyze.fix.patches import is_library, name_of, patch_of
+from dynalyze.fix.source_files import is_library, line_before, name_of, patch_of, unified
 from dynalyze.fix.verify import changed_files, patched_files
 from dynalyze.text.errors import UsageError
 

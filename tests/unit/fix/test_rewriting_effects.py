@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from rewriting_cases import TENSOR, function, proposed, rewritten, whole
 
-from breaks_in_text import TENSOR, function, lines, proposed, rewritten
 from dynalyze.fix.sites import Value
 
 CLOCK = function("time.time")
@@ -23,7 +23,7 @@ def test_a_print_is_left_to_eager_with_its_comment() -> None:
             print("mean", x.mean())  # here
             return x
         """)
-    assert text == lines("""
+    assert text == whole("""
         import torch
 
         def f(x):
@@ -57,7 +57,7 @@ def test_what_is_computed_for_a_message_alone_goes_with_it() -> None:
             print(text)
             return y
         """, time__time=CLOCK)  # fmt: skip
-    assert text == lines("""
+    assert text == whole("""
         import time
         import torch
 
@@ -173,7 +173,7 @@ def test_a_filter_of_warnings_is_set_in_eager_alone() -> None:
                 warnings.simplefilter("ignore")
                 return torch.sqrt(x)
         """, "eager-only-context", warnings__catch_warnings=Value("class", "warnings.catch_warnings"))  # fmt: skip
-    assert text == lines("""
+    assert text == whole("""
         import warnings
         import torch
         import contextlib

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
-from rewriting_cases import BRANCH, ITEM, KNOWN, SHAPE, TENSOR, changed, lines, private_names_in
+from rewriting_cases import (
+    BRANCH,
+    ITEM,
+    KNOWN,
+    SHAPE,
+    TENSOR,
+    changed,
+    lines,
+    private_names_in,
+    rewritten,
+    site_of,
+)
 
-from breaks_in_text import rewritten
 from dynalyze.fix.rewriting import proposals
-from dynalyze.fix.rewriting.kept import kept_in_python
-from dynalyze.fix.sites import Proposal, Site, Value, with_top
-from dynalyze.report import GraphBreak, Location
+from dynalyze.fix.rewriting.reads import kept_in_python
+from dynalyze.fix.sites import Proposal, Value, with_top
 
 GUARD = "Consider annotating your code using torch._check*(). Could not guard on data-dependent expression"
 EXPERTS = {**KNOWN, "self.experts": Value("nn.Module"), "chosen": Value("tensor", dtype="int64", dims=1)}
@@ -115,12 +125,9 @@ def test_a_leaf_that_is_added_to_has_no_gradient_of_its_own() -> None:
     ],
 )
 def test_a_number_that_is_kept_in_python_is_told(body: str, said: str) -> None:
-    text = f"import torch\ndef f(self, x):\n    {body}\n    return x\n"
-    line = next(number for number, each in enumerate(text.splitlines(), 1) if "# here" in each)
-    place = Location("model.py", line, None, "f")
-    site = Site(GraphBreak("b1", None, ITEM, "split", place, [place]), text, line, KNOWN)
+    site = site_of(f"import torch\ndef f(self, x):\n    {body}\n    return x\n", ITEM, KNOWN)
     assert kept_in_python(site)[: len(said) or 1] == said
-    assert kept_in_python(replace(site, broken=GraphBreak("b1", None, "Print", "split", place, [place]))) == ""
+    assert kept_in_python(replace(site, broken=msgspec.structs.replace(site.broken, gb_type="Print"))) == ""
 
 
 def test_torch_is_imported_beside_what_is_imported_from_it() -> None:
@@ -133,7 +140,7 @@ def test_torch_is_imported_beside_what_is_imported_from_it() -> None:
 
 def test_no_proposal_has_names_that_torch_keeps_for_itself() -> None:
     """Every test of a rewriter asks for it; here is that the question finds something."""
-    assert private_names_in("x = 1\n", Proposal("", "", "x = torch._assert_async(x)\n"))
-    assert not private_names_in("x = torch._check(x)\n", Proposal("", "", "if a:\n    x = torch._check(x)\n"))
+    assert private_names_in("x = 1\n", Proposal("", "x = torch._assert_async(x)\n"))
+    assert not private_names_in("x = torch._check(x)\n", Proposal("", "if a:\n    x = torch._check(x)\n"))
     statement = "if x.sum() > 0:  # here\n    raise ValueError('large')\nreturn x"
     assert changed(BRANCH, statement) and changed(SHAPE, "y = x[mask].sum()  # here\nreturn y") and proposals

@@ -12,12 +12,11 @@ import pytest
 from dynalyze.capture.fixing.records import CheckRequest, Compared, Draws
 from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import rewriting
-from dynalyze.fix.attempts import Attempt, FixState
-from dynalyze.fix.lines import combined
-from dynalyze.fix.proof import Checked, Compiled, UnchangedCode
+from dynalyze.fix.proof import Attempt, Checked, Compiled, FixState, UnchangedCode
 from dynalyze.fix.run import fix_of
 from dynalyze.fix.search import FixSearch
 from dynalyze.fix.sites import Proposal, Site, Value
+from dynalyze.fix.source_files import combined
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import CompileCounts
 

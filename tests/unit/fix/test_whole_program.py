@@ -9,7 +9,7 @@ import pytest
 from dynalyze.fix.whole_program import (
     Gate,
     ProgramRun,
-    _compare,
+    _differences,
     _left,
     _of_program,
     _other_files,
@@ -23,7 +23,7 @@ from dynalyze.launch.spec import TargetSpec
 from dynalyze.privacy import shortened
 from dynalyze.report import OutsideEffect
 from dynalyze.report.fixes import WholeProgram
-from dynalyze.report.held import Holds
+from dynalyze.report.sensitivity import Holds
 from sample_reports import empty_report
 
 SAME = ["start", "loss 0.5", ""]
@@ -33,11 +33,11 @@ SAME = ["start", "loss 0.5", ""]
     ("other", "after", "said"),
     [
         (SAME, SAME, ""),
-        (SAME, ["start", "loss 0.6", ""], "prints 'loss 0.6' in the place of 'loss 0.5'"),
+        (SAME, ["start", "loss 0.6", ""], "prints 'loss 0.6' instead of 'loss 0.5'"),
         (SAME, ["start", ""], "no longer prints 'loss 0.5'"),
         (SAME, ["start", "loss 0.5", "more", ""], "prints 'more' in addition"),
         (["start", "loss 0.7", ""], ["start", "loss 0.9", ""], ""),
-        (["start", "loss 0.7", ""], ["start", "cost 0.9", ""], "prints 'cost 0.9' in the place of 'loss 0.5'"),
+        (["start", "loss 0.7", ""], ["start", "cost 0.9", ""], "prints 'cost 0.9' instead of 'loss 0.5'"),
         (["start", "another", ""], SAME, None),
         (["start", ""], SAME, None),
     ],
@@ -78,7 +78,7 @@ def run(status: str = "complete", exit_status: int = 0, message: str = "", **mor
 
 def test_how_it_ends_comes_first() -> None:
     found = WholeProgram()
-    _compare(found, run(), run(), run("failed", 1, "The program raised TypeError: no"))
+    found.different = next(_differences(found, run(), run(), run("failed", 1, "The program raised TypeError: no")), "")
     assert found.different == "with the change, the program raised TypeError: no" and not found.compared
 
 
@@ -86,7 +86,7 @@ def test_a_program_that_does_not_agree_with_itself_tells_nothing() -> None:
     assert "ends in two ways" in _unusable(run(), run("failed", 1, "The program raised ValueError: x"))
     failed = run("failed", 1, "The program raised OSError: no network")
     assert _unusable(failed, failed) == "run again as it is, the program raised OSError: no network"
-    assert "left to its end" in _unusable(run("timed_out"), run())
+    assert "did not finish" in _unusable(run("timed_out"), run())
 
 
 def test_the_counts_of_a_program_that_cannot_be_run_again_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_the_counts_of_a_program_that_cannot_be_run_again_are_not_compared(monke
 def test_lines_that_differ_by_themselves_are_unchecked_and_those_of_standard_error_left_out() -> None:
     found = WholeProgram()
     one, other = run(printed=["a"], errors=["x"]), run(printed=["b"], errors=["y"])
-    _compare(found, one, other, one)
+    found.different = next(_differences(found, one, other, one), "")
     assert not found.different and found.compared == ["exit status"]
     assert len(found.unchecked) == 1 and "printed lines" in found.unchecked[0]
     assert len(found.left_out) == 1 and "standard error" in found.left_out[0]
@@ -122,7 +122,7 @@ def printing(*printed: str, status: int = 0, effects: tuple[tuple[str, str], ...
 
 def compared(one: ProgramRun, other: ProgramRun, after: ProgramRun) -> WholeProgram:
     found = WholeProgram(sandboxed=True)
-    _compare(found, one, other, after)
+    found.different = next(_differences(found, one, other, after), "")
     return found
 
 
@@ -178,7 +178,7 @@ def test_a_program_that_sets_torch_otherwise(name: str, before: list[object], af
     for run, value in zip(runs, [*before, after], strict=True):
         run.report.settings = {name: value}
     found = WholeProgram()
-    _compare(found, *runs)
+    found.different = next(_differences(found, *runs), "")
     assert (name in found.different) is different
 
 
@@ -195,7 +195,7 @@ def test_a_program_that_sets_torch_otherwise(name: str, before: list[object], af
 def test_what_a_program_leaves_set(before: list[str | None], after: str | None, different: bool) -> None:
     left = [{"other": "x"} | ({"warnings.filters": each} if each else {}) for each in (*before, after)]
     found = WholeProgram()
-    _compare(found, *(ProgramRun(empty_report(), left=each) for each in left))
+    found.different = next(_differences(found, *(ProgramRun(empty_report(), left=each) for each in left)), "")
     assert ("warnings.filters" in found.different) is different
 
 

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from dynalyze.capture.source_lines import lines_of
 from dynalyze.fix import git
 from dynalyze.fix import write as writing
-from dynalyze.fix.patches import patch_bytes, patch_of
-from dynalyze.fix.source_files import FileText, Originals
+from dynalyze.fix.source_files import FileText, Originals, patch_bytes, patch_of
 from dynalyze.fix.write import WrittenFile, write
 from dynalyze.text.errors import UsageError
 
@@ -397,7 +396,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
     file.write_bytes(OLD)
     originals, texts = without_break(file)
     file.unlink()
-    with pytest.raises(UsageError, match="cannot be read any more"):
+    with pytest.raises(UsageError, match="can no longer be read"):
         write(originals, texts)
     assert not tree(tmp_path)
 

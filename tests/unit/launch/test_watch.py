@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.launch.observe import Watch
+from dynalyze.launch.observe import RunWatch
 
 MAIN = {"event": "process", "pid": 4711, "main": True}
 TORCH = {"event": "torch", "version": "2.13.0"}
@@ -32,7 +32,7 @@ class Scene:
         self.folder = folder
         self.now = 1000.0
         self.killed: list[tuple[int, int]] = []
-        self.told: list[str] = []
+        self.shown: list[str] = []
         self.gone = False
         (folder / "events").mkdir()
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
@@ -43,14 +43,14 @@ class Scene:
         if self.gone:
             raise ProcessLookupError
 
-    def watch(self, stop_after: float | None = None, hint: str = "") -> Watch:
-        return Watch(self.folder, stop_after, self.told.append, hint=hint)
+    def watch(self, stop_after: float | None = None, hint: str = "") -> RunWatch:
+        return RunWatch(self.folder, stop_after, self.shown.append, hint=hint)
 
     def tell(self, *events: dict[str, Any], file: str = "4711-1") -> None:
         with (self.folder / "events" / f"{file}.jsonl").open("a") as log:
             log.writelines(json.dumps(event) + "\n" for event in events)
 
-    def after(self, seconds: float, watch: Watch) -> bool:
+    def after(self, seconds: float, watch: RunWatch) -> bool:
         self.now += seconds
         return watch.poll()
 
@@ -83,8 +83,8 @@ def test_a_line_is_read_when_it_is_whole(scene: Scene) -> None:
 
 def test_garbage_is_passed_over(scene: Scene) -> None:
     watch = scene.watch()
-    told = b'\xff\x00\n{"event": 3}\n[]\n\n' + json.dumps(started()).encode() + b"\n"
-    (scene.folder / "events" / "1-1.jsonl").write_bytes(told)
+    lines = b'\xff\x00\n{"event": 3}\n[]\n\n' + json.dumps(started()).encode() + b"\n"
+    (scene.folder / "events" / "1-1.jsonl").write_bytes(lines)
     watch.poll()
     assert watch.compiled == 1
 
@@ -93,12 +93,12 @@ def test_how_to_end_is_told_once_when_nothing_new_compiles(scene: Scene) -> None
     watch = scene.watch(hint="press X")
     scene.tell(MAIN, started())
     scene.after(100, watch)  # A long compile is no silence.
-    assert not [line for line in scene.told if "press X" in line]
+    assert not [line for line in scene.shown if "press X" in line]
     scene.tell(ended())
     scene.after(5, watch)
     scene.after(40, watch)
     scene.after(40, watch)
-    assert len([line for line in scene.told if "press X" in line]) == 1
+    assert len([line for line in scene.shown if "press X" in line]) == 1
 
 
 # --stop-after.
@@ -166,15 +166,15 @@ def test_progress_is_told_at_times_and_only_where_there_is_some(scene: Scene) ->
     watch = scene.watch()
     scene.tell(MAIN, TORCH, started(), {"event": "break"})
     scene.after(5, watch)
-    assert scene.told == []
+    assert scene.shown == []
     scene.after(6, watch)
-    assert len(scene.told) == 1
-    assert "1 compilation" in scene.told[0]
+    assert len(scene.shown) == 1
+    assert "1 compilation" in scene.shown[0]
     scene.after(30, watch)
-    assert len(scene.told) == 1, "nothing new has happened"
+    assert len(scene.shown) == 1, "nothing new has happened"
     scene.tell(started("1/0"))
     scene.after(1, watch)
-    assert len(scene.told) == 2
+    assert len(scene.shown) == 2
     scene.tell(started("2/0"))
     scene.after(1, watch)
-    assert len(scene.told) == 2, "not that often"
+    assert len(scene.shown) == 2, "not that often"

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
-from dynalyze.comparison.types import Comparison
-from dynalyze.comparison.upgrades import Upgrade
+from dynalyze.comparison.types import Comparison, Upgrade
 from dynalyze.doctor.records import Diagnosis
 from dynalyze.privacy.masking import MASK, masked_arguments
 from dynalyze.report import Process, Report, Snippet
 from dynalyze.report.document import from_json, to_json
-from dynalyze.report.held import Holds, texts
+from dynalyze.report.sensitivity import Holds, texts
 from dynalyze.sweep.compare import SweepComparison
 from dynalyze.sweep.records import Sweep
 from records import filled_report, texts_of

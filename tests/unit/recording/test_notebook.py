@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from dynalyze.recording.build import cell_names, with_cell_names
-from dynalyze.recording.output import framed
-from dynalyze.recording.recorder import Recording
+from dynalyze.recording.recorder import Recording, framed
 from dynalyze.render import terminal
 from dynalyze.report import Location
 from sample_reports import hostile_report, rich_report

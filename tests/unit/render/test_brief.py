@@ -17,7 +17,7 @@ from dynalyze.render.brief import Brief, BriefFinding, BriefFix, BriefStay, Left
 from dynalyze.render.findings import as_cards
 from dynalyze.report import Location, Report
 from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, Unfixed, WholeProgram
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.rules.rule import judge
 from large_report import large_report
 from records import filled

@@ -10,9 +10,9 @@ import pytest
 
 from dynalyze.comparison.reports import compare
 from dynalyze.comparison.types import Comparison
-from dynalyze.render import comparison_json, comparison_text, html
+from dynalyze.render import comparison_text, html
+from dynalyze.render.text.comparison import drawn, verdict
 from dynalyze.render.view.comparison import MAX_BREAKS, MAX_REGRESSIONS
-from dynalyze.render.words.comparison import drawn, verdict
 from html_tree import Tree
 from sample_reports import HOSTILE, compared, compared_hostile, empty_report, graph_break, line_of, rich_report
 
@@ -101,7 +101,7 @@ def test_the_page_carries_a_policy_and_loads_nothing() -> None:
 
 
 def test_the_json() -> None:
-    document = json.loads(comparison_json.render_comparison(compared()))
+    document = json.loads(comparison_text.render_comparison_json(compared()))
     assert list(document)[:4] == ["schema_version", "before", "after", "verdict"]
     assert document["schema_version"] == 1
     assert document["verdict"] == verdict(compared())
@@ -114,5 +114,5 @@ def test_the_json() -> None:
 
 
 def test_hostile_texts_stay_whole_in_the_json() -> None:
-    (new,) = json.loads(comparison_json.render_comparison(compared_hostile()))["breaks"]["new"]
+    (new,) = json.loads(comparison_text.render_comparison_json(compared_hostile()))["breaks"]["new"]
     assert new["gb_type"] == HOSTILE

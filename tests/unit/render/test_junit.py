@@ -10,7 +10,7 @@ from hypothesis import given
 from ci_reports import hostile_reports, judged, judged_by_policy, samples
 from dynalyze.render import junit
 from dynalyze.report import Report
-from dynalyze.text.visible import visible
+from dynalyze.text.escape import visible
 from sample_reports import empty_report, rich_report
 
 OUTCOMES = ("failure", "error", "skipped")

@@ -15,7 +15,7 @@ from ci_reports import hostile_reports, samples, texts
 from dynalyze.render import markdown
 from dynalyze.render.markdown import code, prose
 from dynalyze.report import Finding, Report
-from dynalyze.text.visible import visible
+from dynalyze.text.escape import visible
 from sample_reports import empty_report
 
 # The tags that are ours. Each stands alone, without attributes.

@@ -23,12 +23,11 @@ from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.reports import compare
 from dynalyze.privacy import showable
 from dynalyze.render import (
-    comparison_json,
     comparison_text,
     html,
 )
 from dynalyze.report import Report
-from dynalyze.report.held import Holds, changed
+from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.sweep import compare as sweeps
 from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import pages
@@ -168,7 +167,7 @@ def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
     found = compare(before, after, lambda report: showable(report, **shown))
     return {
         "text": comparison_text.render_comparison(found, color=False, width=80),
-        "page": html.render_comparison(found), "json": comparison_json.render_comparison(found),
+        "page": html.render_comparison(found), "json": comparison_text.render_comparison_json(found),
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What is said of answers that are wrong, of operations that are, and of what could not be compared."""
+"""What is said of wrong answers, of operations and custom operators behind them, and of what could not be compared."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import pytest
 
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
-from dynalyze.report import Outcome, Report, Target
-from dynalyze.report.audit import AskingPlace, Bisection, StageRun
+from dynalyze.report import Location, Outcome, Report, Target
+from dynalyze.report.audit import AskingPlace, Bisection, OperatorCheck, OperatorProblem, StageRun
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, BrokenContract, InputVariant, TensorAccuracy
+from dynalyze.rules.diagnoses.accuracy import custom_operator
 from dynalyze.rules.rule import judge
+from sample_reports import empty_report, found_by
 
 
 def _report(verdict: AccuracyVerdict, *found: Bisection, nonfinite: int = 0, reason: str = "") -> Report:
@@ -39,7 +41,7 @@ def test_rounding_is_never_called_wrong(verdict: AccuracyVerdict) -> None:
 
 
 def test_wrong_answers_name_stage_module_operation_line_and_script() -> None:
-    (finding,) = [each for each in judge(_report("suspicious", _found())) if each.rule == "accuracy-suspicious"]
+    (finding,) = found_by(_report("suspicious", _found()), "accuracy-suspicious")
     assert finding.severity == "error"
     assert finding.title == (
         "default, forward: bf16 output of torch.softmax in layers.3 is wrong beyond rounding, stage: Inductor"
@@ -54,7 +56,7 @@ def test_a_broken_contract_is_told_where_no_number_is_wrong() -> None:
     equal = TensorAccuracy("logits", "output", "equal")
     stride = BrokenContract("stride", "output", "has stride (1, 2)", "has stride (3, 1)")
     report.accuracy = [Accuracy("default", verdict="suspicious", tensors=[equal], contracts=[stride])]
-    (finding,) = [each for each in judge(report) if each.rule == "accuracy-suspicious"]
+    (finding,) = found_by(report, "accuracy-suspicious")
     assert finding.title == "default, forward: output has stride (3, 1), while in eager it has stride (1, 2)"
     (row,) = accuracy_view(report, Anchors()).items
     assert row.contracts.items == [stride]
@@ -64,7 +66,7 @@ def test_an_exception_that_compiled_does_not_raise_is_told_with_the_stage() -> N
     report = _report("suspicious", _found(op="", module=""))
     refused = BrokenContract("exception", "A call", "ValueError: too large", "gives an answer")
     report.accuracy = [Accuracy("default", verdict="suspicious", reason="Eager refuses it.", contracts=[refused])]
-    (finding,) = [each for each in judge(report) if each.rule == "accuracy-suspicious"]
+    (finding,) = found_by(report, "accuracy-suspicious")
     assert finding.title == (
         "default, forward: compiled gives an answer where eager raises ValueError: too large, stage: Inductor"
     )
@@ -74,7 +76,7 @@ def test_an_exception_that_compiled_does_not_raise_is_told_with_the_stage() -> N
 def test_nan_that_compiling_makes_is_an_error_of_its_own() -> None:
     report = _report("suspicious", _found(), nonfinite=3)
     assert _rules(report) == ["compile-makes-nan"]
-    (finding,) = [each for each in judge(report) if each.rule == "compile-makes-nan"]
+    (finding,) = found_by(report, "compile-makes-nan")
     assert finding.severity == "error" and "3 values of logits are NaN or infinite" in finding.advice
     assert finding.title == (
         "default, forward: bf16 output of torch.softmax in layers.3 is NaN or infinite where eager's is not, "
@@ -127,3 +129,22 @@ def test_what_could_not_be_compared_says_why() -> None:
     ]
     assert (finding.rule, finding.severity) == ("accuracy-not-comparable", "info")
     assert "other random numbers" in finding.advice and "model.eval()" in finding.advice
+
+
+PLACE = Location("/m.py", 7, function="forward")
+STRIDES = "MetadataMismatchError: Stride mismatch! Strides are (1, 3) and (4, 1)"
+
+
+def test_a_fake_unlike_the_kernel_is_an_error_with_its_place_and_torch_s_words() -> None:
+    report = empty_report()
+    traced = OperatorProblem("test_aot_dispatch_dynamic", "AssertionError: outputs differ")
+    report.operators = [
+        OperatorCheck("mine::twice", PLACE, 2, [traced, OperatorProblem("test_faketensor", STRIDES)]),
+        OperatorCheck("mine::good", PLACE, 2),
+        OperatorCheck("mine::late", PLACE, reason="60 s were over"),
+    ]
+    (found,) = found_by(report, custom_operator.id)
+    assert (found.severity, found.location) == ("error", PLACE)
+    assert found.title.startswith("mine::twice: ")
+    assert "register_fake" in found.advice  # The cause, and not what it comes to when it is traced.
+    assert found.detail is not None and STRIDES in found.detail.why

@@ -8,8 +8,7 @@ import pytest
 
 from dynalyze.report import Compilation, Finding, Graph, GraphBreak, Location, Recompile, Report
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput, ModuleFacts
-from dynalyze.rules.rule import judge
-from sample_reports import empty_report
+from sample_reports import empty_report, found_by
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 FLASH = f"{SITE}/transformers/modeling_flash_attention_utils.py"
@@ -19,14 +18,8 @@ REFUSED = "RuntimeError: FlashAttention only support fp16 and bf16 data type"
 BUILTIN = "Dynamo does not know how to trace the builtin `flash_attn_2_cuda.PyCapsule.fwd.` This function is either"
 
 
-def found(report: Report, rule: str) -> list[Finding]:
-    findings = [finding for finding in judge(report) if finding.rule == rule]
-    assert not [note for note in report.capture.notes if "failed, please report" in note]
-    return findings
-
-
 def only(report: Report, rule: str) -> Finding:
-    (finding,) = found(report, rule)
+    (finding,) = found_by(report, rule)
     assert finding.detail is not None and finding.detail.why
     return finding
 
@@ -90,7 +83,7 @@ def test_other_breaks_in_that_file_are_no_padding() -> None:
         broke("b1", FLASH, "fa_peft_integration_check", "logging.Logger method not supported for non-export cases"),
         broke("b2", USER.file, "forward", "Dynamic shape operator"),
     ]
-    assert found(report, "flash-attention-padding") == []
+    assert found_by(report, "flash-attention-padding") == []
 
 
 # flash-attn without operators.
@@ -136,10 +129,10 @@ def test_float32_parameters_are_read_from_the_configuration() -> None:
 def test_where_float32_parameters_are_fine() -> None:
     report = with_attention(flash())  # Under autocast.
     report.modules = [module(dtype="float32")]
-    assert found(report, "flash-attention-float32") == []
+    assert found_by(report, "flash-attention-float32") == []
     report = empty_report()
     report.modules = [module(), module("sdpa", "float32")]
-    assert found(report, "flash-attention-float32") == []
+    assert found_by(report, "flash-attention-float32") == []
 
 
 # Different types.
@@ -161,7 +154,7 @@ def test_a_norm_that_leaves_float32() -> None:
 
 def test_one_type_or_attention_of_pytorch_is_fine() -> None:
     own = sdpa(query=tensor(1, dtype="float32"), value=tensor(1, dtype="bfloat16"))
-    assert found(with_attention(flash(), own), "attention-mixed-dtypes") == []
+    assert found_by(with_attention(flash(), own), "attention-mixed-dtypes") == []
 
 
 # The GPU.
@@ -212,14 +205,14 @@ def test_a_mask_with_odd_rows() -> None:
     ],
 )
 def test_an_aligned_or_unknown_mask_is_fine(device: str, mask: AttentionInput | None) -> None:
-    assert found(with_attention(sdpa("efficient", device, mask=mask)), "attention-mask-alignment") == []
+    assert found_by(with_attention(sdpa("efficient", device, mask=mask)), "attention-mask-alignment") == []
 
 
 def test_a_boolean_mask_on_cuda() -> None:
     mask = tensor(2, 1, 128, 128, dtype="bool")
     assert "float16 mask once" in only(with_attention(sdpa("efficient", mask=mask)), "sdpa-bool-mask").advice
-    assert found(with_attention(sdpa("cpu_flash", "cpu", mask=mask)), "sdpa-bool-mask") == []
-    assert found(with_attention(sdpa("efficient", mask=tensor(2, 1, 128, 128))), "sdpa-bool-mask") == []
+    assert found_by(with_attention(sdpa("cpu_flash", "cpu", mask=mask)), "sdpa-bool-mask") == []
+    assert found_by(with_attention(sdpa("efficient", mask=tensor(2, 1, 128, 128))), "sdpa-bool-mask") == []
 
 
 # Fallback to single operations.
@@ -253,17 +246,17 @@ def test_math_with_a_reason_in_the_tensors(more: dict[str, Any], words: str) -> 
 
 @pytest.mark.parametrize("backend", ["flash", "efficient", "cudnn", "cpu_flash", ""])
 def test_a_fused_or_unknown_kernel_is_no_fault(backend: AttentionBackend) -> None:
-    assert found(with_attention(sdpa(backend)), "sdpa-math") == []
+    assert found_by(with_attention(sdpa(backend)), "sdpa-math") == []
 
 
 # Which kernel.
 
 
 def test_one_kernel_for_all_or_none_known_is_no_finding() -> None:
-    assert found(with_attention(sdpa("flash"), sdpa("flash", line=13)), "attention-backend") == []
-    assert found(with_attention(sdpa("")), "attention-backend") == []
-    assert found(with_attention(sdpa(""), sdpa("math")), "attention-backend") == []
-    assert found(with_attention(flash()), "attention-backend") == []
+    assert found_by(with_attention(sdpa("flash"), sdpa("flash", line=13)), "attention-backend") == []
+    assert found_by(with_attention(sdpa("")), "attention-backend") == []
+    assert found_by(with_attention(sdpa(""), sdpa("math")), "attention-backend") == []
+    assert found_by(with_attention(flash()), "attention-backend") == []
 
 
 # flex_attention.
@@ -302,4 +295,4 @@ def test_flex_attention_as_it_should_be() -> None:
     report = with_attention(AttentionCall("a1", "g1", "flex_attention", "flex", USER.file, 12))
     report.compilations = [compiled("attend")]
     report.recompiles = [Recompile("r1", "0/1", "0/0", USER, "shape", source="x.size()[0]", guard="size mismatch")]
-    assert found(report, "flex-attention") == []
+    assert found_by(report, "flex-attention") == []

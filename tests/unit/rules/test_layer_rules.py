@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 
-from dynalyze.report import BackwardCompile, Finding, Location, Report, SkippedFrame, TracedFile
+from dynalyze.report import BackwardCompile, Location, Report, SkippedFrame, TracedFile
 from dynalyze.report.models import Adapters, LayerGroup, ModuleFacts
 from dynalyze.rules.rule import judge, reaches
-from sample_reports import compilation, empty_report, graph_break, recompile
+from sample_reports import compilation, empty_report, found_by, graph_break, recompile
 
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
 LORA = "self._modules['model']._modules['layers']._modules['0']._modules['q_proj']"
 CACHE = "kwargs['past_key_values'].layers[0]"
 INT8_BREAK = "bitsandbytes.int8_vectorwise_quant.default"
-
-
-def found(report: Report, rule: str) -> list[Finding]:
-    return [finding for finding in judge(report) if finding.rule == rule]
 
 
 def with_adapters(**fields: Any) -> Report:
@@ -60,11 +56,11 @@ def broken_in(report: Report, path: str, **changes: Any) -> Report:
 def test_a_switch_of_adapters_is_one_finding_and_no_recompile_beside_it(source: str, cause: str) -> None:
     report = with_adapters(names=["french", "german"])
     report.recompiles = [recompile("r1", "0/1", source=source, cause=cause, expected="'a'", actual="'b'", guard="")]
-    (finding,) = found(report, "adapter-switch")
+    (finding,) = found_by(report, "adapter-switch")
     assert (finding.severity, finding.evidence) == ("warning", ["r1"])
     assert "set_adapter" in finding.advice and "french, german" in finding.advice
     assert finding.impact is not None and finding.impact.compile_seconds == 0.81
-    assert found(report, "recompile") == found(report, "lora-several-adapters") == []
+    assert found_by(report, "recompile") == found_by(report, "lora-several-adapters") == []
 
 
 def test_fail_on_recompile_counts_what_has_a_rule_of_its_own() -> None:
@@ -95,16 +91,16 @@ def test_a_switch_up_to_the_limit_stays_with_the_limit() -> None:
 
 
 def test_several_adapters_without_a_switch_are_a_chance() -> None:
-    (finding,) = found(with_adapters(names=["french", "german"]), "lora-several-adapters")
+    (finding,) = found_by(with_adapters(names=["french", "german"]), "lora-several-adapters")
     assert (finding.severity, finding.evidence) == ("info", ["m1"])
     assert finding.location == Location("/w/serve.py", 7)
     assert finding.detail is not None and "did not show it" in finding.detail.why
-    together = found(with_adapters(names=["french", "german"], active=["french", "german"]), "lora-several-adapters")
+    together = found_by(with_adapters(names=["french", "german"], active=["french", "german"]), "lora-several-adapters")
     assert "run at once" in together[0].title and "add_weighted_adapter" in together[0].advice
 
 
 def test_an_unmerged_adapter_in_inference() -> None:
-    (finding,) = found(with_adapters(), "lora-unmerged")
+    (finding,) = found_by(with_adapters(), "lora-unmerged")
     assert finding.severity == "info"
     assert finding.title == "The adapter `french` of rank 4 is computed beside the weights in 2 layers"
     assert "merge_and_unload" in finding.advice
@@ -118,16 +114,16 @@ def test_an_unmerged_adapter_in_inference() -> None:
     ],
 )  # fmt: skip
 def test_adapters_that_are_merged_or_may_change_are_left_alone(fields: dict[str, Any]) -> None:
-    assert found(with_adapters(**fields), "lora-unmerged") == []
+    assert found_by(with_adapters(**fields), "lora-unmerged") == []
 
 
 def test_training_needs_the_adapter_apart() -> None:
     report = with_adapters()
     report.modules[0].training = True
-    assert found(report, "lora-unmerged") == []
+    assert found_by(report, "lora-unmerged") == []
     report.modules[0].training = False
     report.compilations[0].backward = [BackwardCompile()]
-    assert found(report, "lora-unmerged") == []
+    assert found_by(report, "lora-unmerged") == []
 
 
 @pytest.mark.parametrize(
@@ -150,12 +146,12 @@ def test_a_swapped_adapter_that_did_not_fit(
     report.recompiles = [
         recompile("r1", "0/1", source=source, cause=cause, expected=values[0], actual=values[1], guard="")
     ]
-    (finding,) = found(report, "lora-hotswap")
+    (finding,) = found_by(report, "lora-hotswap")
     assert finding.title.startswith(what)
     assert f"prepare_model_for_compiled_hotswap(model, target_rank={rank})" in finding.advice
-    assert found(report, "recompile") == found(report, "lora-unmerged") == []
+    assert found_by(report, "recompile") == found_by(report, "lora-unmerged") == []
     report.modules[0].adapters = Adapters(prepared_for_hotswap=True)
-    assert "was prepared" in found(report, "lora-hotswap")[0].advice
+    assert "was prepared" in found_by(report, "lora-hotswap")[0].advice
 
 
 # Caches.
@@ -185,9 +181,9 @@ def test_a_cache_in_a_loop_of_ones_own_names_the_class() -> None:
     mine, library = Location("/w/serve.py", 9), Location(f"{PACKAGES}/transformers/generation/utils.py", 3235)
     called = compilation("0/1")
     report.compilations, called.caller = [called], mine
-    assert "StaticCache(config=model.config" in found(report, "dynamic-cache")[0].advice
+    assert "StaticCache(config=model.config" in found_by(report, "dynamic-cache")[0].advice
     called.caller = library
-    assert 'cache_implementation="static"' in found(report, "dynamic-cache")[0].advice
+    assert 'cache_implementation="static"' in found_by(report, "dynamic-cache")[0].advice
 
 
 def generating(source: str, cause: str, *values: str, caller: Location | None = None) -> Report:
@@ -253,7 +249,7 @@ def test_layers_compiled_one_by_one_belong_to_the_cache_only_beside_it() -> None
 def test_flash_attention_meets_a_static_cache(attention: str, cache: str, fires: bool) -> None:
     report = empty_report()
     report.modules = [ModuleFacts("m1", "Llama", attention=attention, cache=cache)]
-    assert len(found(report, "static-cache-attention")) == fires
+    assert len(found_by(report, "static-cache-attention")) == fires
 
 
 # bitsandbytes.
@@ -273,7 +269,7 @@ def test_four_bits_in_float32_are_a_fault_where_they_are_slow(
     parameters: dict[str, int], devices: dict[str, int], severity: str
 ) -> None:
     report = with_layers("bitsandbytes", "Linear4bit", FOUR, parameters=parameters, devices=devices)
-    (finding,) = found(report, "bitsandbytes-compute-dtype")
+    (finding,) = found_by(report, "bitsandbytes-compute-dtype")
     assert finding.severity == severity
     assert "bnb_4bit_compute_dtype=torch.bfloat16" in finding.advice
     assert finding.title == "4 4-bit layers of Llama compute in float32"
@@ -282,10 +278,10 @@ def test_four_bits_in_float32_are_a_fault_where_they_are_slow(
 def test_outliers_break_the_graph() -> None:
     report = with_layers("bitsandbytes", "Linear8bitLt", {"threshold": 6.0, "has_fp16_weights": False})
     broken_in(report, "bitsandbytes/functional.py", context=INT8_BREAK, occurrences=13)
-    (finding,) = found(report, "bitsandbytes-int8-threshold")
+    (finding,) = found_by(report, "bitsandbytes-int8-threshold")
     assert finding.title == "8-bit layers with an outlier threshold of 6 break the graph 13 times"
     assert "llm_int8_threshold=0.0" in finding.advice and "capture_dynamic_output_shape_ops" in finding.advice
-    assert found(report, "bitsandbytes-breaks") == []
+    assert found_by(report, "bitsandbytes-breaks") == []
 
 
 @pytest.mark.parametrize(
@@ -300,7 +296,7 @@ def test_outliers_break_the_graph() -> None:
 def test_breaks_in_bitsandbytes_name_what_is_old(torch: str, library: str | None, told: list[str]) -> None:
     report = broken_in(empty_report(), "bitsandbytes/nn/modules.py", context="setattr")
     report.environment.update(torch=torch, packages={"bitsandbytes": library} if library else {})
-    (finding,) = found(report, "bitsandbytes-breaks")
+    (finding,) = found_by(report, "bitsandbytes-breaks")
     assert finding.evidence == ["b1"]
     assert all(words in finding.advice for words in told)
     assert ("Upgrade torch" in finding.advice) == torch.startswith("2.7")
@@ -336,7 +332,7 @@ def test_what_bitsandbytes_rearranges_in_its_first_call(source: str, cause: str)
 def test_what_happens_in_torchaos_code() -> None:
     report = broken_in(with_layers("torchao", "Int8Tensor", {}), "torchao/quantization/utils.py")
     report.skipped_frames = [SkippedFrame("s1", Location(f"{PACKAGES}/torchao/ops.py", 3), "skip_list", tensors=True)]
-    (finding,) = found(report, "torchao")
+    (finding,) = found_by(report, "torchao")
     assert finding.title == "In torchao's own code: 1 graph break, 1 function left in eager"
     assert finding.evidence == ["b1", "s1"]
     assert "torchao 0.18.0 with torch 2.13.0" in finding.advice
@@ -352,7 +348,7 @@ def test_what_happens_in_torchaos_code() -> None:
 )
 def test_breaks_in_another_quantisers_code(library: str, kind: str, path: str) -> None:
     report = broken_in(with_layers(library, kind, {"compiled_by_generate": False}), path)
-    (finding,) = found(report, "other-quantiser")
+    (finding,) = found_by(report, "other-quantiser")
     assert finding.evidence == ["b1"]
     assert f"4 {kind} layers" in finding.title
     assert finding.detail is not None and "does not compile" in finding.detail.why
@@ -363,10 +359,10 @@ def test_functions_of_a_quantiser_in_eager_count_and_silence_does_not() -> None:
     assert judge(report) == []
     place = Location(f"{PACKAGES}/hqq/core/quantize.py", 40)
     report.skipped_frames = [SkippedFrame("s1", place, "skip_list", tensors=True)]
-    (finding,) = found(report, "other-quantiser")
+    (finding,) = found_by(report, "other-quantiser")
     assert "1 function left in eager" in finding.title
     elsewhere = broken_in(with_layers("hqq", "HQQLinear", {}), "other/quantize.py")
-    assert found(elsewhere, "other-quantiser") == []
+    assert found_by(elsewhere, "other-quantiser") == []
 
 
 @pytest.mark.parametrize(("kind", "how"), [("script", "after `from_pretrained`"), ("transformers", "with `--weights`")])

@@ -1,4 +1,4 @@
-"""The cookbook without torch: its form, and how a recipe is chosen and filled."""
+"""The cookbook without torch: its form, how a recipe is chosen and filled; and what the catalogue shows of a rule."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from dynalyze.facts.registry import newest
 from dynalyze.report import GraphBreak, Location
+from dynalyze.rules.catalogue import entry
 from dynalyze.rules.recipe import (
     COOKBOOK,
     BrokenStatement,
@@ -28,6 +29,7 @@ from dynalyze.rules.recipe import (
     recipes,
     setting_of,
 )
+from dynalyze.rules.rule import Rule, rules
 from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.errors import DynalyzeError
 
@@ -324,8 +326,8 @@ def installed_types() -> set[str]:
 
 def test_types_are_those_of_the_newest_torch_or_of_the_installed_one() -> None:
     known = installed_types()
-    for entry in newest().entries.values():
-        known |= {entry.gb_type, *entry.former}
+    for each in newest().entries.values():
+        known |= {each.gb_type, *each.former}
 
     unknown = {gb_type: r.id for r in ALL for gb_type in r.gb_types if gb_type not in known}
     assert unknown == {}
@@ -409,3 +411,22 @@ def test_the_decision_on_the_size_that_a_setting_allows_is_named() -> None:
     assert "`if rows.numel() == 0`" in action and "{" not in action
     other = read_statement(made.replace("rows.numel()", "flat.numel()"), found.expression)
     assert "below" not in fill(recipe.action, found.expression, other)
+
+
+WITH_EXAMPLE = [rule for rule in rules() if rule.example is not None]
+
+
+@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.id)
+def test_an_example_is_python_and_is_shown(rule: Rule) -> None:
+    assert rule.example is not None
+    for source in (rule.example.before, rule.example.after):
+        ast.parse(source)
+    shown = entry(rule.id)
+    assert shown is not None and "What to do:" in shown
+    assert rule.example.after.strip().splitlines()[0] in shown
+
+
+def test_a_recipe_is_shown_beside_a_finding_of_its_id() -> None:
+    for recipe in recipes():
+        shown = entry(recipe.id) or ""
+        assert " ".join(recipe.why.split()) in " ".join(shown.split()), recipe.id

@@ -15,7 +15,7 @@ from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
-from sample_reports import MODEL, clean_report, compilation, empty_report, recompile
+from sample_reports import MODEL, clean_report, compilation, empty_report, found_by, recompile
 
 CAUSES = [cause for cause in get_args(Cause) if cause not in ("limit", "other")]
 
@@ -349,7 +349,7 @@ def test_a_dimension_that_the_code_made_constant_is_named() -> None:
     ].reason = (
         "Constraints violated (L['rows'].size()[0], L['batch']['ids'].size()[1])! For more information, run with ..."
     )
-    (found,) = [each for each in judge(report) if each.rule == "compile-failed"]
+    (found,) = found_by(report, "compile-failed")
     assert found.title == (
         "Ranker.forward makes a constant of a dimension that is marked dynamic: `rows.size(0)`, `batch['ids'].size(1)`"
     )
@@ -493,3 +493,13 @@ def test_a_table_that_the_next_size_makes_anew_is_made_once(taken: bool) -> None
     (about,) = [each for each in findings(missing, other, report=report) if "size" in each.title]
     assert ("self.grid" in about.advice) is not taken
     assert ("mark_dynamic" in about.advice) is taken
+
+
+def test_ranks_that_recompile_alike_are_no_parts_of_a_broken_function() -> None:
+    fields: dict[str, Any] = {"cause": "shape", "source": "x.size()[0]", "expected": "4", "actual": "7",
+                              "location": at(10, "step"), "change": "c1"}  # fmt: skip
+    (alone,) = findings(recompile("r1", "0/1", **fields))
+    (ranks,) = findings(*(recompile(f"r{rank}", "0/1", process=rank, **fields) for rank in (0, 1)))
+    (halves,) = findings(*(recompile(f"r{frame}", f"{frame}/1", **fields) for frame in (0, 1)))
+    assert ranks.advice == alone.advice != halves.advice
+    assert "2 processes" in ranks.title and "2 parts" in halves.title

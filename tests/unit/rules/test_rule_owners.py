@@ -12,7 +12,7 @@ from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Loc
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.models import AttentionCall, AttentionInput, LayerGroup, ModuleFacts
 from dynalyze.rules.rule import judge, reaches
-from sample_reports import empty_report, recompile
+from sample_reports import empty_report, found_by, recompile
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 USER = Location("/home/ada/serve.py", 31, function="answer", code="model(**batch)")
@@ -153,18 +153,18 @@ OVERWRITTEN = (
 
 def test_an_overwritten_output_is_known_by_what_torch_says() -> None:
     report = empty_report("failed", OVERWRITTEN)
-    (finding,) = [each for each in judge(report) if each.rule == "cudagraph-overwritten"]
+    (finding,) = found_by(report, "cudagraph-overwritten")
     assert finding.severity == "error" and ".clone()" in finding.advice
     assert finding.location == Location("/home/ada/net.py", 4, function="forward")
     gradient = OVERWRITTEN.replace("accessing tensor", "accessing gradient tensor")
     report.outcome.message = ""
     report.measurements = [Measurement("reduce-overhead", "forward", "failed", gradient)]
-    (finding,) = [each for each in judge(report) if each.rule == "cudagraph-overwritten"]
+    (finding,) = found_by(report, "cudagraph-overwritten")
     assert "p.grad" in finding.advice and finding.evidence == ["reduce-overhead"]
 
 
 def test_an_overwritten_output_of_no_known_line_is_where_it_was_read() -> None:
     report = empty_report("failed", OVERWRITTEN.partition("Stack")[0])
     report.outcome.raised_at = Location("/home/ada/serve.py", 12)
-    (finding,) = [each for each in judge(report) if each.rule == "cudagraph-overwritten"]
+    (finding,) = found_by(report, "cudagraph-overwritten")
     assert finding.location == report.outcome.raised_at

@@ -23,11 +23,11 @@ from dynalyze.report import (
 )
 from dynalyze.report.measurements import Counts, Measurement, Memory, Speedup
 from dynalyze.report.models import ModuleFacts
-from dynalyze.rules.diagnoses.accelerate_settings import accelerate_settings
 from dynalyze.rules.diagnoses.distributed import rank_divergence
+from dynalyze.rules.diagnoses.recompiles import accelerate_settings
 from dynalyze.rules.rule import judge
 from sample_measurements import MEGABYTE, measured, speedup
-from sample_reports import empty_report, graph_break, line_of, priced_report
+from sample_reports import empty_report, found_by, graph_break, line_of, priced_report
 
 AMPERE = {"torch.cuda.get_device_capability": [8, 0], "torch.cuda.get_device_name": "NVIDIA A100"}
 TURING = {"torch.cuda.get_device_capability": [7, 5], "torch.cuda.get_device_name": "Tesla T4"}
@@ -37,19 +37,15 @@ TORCH = "/opt/venv/lib/python3.11/site-packages/torch"
 
 def test_costly_guards_name_what_the_code_holds() -> None:
     report = priced_report()
-    assert found(report, "costly-guards") == [], "nothing that the source could do otherwise"
+    assert found_by(report, "costly-guards") == [], "nothing that the source could do otherwise"
     prices = report.measurements[0].prices
     assert prices is not None
     group = prices.guards[0].groups[0]
     group.advice = "keep one number"
-    (finding,) = found(report, "costly-guards")
+    (finding,) = found_by(report, "costly-guards")
     assert finding.severity == "info" and finding.location is not None
     assert finding.impact is not None and finding.impact.ms_per_call == pytest.approx(0.2)
     assert f"`{group.source}`" in finding.advice and "keep one number" in finding.advice
-
-
-def found(report: Report, rule: str) -> list[Finding]:
-    return [finding for finding in judge(report) if finding.rule == rule]
 
 
 def graph(
@@ -70,7 +66,7 @@ def module(dtype: str = "float32", device: str = "cuda:0", **more: Any) -> Modul
 
 
 def test_float32_products_on_a_gpu_with_tf32() -> None:
-    (finding,) = found(report_with({**AMPERE, **DEFAULT}, graph()), "float32-precision")
+    (finding,) = found_by(report_with({**AMPERE, **DEFAULT}, graph()), "float32-precision")
     assert finding.title == "3 matrix products run in full float32, without tensor cores"
     assert finding.evidence == ["g1", "torch.float32_matmul_precision"]
     assert 'torch.set_float32_matmul_precision("high")' in finding.advice and "NVIDIA A100" in finding.advice
@@ -92,11 +88,11 @@ def test_float32_products_on_a_gpu_with_tf32() -> None:
     ],
 )
 def test_where_float32_is_no_loss_or_not_known(settings: dict[str, Any], one: Graph) -> None:
-    assert found(report_with(settings, one), "float32-precision") == []
+    assert found_by(report_with(settings, one), "float32-precision") == []
 
 
 def test_bfloat16_on_a_gpu_without_it() -> None:
-    (finding,) = found(report_with(TURING, graph("bfloat16")), "low-precision-device")
+    (finding,) = found_by(report_with(TURING, graph("bfloat16")), "low-precision-device")
     assert finding.title == "bfloat16 on Tesla T4, which has no instructions for it"
     assert "model.to(torch.float16)" in finding.advice
     assert finding.detail is not None and "7.5" in finding.detail.why and "graph" in finding.detail.why
@@ -112,13 +108,13 @@ def test_bfloat16_on_a_gpu_without_it() -> None:
     ],
 )
 def test_bfloat16_that_is_no_fault(settings: dict[str, Any], one: Graph) -> None:
-    assert found(report_with(settings, one), "low-precision-device") == []
+    assert found_by(report_with(settings, one), "low-precision-device") == []
 
 
 def autocast(dtype: str, *modules: ModuleFacts, device: str = "cuda") -> list[Finding]:
     report = report_with({f"torch.autocast.{device}.enabled": True, f"torch.autocast.{device}.dtype": dtype})
     report.modules = list(modules)
-    return found(report, "autocast")
+    return found_by(report, "autocast")
 
 
 def test_autocast_around_parameters_of_its_own_dtype() -> None:
@@ -134,7 +130,7 @@ def test_autocast_as_it_is_meant() -> None:
     assert autocast("bfloat16") == []
     report = report_with({"torch.autocast.cuda.enabled": False, "torch.autocast.cuda.dtype": "bfloat16"})
     report.modules = [module("bfloat16")]
-    assert found(report, "autocast") == []
+    assert found_by(report, "autocast") == []
 
 
 def wrapped(wrapper: str, code: str, *below: str, **more: Any) -> Report:
@@ -177,7 +173,7 @@ def measured_report(speed: Speedup, eager_ms: float = 0.3, **changes: Any) -> Re
 
 
 def test_calls_too_small_to_gain() -> None:
-    (finding,) = found(measured_report(speedup(0.98, 0.9, 1.05)), "small-model")
+    (finding,) = found_by(measured_report(speedup(0.98, 0.9, 1.05)), "small-model")
     assert "µs in eager, with 4 operations: there is little to gain" in finding.title
     assert finding.detail is not None and "0.98x eager's speed (0.90 to 1.05)" in finding.detail.why
 
@@ -191,25 +187,25 @@ def test_calls_too_small_to_gain() -> None:
     ],
 )
 def test_a_gain_or_no_good_measurement_is_no_finding(speed: Speedup) -> None:
-    assert found(measured_report(speed), "small-model") == []
+    assert found_by(measured_report(speed), "small-model") == []
 
 
 def test_cuda_graphs_of_changing_size() -> None:
     report = report_with({}, graph(shape=("s0", 8)))
     report.modules = [module(options={"mode": "reduce-overhead"})]
-    (finding,) = found(report, "cudagraph-memory")
+    (finding,) = found_by(report, "cudagraph-memory")
     assert finding.title == "1 graph of changing size under mode='reduce-overhead': recorded anew for every size"
     assert finding.evidence == ["g1"]
     report.settings = {"torch._inductor.config.triton.cudagraph_skip_dynamic_graphs": True}
-    assert found(report, "cudagraph-memory") == []
+    assert found_by(report, "cudagraph-memory") == []
 
 
 def test_no_cuda_graphs_on_a_cpu_or_unasked() -> None:
     report = report_with({}, graph(shape=("s0", 8), device="cpu"))
     report.modules = [module(options={"mode": "reduce-overhead"})]
-    assert found(report, "cudagraph-memory") == []
+    assert found_by(report, "cudagraph-memory") == []
     report = report_with({}, graph(shape=("s0", 8)))
-    assert found(report, "cudagraph-memory") == []
+    assert found_by(report, "cudagraph-memory") == []
 
 
 def with_memory(kind: Any, ratio: float, replays: int | None) -> list[Finding]:
@@ -220,7 +216,7 @@ def with_memory(kind: Any, ratio: float, replays: int | None) -> list[Finding]:
         counts=Counts(compiled_frames=4, graphs=4, cudagraph_replays=replays),
     )  # fmt: skip
     report.measurements = [row]
-    return found(report, "cudagraph-memory")
+    return found_by(report, "cudagraph-memory")
 
 
 def test_measured_memory_of_cuda_graphs() -> None:

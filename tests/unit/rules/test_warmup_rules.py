@@ -10,7 +10,7 @@ from dynalyze.report import Finding, Report
 from dynalyze.report.audit import Bucket, DynamicTrial, SecondStart, ShapeRun, Warmup, WarmupFunction, WarmupRecompile
 from dynalyze.report.document import to_json
 from dynalyze.rules.rule import judge
-from sample_reports import empty_report
+from sample_reports import empty_report, found_by
 
 MODEL = "/home/ada/ranker/model.py"
 RULES = ("compiles-after-warmup", "warmup-many-versions", "second-start-cold")
@@ -76,7 +76,7 @@ def test_two_causes_are_two_findings_and_one_without_a_guard_is_told_too() -> No
         ShapeRun({"sequence": 32}, 1.0, 1, [size(16, 32)]),
         ShapeRun({"sequence": 32}, 1.0, 1),
     )
-    told = [each for each in judge(report_of(warmup)) if each.rule == "compiles-after-warmup"]
+    told = found_by(report_of(warmup), "compiles-after-warmup")
     assert len(told) == 3
     assert sum("No failed guard is known" in each.title for each in told) == 1
 

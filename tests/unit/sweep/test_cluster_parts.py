@@ -16,10 +16,10 @@ from msgspec.msgpack import decode, encode
 
 from dynalyze.capture.settings import CompileOptions
 from dynalyze.launch.spec import TargetSpec, read_target
-from dynalyze.sweep.items import Item
 from dynalyze.sweep.ray import node, node_work, ray_session
 from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
 from dynalyze.sweep.ray.ray_pool import ClusterPool, Demand, demand_of
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
 
@@ -204,7 +204,7 @@ NODE = ItemHost("one", "torch 2")
 
 def pool_on(ray: FakeRay, **options: Any) -> ClusterPool:
     pool = ClusterPool("auto", options.pop("settings", SETTINGS), **options)
-    pool._session = SimpleNamespace(ray=ray, starts_cluster=False)  # type: ignore[assignment]
+    pool._ray = ray
     return pool
 
 

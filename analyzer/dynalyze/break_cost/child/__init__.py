@@ -1,4 +1,4 @@
-"""What a measuring process is asked of the time of a call, and answers; the parent declares nothing of it again."""
+"""What a measuring process is asked about the time of a call, and its answers; declared once for both processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Group:
-    """Guards on one source, by torch's name for it, and on all that is reached by it: so many `sources`.
+    """Guards on one source, by torch's name for it, and on everything reached through it: `sources` in all.
 
-    `holds` says what most of them look at: modules, tensors that are no parameters, or values of Python.
+    `holds` says what most of them look at: modules, tensors that are no parameters, or Python values.
     """
 
     source: str
@@ -26,7 +26,7 @@ class Group:
 
 @dataclass
 class GuardTime:
-    """Microseconds of one check of all guards; `count` of them, None where torch does not tell."""
+    """Microseconds of one check of all guards; `count` of them, None if torch does not say."""
 
     us: float
     count: int | None
@@ -38,13 +38,12 @@ Kind = Literal["graph", "break", "resume", "entry", "outside", "backward"]
 
 @dataclass
 class Segment:
-    """One interval of a pass between two stamps: what ran in it, and milliseconds in each timed pass.
+    """One interval of a pass between two stamps: what ran in it, and its milliseconds in each timed pass.
 
     `compile_id` is that of the graph, of the version whose graph is next (resume, entry), or of the one whose break
-    opened the gap. Where a function that was left in eager ran, `function` is its file, name and first line.
+    opened the gap. If a function left in eager ran, `function` is its file, name and first line.
     """
 
-    step: int
     kind: Kind
     compile_id: str = ""
     function: tuple[str, str, int] | None = None
@@ -55,8 +54,9 @@ class Segment:
 
 @dataclass
 class StampedPasses:
-    """What the parent makes prices of. `plain_ms` and `stamped_ms` are whole passes; `hits` how often each graph ran in
-    one, by compile id; `calls` how many calls a pass makes. `waited` is the share of the time without a core to run on.
+    """The measurements of whole passes and their segments. `plain_ms` and `stamped_ms` are whole passes; `hits` is how
+    often each graph ran in one, by compile id; `calls` how many calls a pass makes. `waited` is the share of the time
+    spent waiting for a core.
     """
 
     calls: int = 1

@@ -1,7 +1,7 @@
-"""What the guards of a compiled version cost each call, in all and by what they look at.
+"""What the guards of a compiled version cost per call, in all and by what they look at.
 
-A group's price is the difference between checking all guards and all but the group's, on the arguments of a real call.
-torch's own figure (guard_latency_us) is of one check with cold caches: up to eight times what a call pays.
+The cost of a group is the difference between checking all guards and all but the group's, on the arguments of a real
+call. torch's own figure (guard_latency_us) is of one check with cold caches: up to eight times as much.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_TENSORS, _OF_VALUES = "TENSOR_MATCH", frozenset({"EQUALS_MATCH", "TYPE_MATCH
 
 
 def guard_price(version: CompiledVersion, scope: dict[str, Any]) -> GuardTime | None:
-    """The price of one version's guards, for the locals of a call that it serves now; None where it cannot be had."""
+    """The cost of one version's guards, for the locals of a call that it serves now; None if unknown."""
     names = set(version.original.co_varnames[: _arguments(version.original)]) | set(version.original.co_freevars)
     arguments = {name: value for name, value in scope.items() if name in names}
     whole = compiled_code.guards_without(version.guards, ())
@@ -58,7 +58,7 @@ def _holds(check: Callable[[dict[str, Any]], bool], scope: dict[str, Any]) -> bo
 
 
 def _holding(sources: list[GuardedSource]) -> Literal["", "modules", "tensors", "values"]:
-    """What most of these sources are, as far as the guards on them tell."""
+    """What most of these sources are, as far as their guards tell."""
     if any(each.name.endswith(_OF_MODULES) for each in sources):
         return "modules"
     tensors = sum(_OF_TENSORS in each.checks for each in sources)
@@ -68,8 +68,8 @@ def _holding(sources: list[GuardedSource]) -> Literal["", "modules", "tensors", 
 
 
 def _candidates(sources: Sequence[GuardedSource]) -> list[tuple[str, range]]:
-    """Sources worth a group, each with the places in the list of itself and of what is reached by it: those with most,
-    at most some dozens.
+    """Sources worth a group, with the positions in the list of themselves and all reached through them: the largest, at
+    most some dozens.
     """
     found: dict[str, range] = {}
     for start, (source, depth, _) in enumerate(sources):
@@ -81,7 +81,7 @@ def _candidates(sources: Sequence[GuardedSource]) -> list[tuple[str, range]]:
 
 
 def _disjoint(groups: list[tuple[range, Group]]) -> list[Group]:
-    """Of groups that hold each other the narrowest that has nearly all of the price; the dearest first."""
+    """Of nested groups the narrowest that has nearly all of the cost; the costliest first."""
     kept: list[tuple[range, Group]] = []
     for span, group in sorted(groups, key=lambda each: len(each[0])):
         inside = [other for other in kept if other[0].start in span]
@@ -92,7 +92,7 @@ def _disjoint(groups: list[tuple[range, Group]]) -> list[Group]:
 
 
 def _microseconds(*checks: Callable[[dict[str, Any]], bool], scope: dict[str, Any]) -> list[float]:
-    """The least that each check takes, of loops that take turns and are long enough for the clock."""
+    """The least time of each check, in alternating loops long enough for the clock."""
     least = []
     for check in checks:
         check(scope)

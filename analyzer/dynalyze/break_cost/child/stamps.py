@@ -1,9 +1,9 @@
 """Where the time of a call goes: stamps the beginning and end of each compiled graph, and of each rest of a function
-that a graph break cut in two, in a process of its own whose compiles were recorded.
+after a graph break, in a process of its own whose compiles were recorded.
 
-Nothing is compiled again for it: what compiled code calls by name is replaced by something that stamps and calls on.
-Passes with the stamps and without them take turns. Each interval between two stamps has an owner, found in a few
-untimed passes in which a profile function sees which functions run; what a pass took is the sum of its intervals.
+Nothing is recompiled for it: what compiled code calls by name is replaced by a function that stamps and calls on.
+Passes with and without stamps take turns. Each interval between two stamps has an owner, found in a few untimed passes
+in which a profile function sees which functions run; a pass takes the sum of its intervals.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import torch
 from dynalyze.break_cost.child import GuardTime, Kind, Segment, StampedPasses
 from dynalyze.break_cost.child.guards import guard_price
 from dynalyze.capture.bench.workload import Step
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private import compiled_code, dynamo
 from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, CompiledVersion
 from dynalyze.capture.torch_private.runtime import GRAPH_PREFIX
@@ -49,7 +50,7 @@ Mark = tuple[str, str]
 
 @dataclass
 class _PricedPlace:
-    """A global that compiled code calls, and what stands in for it: `once` stamps, `twice` stamps its stamps again."""
+    """A global that compiled code calls, and its replacements: `once` stamps, `twice` stamps its stamps again."""
 
     scope: dict[str, Any]
     name: str
@@ -59,7 +60,7 @@ class _PricedPlace:
 
 
 class Stamps:
-    """What stands in for graphs and for rests of functions while passes are stamped."""
+    """Replaces graphs and rests of functions while passes are stamped."""
 
     def __init__(self) -> None:
         self.log: list[tuple[Mark, int]] = []
@@ -67,7 +68,7 @@ class Stamps:
         self._places: list[_PricedPlace] = []
 
     def add(self, scope: dict[str, Any], name: str, version: CompiledVersion) -> None:
-        """Let the global `name`, which `version` calls, be stamped from now on."""
+        """Stamp the global `name`, which `version` calls, from now on."""
         if any(place.scope is scope and place.name == name for place in self._places):
             return
         original = scope[name]
@@ -144,10 +145,9 @@ def _warm_stamp_ms() -> float:
 def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
     """Measure the passes of warm `steps` for about this many seconds.
 
-    `problem` says, where it is not empty, why the segments are not to be trusted.
+    `problem`, if not "", says why the segments cannot be trusted.
     """
-    found = compiled_code.versions()
-    by_code = {id(version.code): version for version in found}  # A code with a slice among its constants has no hash.
+    by_code = {id(version.code): version for version in compiled_code.versions()}  # Code with a slice has no hash.
     stamps = Stamps()
     for code, scope in _globals_of(steps, by_code).items():
         version = by_code[code]
@@ -156,7 +156,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
                 stamps.add(scope, name, version)
     with stamps.installed():
         layout = _layout(steps, stamps, by_code)
-    segments = [segment for step in layout for _, segment in step.intervals]
+    segments = [segment for step in layout for _, segment in step]
     if len(segments) > _MOST_SEGMENTS:
         return StampedPasses(len(steps), f"a pass has {len(segments)} parts: too many to time")
     passes = _Passes(steps, stamps, layout)
@@ -170,8 +170,8 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
         bare = segment.unguarded_ms if passes.can_skip_guards else []
         segment.unguarded_ms = [max(0.0, ms - stamp_ms) for ms in bare]
     stamped = [sum(each) for each in zip(*(segment.ms for segment in segments), strict=True)]
-    hits = Counter(mark[1] for step in layout for mark in step.marks if mark[0] == "graph")
-    guards = _guards(steps, stamps, {version.compile_id: version for version in found})
+    hits = Counter(compile_id for step in layout for (what, compile_id), _ in step if what == "graph")
+    guards = _guards(steps, stamps, {version.compile_id: version for version in by_code.values()})
     problem = ""
     if passes.odd > len(stamped):
         problem = f"{passes.odd} of {passes.odd + len(stamped)} passes took another way than the first"
@@ -179,7 +179,7 @@ def prices(steps: Sequence[Step], seconds: float) -> StampedPasses:
 
 
 def _waited() -> float | None:
-    """Seconds that this thread was ready to run and had no core, as Linux counts them; None where nobody does."""
+    """Seconds that this thread was ready to run without a core, as Linux counts them; None if unknown."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -187,7 +187,7 @@ def _waited() -> float | None:
 
 
 def _globals_of(steps: Sequence[Step], codes: Container[int]) -> dict[int, dict[str, Any]]:
-    """The globals with which each of these codes runs in a pass, all by their ids."""
+    """The globals with which each of these codes runs in a pass, by id."""
     seen: dict[int, dict[str, Any]] = {}
 
     def see(frame: FrameType, event: str, _: Any) -> None:
@@ -211,7 +211,7 @@ def _watched(step: Step, see: Callable[[FrameType, str, Any], None], log: list[t
 
 
 def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, CompiledVersion]) -> dict[str, GuardTime]:
-    """The price of the guards of each version that ran, from a pass that stops at each of its graphs."""
+    """The cost of the guards of each version that ran, from a pass that stops at each of its graphs."""
     found: dict[str, GuardTime | None] = {}
 
     def met(compile_id: str, scope: dict[str, Any]) -> None:
@@ -232,22 +232,15 @@ def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, CompiledVers
     return {compile_id: price for compile_id, price in found.items() if price is not None}
 
 
-@dataclass
-class _StepLayout:
-    """The marks of one step in order, each with the segment that begins there; the first begins with the step."""
-
-    intervals: list[tuple[Mark, Segment]]
-
-    @property
-    def marks(self) -> list[Mark]:
-        return [mark for mark, _ in self.intervals[1:]]
+StepLayout = list[tuple[Mark, Segment]]
+"""The marks of one step in order, each with the segment that begins there; the first begins with the step."""
 
 
 @dataclass
 class _Active:
-    """A function that runs: `version` where it is compiled, `opened_by` is the compile id whose break led to it.
+    """A running function: `version` if it is compiled; `opened_by` is the compile id whose break led to it.
 
-    `ended` says that the graph of the version has returned.
+    `ended`: the graph of the version has returned.
     """
 
     version: CompiledVersion | None
@@ -256,10 +249,10 @@ class _Active:
     ended: bool = False
 
 
-def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVersion]) -> list[_StepLayout]:
+def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVersion]) -> list[StepLayout]:
     """What runs in each step, from passes that are watched and not timed."""
     compiled, codes = {id(version.original) for version in by_code.values()}, dynamo.tried_codes()
-    tried = {id(code) for code in codes if id(code) not in compiled and not compiled_code.is_torchs(code)}
+    tried = {id(code) for code in codes if id(code) not in compiled and not is_torchs(code.co_filename)}
     logs: list[list[_Interval]] = [[] for _ in steps]
     for _ in range(_WATCHED):
         for step, known in zip(steps, logs, strict=True):
@@ -278,12 +271,10 @@ def _layout(steps: Sequence[Step], stamps: Stamps, by_code: dict[int, CompiledVe
                 continue
             for each, more in zip(known, found, strict=True):
                 each.owners.update(more.owners)
-    return [_StepLayout([(each.first, _segment(number, each)) for each in known]) for number, known in enumerate(logs)]
+    return [[(each.first, _segment(each)) for each in known] for known in logs]
 
 
 class _Owner(NamedTuple):
-    """What runs at a moment."""
-
     kind: Kind
     compile_id: str = ""
     function: tuple[str, str, int] | None = None
@@ -299,7 +290,6 @@ class _Interval(NamedTuple):
 
 
 def _intervals(log: list[tuple[Any, int]], by_code: dict[int, CompiledVersion]) -> Iterator[_Interval]:
-    """The intervals of a step that was watched."""
     active: list[_Active] = []
     inside = ""
     (first, began), owners = log[0], Counter[_Owner]()
@@ -322,7 +312,7 @@ def _intervals(log: list[tuple[Any, int]], by_code: dict[int, CompiledVersion]) 
 
 
 def _owner(active: list[_Active], inside: str) -> _Owner:
-    """What runs now: a graph, else the innermost function that tells."""
+    """What runs now: a graph, else the innermost known function."""
     if inside:
         return _Owner("backward" if inside.startswith(_OF_BACKWARD) else "graph", inside)
     if not active:
@@ -335,8 +325,8 @@ def _owner(active: list[_Active], inside: str) -> _Owner:
     return _Owner("resume" if each.opened_by else "entry", each.version.compile_id, None, each.opened_by)
 
 
-def _segment(step: int, interval: _Interval) -> Segment:
-    """The interval as a part of a call, of what ran longest in it; before a graph it is what getting into it takes.
+def _segment(interval: _Interval) -> Segment:
+    """The interval as a segment of what ran longest in it; before a graph, of getting into it.
 
     Watching makes torch's own way to the compiled code seem long: eager code of a break beside it counts more.
     """
@@ -345,16 +335,14 @@ def _segment(step: int, interval: _Interval) -> Segment:
     found = max(large or owners, key=lambda owner: owners[owner])
     key = key.removeprefix(_OF_BACKWARD)
     if what == "graph" and interval.first[0] == "resume":
-        return Segment(
-            step, "resume", key, None, next((each.compile_id for each in owners if each.kind == "break"), "")
-        )
+        broken = next((each.compile_id for each in owners if each.kind == "break"), "")
+        return Segment("resume", key, opened_by=broken)
     if what == "graph" and found.kind in ("outside", "entry", "resume") and not found.opened_by:
-        return Segment(step, "entry", key)
-    return Segment(step, found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
+        return Segment("entry", key)
+    return Segment(found.kind, found.compile_id.removeprefix(_OF_BACKWARD), found.function, found.opened_by)
 
 
 def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, CompiledVersion]) -> None:
-    """A function begins or ends."""
     if what == "return":
         if active:
             active.pop()
@@ -371,12 +359,12 @@ def _move(active: list[_Active], what: str, code: CodeType, by_code: dict[int, C
 @dataclass
 class _Passes:
     """Timed passes, in turns: without stamps, with them, with them but without guards, and stamped twice. `odd` passes
-    took another way than the one that was watched.
+    went another way than the watched one.
     """
 
     steps: Sequence[Step]
     stamps: Stamps
-    layout: list[_StepLayout]
+    layout: list[StepLayout]
     plain: list[float] = field(default_factory=list)
     added: list[float] = field(default_factory=list)
     odd: int = 0
@@ -409,7 +397,7 @@ class _Passes:
                     segment.unguarded_ms.append(ms)
 
     def _lead_in(self) -> None:
-        """A short pass has one of its own kind before it that is not timed."""
+        """Run a short pass of the same kind untimed first."""
         for step in self.steps if self.short else ():
             step.prepare()
             step.run()
@@ -423,7 +411,7 @@ class _Passes:
         return self._stamped(twice=True)
 
     def _unguarded(self) -> list[tuple[Segment, float]] | None:
-        """A stamped pass that checks few guards; empty where torch cannot do that: it must not compile meanwhile."""
+        """A stamped pass that checks few guards; empty if torch cannot do that without compiling."""
         if not self.can_skip_guards:
             return []
         try:
@@ -435,8 +423,8 @@ class _Passes:
             return []
 
     def stamp_ms(self) -> float:
-        """What one stamp adds to a pass: what a second one for each adds to it."""
-        marks = sum(len(step.marks) for step in self.layout)
+        """What one stamp adds to a pass: what stamping twice adds."""
+        marks = sum(len(step) - 1 for step in self.layout)
         if not (self.added and marks):
             return 0.0
         added = sorted(self.added)
@@ -447,7 +435,7 @@ class _Passes:
         return min(max(0.0, found / marks), _IN_COLD_CACHES * _warm_stamp_ms())
 
     def _stamped(self, *, twice: bool = False) -> list[tuple[Segment, float]] | None:
-        """Milliseconds of each segment of one pass; None where it took another way."""
+        """Milliseconds of each segment of one pass; None if it went another way."""
         taken: list[tuple[Segment, float]] = []
         with self.stamps.installed(twice=twice):
             self._lead_in()
@@ -458,11 +446,12 @@ class _Passes:
                 outputs = step.run()
                 ended = time.perf_counter_ns()
                 del outputs
-                if [mark for mark, _ in self.stamps.log] != known.marks:
+                if [mark for mark, _ in self.stamps.log] != [mark for mark, _ in known[1:]]:
                     return None
                 at = [began, *(when for _, when in self.stamps.log), ended]
-                for (_, segment), (one, two) in zip(known.intervals, pairwise(at), strict=True):
-                    taken.append((segment, (two - one) / 1e6))
+                spans = zip(known, pairwise(at), strict=True)
+                spans = zip(known, pairwise(at), strict=True)
+                taken += [(segment, (two - one) / 1e6) for (_, segment), (one, two) in spans]
         return taken
 
 

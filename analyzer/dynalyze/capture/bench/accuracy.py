@@ -22,12 +22,11 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from dynalyze.capture.bench import across
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.contracts import Broken, broken
 from dynalyze.capture.bench.failures import Failed, kind_of, one_line
 from dynalyze.capture.bench.fp64_reference import CannotCopy, Fp64Reference, size_in_fp64
-from dynalyze.capture.bench.judge import Judged, Runs, judge
+from dynalyze.capture.bench.judge import Judged, Runs, judge, judged_against, save_runs
 from dynalyze.capture.bench.memory import free_memory
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs
 from dynalyze.capture.bench.protocol import Configuration, Failure
@@ -54,7 +53,7 @@ def accuracy(
     """Compare what `make_target()` gives with eager and with fp64, in the fields of `measurements.Accuracy`.
 
     The values go into the file `save`, for another interpreter; with those of another one, in the file `against`, they
-    are compared too: `across` (across.py). With `compiled_now`, which knows code that calls a compiled graph, what
+    are compared too: `across`. With `compiled_now`, which knows code that calls a compiled graph, what
     this process has compiled by now is held against eager alone: where that does not say "equal", or a call runs no
     compiled code, the verdict is "", and takes the whole test.
 
@@ -123,9 +122,9 @@ class _Test:
         answer = self._answer(runs, tensors, broken(eager.promises, again.promises, compiled.promises))
         answer["draws"] = self._draws and self.configuration.compile and self.configuration.backend == "inductor"
         if self.save:
-            across.save(Path(self.save), runs, self.workload.model)
+            save_runs(Path(self.save), runs, self.workload.model)
         if self.against:
-            answer["across"] = across.judged(Path(self.against), runs, self.workload.model)
+            answer["across"] = judged_against(Path(self.against), runs, self.workload.model)
         return answer
 
     def at_once(self, compiled_now: Callable[[CodeType], bool]) -> dict[str, Any]:

@@ -1,9 +1,16 @@
-"""The steps of a bisection: the parent puts them together (`dynalyze.bench.bisect`)."""
+"""The steps of a bisection: the parent puts them together (`dynalyze.bench.bisect`).
+
+One of them finds out whether the program itself answers otherwise under compile: some of its lines ask whether it is
+compiled. It runs in eager with these questions answered as Dynamo answers them. Where that gives compiled's answers,
+the fewest places are looked for of which the same is true.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +19,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.accuracy import TOLERANCE, accuracy
-from dynalyze.capture.bench.bisect_asking import asking_places
-from dynalyze.capture.bench.bisect_graph import outputs_of, tapped
-from dynalyze.capture.bench.bisect_operations import LocalJudge, OperationFault
+from dynalyze.capture.bench.bisect_operations import LocalJudge, OperationFault, outputs_of, tapped
 from dynalyze.capture.bench.bisect_program import (
     Program,
     faults_of,
@@ -24,22 +29,26 @@ from dynalyze.capture.bench.bisect_program import (
     reduced,
     wrong_operation,
 )
-from dynalyze.capture.bench.bisect_scripts import operation_name, write_scripts
+from dynalyze.capture.bench.bisect_scripts import operation_name, write_script
 from dynalyze.capture.bench.configure import configured
+from dynalyze.capture.bench.contracts import broken
 from dynalyze.capture.bench.failures import one_line
-from dynalyze.capture.bench.output_capture import OutputCapture
+from dynalyze.capture.bench.judge import Runs, judge
+from dynalyze.capture.bench.output_capture import OutputCapture, RunOutputs
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.call_context import RandomState
 from dynalyze.capture.compiling import backend_of
-from dynalyze.capture.torch_private import dynamo, numerics
+from dynalyze.capture.torch_private import compile_questions, dynamo, numerics
+from dynalyze.capture.torch_private.compile_questions import AskingLine
 
 _SEED = 1337
 _BACKENDS = {"dynamo": "eager", "aot_autograd": "aot_eager", "decompositions": "aot_eager_decomp_partition"}
 
 Answer = dict[str, Any]
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+_MOST_ALONE = 20
 
 
 class Bisector:
@@ -106,7 +115,7 @@ class Bisector:
         return answer
 
     def script(self, stage: str, folder: str, seconds: float) -> Answer:
-        """A small program with the fault, found within `seconds`; its scripts go to `folder`."""
+        """A small program with the fault, found within `seconds`; its script goes to `folder`, where there is one."""
         began = time.monotonic()
         for program, whole, configuration in self._programs(stage):
             if time.monotonic() - began > seconds:
@@ -130,9 +139,9 @@ class Bisector:
             return {
                 "reduced": facts,
                 "place": self._place_of(small.operations[-1]) if small.operations else None,
-                "scripts": write_scripts(small, line, configuration, Path(folder)),
+                "script": write_script(small, line, configuration, Path(folder)),
             }
-        return {"reduced": None, "place": None, "scripts": []}
+        return {"reduced": None, "place": None, "script": False}
 
     def _programs(self, stage: str) -> Iterator[tuple[Program, Program, Configuration]]:
         """Programs that may have the fault: the wrong operation by itself, the graph up to it, and the graphs as they
@@ -240,3 +249,67 @@ class OperationsWatch:
         finally:
             before.restore()
         self.judged += judge.judged
+
+
+def asking_places(
+    workload: Workload, configuration: Configuration, device: str, tolerance: float, seed: int
+) -> list[dict[str, Any]]:
+    """The places that give eager compiled's answers; none where they do not, or eager has them anyway."""
+    state = StateSnapshot(workload.model, seed, objects=False)  # Where answers stand.
+    capture = OutputCapture(workload, state)
+    eager = configured(workload.model, replace(configuration, compile=False), device)
+    answers = compile_questions.questions()
+    asked: list[AskingLine] = []
+    runs: dict[frozenset[AskingLine] | None, RunOutputs | None] = {}
+
+    def run(places: frozenset[AskingLine] | None) -> RunOutputs | None:
+        """Eager, with these places (None: all) told that they are compiled; None where it fails."""
+        if places not in runs:
+            first, runs[places] = not runs, None
+            answering = compile_questions.answering(answers, lambda at: places is None or at in places)
+            # What it asks before it fails counts.
+            with numerics.nothing_compiled(), answering as more, contextlib.suppress(Exception):
+                runs[places] = capture.run(eager, reference=first)
+            asked.extend(place for place in more if place not in asked)
+        return runs[places]
+
+    def explains(places: Sequence[AskingLine] | None) -> bool:
+        """Whether eager has compiled's answers then."""
+        answered = run(None if places is None else frozenset(places))
+        if answered is None or broken(answered.promises, answered.promises, compiled.promises):
+            return False
+        return all(each.verdict == "equal" for each in judge(Runs(answered, answered, compiled, None, tolerance)))
+
+    try:
+        with numerics.full_float32():
+            run(frozenset())  # The first run says which inputs are compared after the call: eager's own.
+            dynamo.forget_compiled()
+            with numerics.comparable_code():
+                compiled = capture.run(configured(workload.model, configuration, device))
+            found: Sequence[AskingLine] = ()
+            if answers and not explains(()):
+                if explains(None):
+                    found = fewest_places(explains, asked)
+                else:  # Another place may fail, or ask for something else, where all are told.
+                    found = next(([place] for place in asked[:_MOST_ALONE] if explains([place])), ())
+    finally:
+        state.leave()
+        dynamo.forget_compiled()
+    return [{**place._asdict(), "code": linecache.getline(place.file, place.line).strip()} for place in found]
+
+
+def fewest_places(explains: Callable[[Sequence[AskingLine]], bool], places: Sequence[AskingLine]) -> list[AskingLine]:
+    """Of places that explain it together those that do without the others: one after the other is found by halving."""
+    needed: list[AskingLine] = []
+    left = list(places)
+    while left and not explains(needed):
+        without, enough = 0, len(left)
+        while enough - without > 1:
+            middle = (without + enough) // 2
+            if explains([*needed, *left[:middle]]):
+                enough = middle
+            else:
+                without = middle
+        needed.append(left[enough - 1])
+        left = left[: enough - 1]
+    return needed

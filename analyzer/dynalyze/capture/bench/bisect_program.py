@@ -19,8 +19,7 @@ import torch
 from torch.fx.node import map_aggregate
 
 from dynalyze.capture.bench.accuracy import accuracy
-from dynalyze.capture.bench.bisect_graph import outputs_of
-from dynalyze.capture.bench.bisect_operations import OperationFault, evaluate
+from dynalyze.capture.bench.bisect_operations import OperationFault, evaluate, outputs_of
 from dynalyze.capture.bench.call_workload import CallsWorkload
 from dynalyze.capture.bench.configure import configured
 from dynalyze.capture.bench.protocol import Configuration
@@ -45,12 +44,12 @@ class Program:
 
     @property
     def operations(self) -> list[torch.fx.Node]:
-        """The same without those that only take one of several results."""
+        """The calls without `getitem`, which only takes one of several results."""
         return [node for node in self.calls if node.target is not operator.getitem]
 
     @property
     def elements(self) -> int:
-        """How many numbers go in."""
+        """Elements of all inputs together."""
         return sum(value.numel() for value in self.inputs if isinstance(value, torch.Tensor))
 
 
@@ -103,7 +102,7 @@ def faults_of(program: Program, configuration: Configuration, device: str) -> Fa
     answer = accuracy(workload, lambda: configured(model, configuration, device), configuration, device)
     if answer["verdict"] != "suspicious":
         return None
-    # What eager refuses is told by its text, in which sizes may be others.
+    # What eager refuses is known by its text, in which sizes may differ.
     return frozenset(
         (each["contract"], re.sub(r"\d+", "0", each["eager"]) if each["contract"] == "exception" else "")
         for each in answer["contracts"]

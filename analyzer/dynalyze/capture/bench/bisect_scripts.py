@@ -1,5 +1,5 @@
-"""Writes a script that shows a wrong program alone, and one that imports the program's own file first, for what it
-sets up. Whether they do is found out by running them. Small inputs are written down, others kept in a file beside it.
+"""Writes a script that shows a wrong program alone; running it tells whether it does. Small inputs are written into it,
+others into a file beside it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from dynalyze.capture.bench.bisect_program import Program
+from dynalyze.capture.bench.commands import BISECT_DATA, BISECT_SCRIPT
 from dynalyze.capture.bench.protocol import Configuration
 
 _MOST_BYTES = 256 << 20
 _WRITTEN = 64  # Elements of an input that stands in the script.
-_DATA = "inputs.pt"
 _TEMPLATE = Path(__file__).with_name("bisect_script.txt")
 _HEAD = re.compile(r"^def forward\(self(?:, )?(?P<names>.*?)\)(?: -> .*?)?:", re.MULTILINE | re.DOTALL)
 _BUILTINS = {"_operator": "operator"}
@@ -30,27 +30,21 @@ class NoScript(Exception):
     """There is no source for it: it names something that no import gives, or an input is no tensor and no number."""
 
 
-def write_scripts(program: Program, reduction: str, configuration: Configuration, folder: Path) -> list[dict[str, str]]:
-    """Write every script that may show it into `folder`, the plainest first; `data` is "" where there is none. None
-    where they cannot be written. `reduction` is a line for their head.
+def write_script(program: Program, reduction: str, configuration: Configuration, folder: Path) -> bool:
+    """Write the script, with `reduction` in its head, and the data that it needs into `folder`; False where there is no
+    source for it.
     """
-    main = Path(sys.argv[0] if sys.argv else "")
-    preludes = {"alone.py": ""}
-    if main.suffix == ".py" and main.is_file():
-        preludes["in_program.py"] = f"import_program({str(main.resolve())!r})"
     large = [value for value in program.inputs if isinstance(value, torch.Tensor) and not _is_written(value)]
-    data = _DATA if large else ""
     try:
         if large:
-            _save(large, folder / data)
-        for name, prelude in preludes.items():
-            (folder / name).write_text(_text(program, reduction, configuration, prelude), encoding="utf-8")
+            _save(large, folder / BISECT_DATA)
+        (folder / BISECT_SCRIPT).write_text(_text(program, reduction, configuration), encoding="utf-8")
     except Exception:  # Of a graph without a source, or a value that cannot be saved.
-        return []
-    return [{"script": name, "data": data} for name in preludes]
+        return False
+    return True
 
 
-def _text(program: Program, reduction: str, configuration: Configuration, prelude: str) -> str:
+def _text(program: Program, reduction: str, configuration: Configuration) -> str:
     source, imports = _source(program.graph)
     backend_imports, backend = _backend(configuration)
     options = {"mode": configuration.mode, "dynamic": {"on": True, "off": False}.get(configuration.dynamic)}
@@ -59,7 +53,7 @@ def _text(program: Program, reduction: str, configuration: Configuration, prelud
         "OPERATION": " and ".join(dict.fromkeys(names[-2:])).replace("`", "'") or "nothing",
         "REDUCTION": reduction,
         "TORCH": torch.__version__,
-        "IMPORTS": "\n".join([*imports, *backend_imports, prelude]).strip(),
+        "IMPORTS": "\n".join([*imports, *backend_imports]),
         "BACKEND": backend,
         "OPTIONS": repr({name: value for name, value in options.items() if value is not None}),
         "AUTOCAST": f"torch.{configuration.autocast}" if configuration.autocast else "None",
@@ -109,7 +103,7 @@ def _inputs(inputs: Sequence[Any]) -> str:
                 saved += 1
             made += ".requires_grad_()" if value.requires_grad else ""
         lines.append(f"    {made},\n")
-    head = f'SAVED = torch.load(Path(__file__).with_name("{_DATA}"), weights_only=True)\n' if saved else ""
+    head = f'SAVED = torch.load(Path(__file__).with_name("{BISECT_DATA}"), weights_only=True)\n' if saved else ""
     return f"{head}INPUTS = [\n{''.join(lines)}]"
 
 

@@ -25,10 +25,9 @@ from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.bench.failures import Failed, one_line
 from dynalyze.capture.bench.protocol import RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.call_context import Modes, ModuleState, RandomState
-from dynalyze.capture.calls import name_of
-from dynalyze.capture.clone import Frozen, freeze
-from dynalyze.capture.compiled_recording import CompiledAs
+from dynalyze.capture.call_context import ModuleState
+from dynalyze.capture.calls import CompiledAs, KeptCall, name_of
+from dynalyze.capture.clone import freeze
 from dynalyze.capture.compiling import moved, place
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.nested_values import leaves, reachable_modules
@@ -44,10 +43,7 @@ class BundledCall:
     """One call: which of the bundle's callables it went to, and all that it needs to be made again."""
 
     target: int
-    inputs: Frozen
-    modes: Modes
-    state: ModuleState
-    random: RandomState
+    kept: KeptCall
     backward: bool
     backward_twice: bool = False
 
@@ -102,11 +98,11 @@ def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:
 
     recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape=()))
     call = recorded.calls[0]
-    call.state.restore()
+    call.kept.state.restore()
     alike = all(target is bundle.targets[0] for target in bundle.targets)
     model = bundle.targets[0] if alike else recorded.model
     return LanguageWorkload(
-        model, request.phase, calls=[Inputs(*call.inputs.thaw())], batch=request.batch, sequence=request.sequence,
+        model, request.phase, calls=[Inputs(*call.kept.inputs.thaw())], batch=request.batch, sequence=request.sequence,
         seed=request.seed, **settings_of(request, Generation),
     )  # fmt: skip
 
@@ -134,7 +130,7 @@ class RecordedWorkload(Workload):
         model = bundle.targets[0] if len(bundle.targets) == 1 else CallableGroup(bundle.targets)
         self._resize(request, bundle.targets)
         one_module = len(bundle.targets) == 1 and _module_behind(model) is not None
-        sizes = pass_sizes([call.inputs.thaw() for call in self.calls]) if one_module else {}
+        sizes = pass_sizes([call.kept.inputs.thaw() for call in self.calls]) if one_module else {}
         twice = any(call.backward_twice for call in self.calls)
         super().__init__(model, phase="train" if trains else "forward", second_gradients=twice, **sizes)
         for module in map(_module_behind, bundle.targets):
@@ -143,7 +139,7 @@ class RecordedWorkload(Workload):
         if len(bundle.targets) > 1:
             names = ", ".join(dict.fromkeys(bundle.names))
             self.notes.append(f"A pass calls several parts of the program: {names}.")
-        if any(call.random.numpy is not None for call in self.calls):
+        if any(call.kept.random.numpy is not None for call in self.calls):
             importlib.import_module("numpy.random")
 
     def steps(self, target: Callable[..., Any]) -> list[Step]:
@@ -151,15 +147,15 @@ class RecordedWorkload(Workload):
         shared: list[Any] = []
 
         def step(call: BundledCall) -> Step:
-            called, state = target, call.state
+            called, state = target, call.kept.state
             if isinstance(target, CallableGroup):
                 called = target.callables[call.target]
             elif isinstance(self.model, CallableGroup):
                 called = functools.partial(target, call.target)
             parts = [stand_ins.get(id(part), part) for part in state.parts]
             buffers = [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers]
-            call = replace(call, state=ModuleState(parts, state.training, buffers))
-            return RecordedStep(called, call, self._placement, self.phase == "train", shared)
+            kept = replace(call.kept, state=ModuleState(parts, state.training, buffers))
+            return RecordedStep(called, kept, self._placement, self.phase == "train", shared)
 
         return list(map(step, self.calls))
 
@@ -167,12 +163,12 @@ class RecordedWorkload(Workload):
         for module in reachable_modules(self.model.callables if isinstance(self.model, CallableGroup) else self.model):
             yield from module.parameters()
             yield from module.buffers()
-        inputs = leaves(self.calls[0].inputs.thaw(), objects=True)
+        inputs = leaves(self.calls[0].kept.inputs.thaw(), objects=True)
         yield from (leaf for leaf in inputs if isinstance(leaf, torch.Tensor))
 
     def referenced(self) -> Iterator[Any]:
         for call in self.calls:
-            yield from call.inputs.held()
+            yield from call.kept.inputs.held()
 
     def as_written(self) -> Callable[..., Any]:
         parts = self.model.callables if isinstance(self.model, CallableGroup) else [self.model]
@@ -194,9 +190,10 @@ class RecordedWorkload(Workload):
             return
         for target in {call.target for call in self.calls}:
             own = [number for number, call in enumerate(self.calls) if call.target == target]
-            inputs = [Inputs(*self.calls[number].inputs.thaw()) for number in own]
+            inputs = [Inputs(*self.calls[number].kept.inputs.thaw()) for number in own]
             for number, each in zip(own, resized(inputs, request.dims, shape, targets[target]), strict=True):
-                self.calls[number] = replace(self.calls[number], inputs=freeze(tuple(each), _NO_BUDGET))
+                kept = replace(self.calls[number].kept, inputs=freeze(tuple(each), _NO_BUDGET))
+                self.calls[number] = replace(self.calls[number], kept=kept)
 
 
 @dataclass(eq=False)
@@ -204,13 +201,13 @@ class RecordedStep(Step):
     """One recorded call, with gradients where `grad`. `shared` holds the inputs of one step at a time."""
 
     target: Callable[..., Any]
-    call: BundledCall
+    kept: KeptCall
     placement: Placement
     grad: bool
     shared: list[Any]
 
     def __post_init__(self) -> None:
-        modes = replace(self.call.modes, grad=True, inference=False) if self.grad else self.call.modes
+        modes = replace(self.kept.modes, grad=True, inference=False) if self.grad else self.kept.modes
         # Nothing is entered where the modes are torch's defaults: this is inside the timed part.
         self._entered: Callable[[], contextlib.AbstractContextManager[Any]] = (
             modes.applied
@@ -219,19 +216,19 @@ class RecordedStep(Step):
             if modes.grad
             else torch.no_grad
         )
-        self._parameters = [p for part in self.call.state.parts for p in part._parameters.values() if p is not None]
+        self._parameters = [p for part in self.kept.state.parts for p in part._parameters.values() if p is not None]
 
     def prepare(self) -> None:
         self.shared.clear()
         for parameter in self._parameters:
             parameter.grad = None
-        self.shared.append(moved(self.call.inputs.thaw(), self.placement))
-        self.call.state.restore()
+        self.shared.append(moved(self.kept.inputs.thaw(), self.placement))
+        self.kept.state.restore()
         if self.placement.train is not None:
-            for part in self.call.state.parts:
+            for part in self.kept.state.parts:
                 part.training = self.placement.train
-        torch.set_default_dtype(self.call.modes.default_dtype)
-        self.call.random.restore()
+        torch.set_default_dtype(self.kept.modes.default_dtype)
+        self.kept.random.restore()
 
     def run(self) -> Any:
         args, kwargs = self.shared[0]
@@ -240,7 +237,7 @@ class RecordedStep(Step):
 
     def given(self) -> Iterator[Any]:
         yield from leaves(self.shared[0], objects=False)
-        for part in self.call.state.parts:
+        for part in self.kept.state.parts:
             yield from (*part._parameters.values(), *part._buffers.values())
 
 

@@ -17,9 +17,8 @@ import torch
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
 from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
-from dynalyze.capture.calls import Recorder, choose, name_of
+from dynalyze.capture.calls import CompiledAs, CompiledRecording, KeptCall, Recorder, choose, name_of
 from dynalyze.capture.clone import CannotClone, freeze
-from dynalyze.capture.compiled_recording import CompiledAs, CompiledRecording
 from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.inputs import Inputs
 
@@ -59,11 +58,8 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
             bundle.targets.append(call.module if written else _uncompiled(call.module))
             bundle.names.append(name_of(call.module))
             bundle.written.append(None if call.compiled_by is None else written[call.compiled_by])
-        kept = call.kept
-        assert kept is not None
-        bundle.calls.append(
-            BundledCall(number, kept.inputs, kept.modes, kept.state, kept.random, call.backward, call.backward_twice)
-        )
+        assert call.kept is not None
+        bundle.calls.append(BundledCall(number, call.kept, call.backward, call.backward_twice))
     made = [(name_of(seen.module), seen.text, seen.calls) for seen in recorder.signatures]
     return Collected(bundle, recorder.cut, made)
 
@@ -74,7 +70,8 @@ def from_examples(model: Any, calls: list[Inputs], *, backward: bool) -> Collect
     state, _ = ModuleStates().take(model, BYTE_CAP)
     for call in calls:
         frozen = freeze(tuple(call), BYTE_CAP)
-        bundle.calls.append(BundledCall(0, frozen, Modes.now(), state, RandomState.now(), backward))
+        kept = KeptCall(frozen, Modes.now(), state, RandomState.now(), frozen.nbytes)
+        bundle.calls.append(BundledCall(0, kept, backward))
     return Collected(bundle)
 
 
@@ -130,7 +127,7 @@ def _room_on_device() -> int:
 
 
 def nothing(compiled: CompiledRecording | None, eager: Recorder | None) -> BundleWritten:
-    """The event where no call can be made again: the reason, in a sentence."""
+    """The event for a program without a call that can be repeated, with the reason."""
     cut = [*compiled.unsupported, *compiled.recorder.cut] if compiled else []
     cut += eager.cut if eager else []
     reason = "no call of a module or of a compiled function was seen in the program's main process"

@@ -18,16 +18,28 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.failures import Failed
-from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.call_context import ModuleStates, RandomState
+from dynalyze.capture.call_context import ModuleStates, RandomState, version_of
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
 from dynalyze.capture.inputs import Inputs
+from dynalyze.capture.settings import LANGUAGE_PHASES, Phase
 
 _NO_BUDGET = 1 << 62
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 OPTIMIZER = "AdamW"
+
+
+def workload_over(model: Callable[..., Any], calls: list[Inputs] | None, phase: Phase, **language: Any) -> Workload:
+    """What is done with a model in one phase; `language` are further arguments of `LanguageWorkload`. Raises Misuse: it
+    does not have this phase.
+    """
+    if phase in LANGUAGE_PHASES:
+        from dynalyze.capture.bench.language import LanguageWorkload
+
+        return LanguageWorkload(model, phase, calls=calls, **language)
+    return CallsWorkload(model, calls or [], phase=phase, grad=phase == "train")
 
 
 class CallsWorkload(Workload):
@@ -35,7 +47,7 @@ class CallsWorkload(Workload):
 
     def __init__(self, model: Callable[..., Any], calls: list[Inputs], *, phase: str, grad: bool) -> None:
         super().__init__(model, phase, **pass_sizes(calls))
-        self._grad = grad or any(tensor.requires_grad for tensor in _tensors([tuple(call) for call in calls]))
+        self._grad = grad or any(tensor.requires_grad for tensor in tensors_in([tuple(call) for call in calls]))
         try:
             self._frozen = [freeze(tuple(call), _NO_BUDGET) for call in calls]
         except CannotClone as error:
@@ -46,7 +58,7 @@ class CallsWorkload(Workload):
     def tensors(self) -> Iterator[Any]:
         yield from super().tensors()
         for frozen in self._frozen:
-            yield from _tensors(frozen.thaw())
+            yield from tensors_in(frozen.thaw())
 
     def referenced(self) -> Iterator[Any]:
         for frozen in self._frozen:
@@ -78,7 +90,7 @@ class _Call(Step):
         if self._inputs is None or self._renew or self._changed():
             self._inputs = Inputs(*self.frozen.thaw())
             self._marks = _marks(self._inputs)
-        for tensor in _tensors(self._inputs):
+        for tensor in tensors_in(self._inputs):
             tensor.grad = None
         self.buffers.restore()
         self.random.restore()
@@ -90,7 +102,7 @@ class _Call(Step):
             return self.target(*inputs.args, **inputs.kwargs)
 
     def given(self) -> Iterator[Any]:
-        yield from _tensors(self._inputs)
+        yield from tensors_in(self._inputs)
 
     def _changed(self) -> bool:
         """Whether a run has changed its inputs; if one did, every later one is given fresh ones."""
@@ -98,8 +110,8 @@ class _Call(Step):
         self._renew = _marks(inputs) != self._marks
         if not self._renew and not self._compared:  # Once: not every kernel raises the version of what it writes to.
             self._compared = True
-            before = _tensors(self.frozen.thaw())
-            self._renew = not all(identical(one, two) for one, two in zip(_tensors(inputs), before, strict=True))
+            before = tensors_in(self.frozen.thaw())
+            self._renew = not all(identical(one, two) for one, two in zip(tensors_in(inputs), before, strict=True))
         return self._renew
 
 
@@ -125,17 +137,16 @@ class _Buffers:
 
     def _now(self) -> list[tuple[int, int]]:
         tensors = [tensor for held in self._held for tensor in held.values() if isinstance(tensor, torch.Tensor)]
-        return [(id(tensor), -1 if tensor.is_inference() else tensor._version) for tensor in tensors]
+        return [(id(tensor), version_of(tensor)) for tensor in tensors]
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in _pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _marks(value: Any) -> tuple[Any, list[int]]:
     """A value that changes with the nesting of another, or with a write to one of its tensors."""
-    versions = [-1 if tensor.is_inference() else tensor._version for tensor in _tensors(value)]
-    return _pytree.tree_structure(value), versions
+    return _pytree.tree_structure(value), list(map(version_of, tensors_in(value)))
 
 
 def pass_sizes(calls: Iterable[Any]) -> dict[str, Any]:
@@ -146,7 +157,7 @@ def pass_sizes(calls: Iterable[Any]) -> dict[str, Any]:
     """
     sizes: list[tuple[int, int]] = []
     for call in calls:
-        first = next((tensor for tensor in _tensors(call) if tensor.dim()), torch.empty(0))
+        first = next((tensor for tensor in tensors_in(call) if tensor.dim()), torch.empty(0))
         is_tokens = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
         sizes.append((first.shape[0], first.shape[1] if is_tokens else 0))
     batch, sequence = sizes[0] if len(set(sizes)) == 1 else (0, 0)

@@ -13,6 +13,8 @@ from dynalyze.capture.bench.workload import run_untimed
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult
 from dynalyze.capture.regions import RegionalCompile
 
+BISECT_SCRIPT, BISECT_DATA = "script.py", "inputs.pt"
+"""In the folder of a bisection's step `script`; the second only where inputs are too large to stand in the first."""
 _MEMORY_PASSES = 3
 _FIRST_PASSES = 4  # The first compiles, the second warms up a CUDA graph, the third records it.
 
@@ -207,7 +209,7 @@ class MeasureSteps(Command[MeasuredSteps], do="step_memory"):
     """What each training step keeps for its backward, and its peak."""
 
     def carry_out(self, session: MeasuringSession) -> MeasuredSteps:
-        from dynalyze.capture.bench.step_memory import step_memory
+        from dynalyze.capture.bench.memory import step_memory
 
         session.configure()
         compiled = session.configuration.compile

@@ -57,7 +57,7 @@ def target_of(workload: Workload, configuration: Configuration, device: str) -> 
 
 
 def uncompiled(model: Target) -> tuple[Target, list[str]]:
-    """The model below what was compiled already, and notes on what was found."""
+    """The model without its own compiles, and notes on these."""
     notes = []
     original = wrapped_by_compile(model)
     while original is not None:
@@ -152,7 +152,7 @@ def _autocast_dtype(name: str) -> torch.dtype:
 
 
 def _standing_for(call: Target, target: Target) -> Target:
-    """`call`, from which whoever needs the module itself can get it."""
+    """`call`, with the module that it stands for as `__wrapped__`."""
     call.__wrapped__ = target  # type: ignore[attr-defined]
     return call
 

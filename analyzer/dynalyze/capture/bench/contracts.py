@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dynalyze.capture.call_context import version_of
 from dynalyze.capture.nested_values import Signature, sign
 from dynalyze.capture.torch_private import compiled_calls
 
@@ -37,7 +38,7 @@ _OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 
 class Broken(NamedTuple):
-    """One thing that eager does and compiled does not; both sides in words."""
+    """One contract that compiled breaks, with what eager and compiled do in words."""
 
     contract: str
     place: str
@@ -139,14 +140,14 @@ def kept_state(model: Any) -> dict[str, Signature]:
         if isinstance(value, (list, dict, set, deque)):
             found[place] = sign(value) if len(value) < _MOST_HELD else ("holds", len(value))
         elif isinstance(value, torch.Tensor):
-            found[place] = ("version", -1 if value.is_inference() else value._version)
+            found[place] = ("version", version_of(value))
         else:
             found[place] = sign(value)
     return found
 
 
 def reached_values(model: Any) -> Iterator[tuple[str, Any]]:
-    """Containers, numbers, texts and tensors there, with their places."""
+    """The values that `kept_state` signs, and the tensors, with their places."""
     seen: set[int] = set()
     waiting: list[tuple[str, Any]] = [("", model)]
     while waiting and len(seen) < _MOST_SEEN:

@@ -12,6 +12,7 @@ import copy
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.state_snapshot import held_tensors
+from dynalyze.capture.call_context import Modes
 from dynalyze.capture.nested_values import children, container_base, is_plain_object
 from dynalyze.capture.torch_private import numerics
 
@@ -31,7 +33,6 @@ _RAISED = {
 }
 _NARROWING = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
 _REINTERPRETING = {torch.Tensor.view, torch.Tensor.view_as}
-_AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 
 
 class CannotCopy(Exception):
@@ -86,15 +87,11 @@ class Fp64Reference:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for original, copied in self._pairs:
             copied.training = original.training  # It may be changed between calls.
+        now = Modes.now()
         with contextlib.ExitStack() as stack:
-            for kind in _AUTOCAST_DEVICES:
-                if torch.is_autocast_enabled(kind):
-                    stack.enter_context(torch.autocast(kind, enabled=False))
-            default = torch.get_default_dtype()
-            stack.callback(torch.set_default_dtype, default)
-            torch.set_default_dtype(torch.float64)
+            stack.enter_context(replace(now, autocast=(), default_dtype=torch.float64).applied())
             if self._draws:
-                draw = functools.partial(_drawn, self._usual or default, default)
+                draw = functools.partial(_drawn, self._usual or now.default_dtype, now.default_dtype)
                 stack.enter_context(numerics.watched_operations(draw))
             if self._lift:
                 stack.enter_context(_Lifted())

@@ -18,7 +18,7 @@ from dynalyze.capture.bench.workload import Workload, seed
 from dynalyze.capture.compiling import check_placement, moved, place
 from dynalyze.capture.environment import torch_facts
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.libraries.request import CannotBuild, ModelRequest
+from dynalyze.capture.libraries.building import CannotBuild, ModelRequest
 from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
 from dynalyze.capture.shapes import resized
 
@@ -115,6 +115,7 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
     import torch
 
     from dynalyze.capture import objects, transformers_attention
+    from dynalyze.capture.bench.call_workload import workload_over
     from dynalyze.capture.bench.configure import uncompiled
 
     first, source = requests[0], requests[0].source
@@ -128,8 +129,13 @@ def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:
     if _is_module(model):
         trains = first.phase == "train" and first.train is None
         place(model, replace(first, train=True) if trains else first)
-    workloads = [_workload_over(model, own, first)]
-    workloads += [_workload_over(model, calls.of(request, model)[1], request) for request in requests[1:]]
+    workloads = []
+    for request in requests:
+        calls_now = own if request is first else calls.of(request, model)[1]
+        if calls_now is not None:
+            calls_now = [Inputs(*moved(tuple(call), request)) for call in calls_now]
+        sizes = {"batch": request.batch, "sequence": request.sequence, "seed": request.seed}
+        workloads.append(workload_over(model, calls_now, request.phase, **sizes, **settings_of(request, Generation)))
     random_parts = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
     parts = model.modules() if first.phase != "train" and isinstance(model, torch.nn.Module) else ()
     if any(part.training and isinstance(part, random_parts) for part in parts):
@@ -222,7 +228,7 @@ def _library(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Wo
 
 @contextmanager
 def _refusals_in_one_line(what: str) -> Iterator[None]:
-    """Tell in one line what a library refuses."""
+    """Raise Failed with one line for what a library refuses."""
     from dynalyze.capture import library_target
 
     try:
@@ -239,21 +245,6 @@ def _model_request(request: WorkerRequest) -> ModelRequest:
         **settings_of(replace(request, train=request.phase == "train"), Placement),
         batch=request.batch, sequence=request.sequence, seed=request.seed,
     )  # fmt: skip
-
-
-def _workload_over(model: Any, calls: list[Inputs] | None, request: WorkerRequest) -> Workload:
-    """The phase of the request over these calls, moved and cast as it asks."""
-    calls = None if calls is None else [Inputs(*moved(tuple(call), request)) for call in calls]
-    if request.phase in LANGUAGE_PHASES:
-        from dynalyze.capture.bench.language import LanguageWorkload
-
-        return LanguageWorkload(
-            model, request.phase, calls=calls, batch=request.batch, sequence=request.sequence,
-            seed=request.seed, **settings_of(request, Generation),
-        )  # fmt: skip
-    from dynalyze.capture.bench.call_workload import CallsWorkload
-
-    return CallsWorkload(model, calls or [], phase=request.phase, grad=request.phase == "train")
 
 
 def _is_module(value: Any) -> bool:

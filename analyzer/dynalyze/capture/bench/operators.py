@@ -106,13 +106,13 @@ def _check(each: Reached) -> None:
     for inputs in each.inputs.values():
         args, kwargs = inputs.thaw()
         try:
-            told = torch.library.opcheck(each.operator, args, kwargs, raise_exception=False)
+            results = torch.library.opcheck(each.operator, args, kwargs, raise_exception=False)
         except Exception as error:
             if kind_of(error, "internal") == "out_of_memory":
                 each.reason = one_line(error)
                 return
-            told = {"opcheck": error}
+            results = {"opcheck": error}
         each.checked += 1
-        for test, result in told.items():
+        for test, result in results.items():
             if isinstance(result, Exception):
                 each.problems.setdefault(test, one_line(result))

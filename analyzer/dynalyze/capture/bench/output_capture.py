@@ -21,6 +21,7 @@ from dynalyze.capture.bench.fp64_reference import Fp64Reference, to_fp64
 from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors, random_position
 from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.bench.workload import seed as set_seed
+from dynalyze.capture.call_context import version_of
 from dynalyze.capture.nested_values import Copier, children, container_base
 
 Kind = Literal["output", "gradient"]
@@ -85,7 +86,7 @@ class OutputCapture:
             self._keep("", None if self._train else outputs)
             for name, tensor, version in self._inputs:
                 key: Key = (number, "output", name)
-                if reference and version != _version(tensor):
+                if reference and version != version_of(tensor):
                     self._mutated.add(key)
                     run.moves = run.moves or isinstance(tensor, torch.nn.Parameter)
                 if key in self._mutated:
@@ -107,7 +108,7 @@ class OutputCapture:
             args, kwargs = to_fp64((args, kwargs))
         named = [*({str(number): value} for number, value in enumerate(args)), kwargs]
         inputs = {name: tensor for given in named for name, tensor in named_tensors(given)}
-        self._inputs += [(f"{name} after the call", t, _version(t)) for name, t in inputs.items()]
+        self._inputs += [(f"{name} after the call", t, version_of(t)) for name, t in inputs.items()]
         outputs = self._target(*args, **kwargs)
         if not isinstance(self._target, Fp64Reference):
             given = {f"input {name}": tensor for name, tensor in inputs.items()}
@@ -221,10 +222,6 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return dense.to("cpu", copy=True).resolve_conj().resolve_neg()
 
 
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
-
-
 def _cut_off(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().requires_grad_() if value.requires_grad else value
@@ -232,7 +229,7 @@ def _cut_off(value: Any) -> Any:
 
 
 def _graph_leaves(root: Any) -> Iterator[torch.Tensor]:
-    """Whatever the graph would accumulate a gradient into."""
+    """The leaves that the graph accumulates gradients into."""
     seen, waiting = {root}, [root]
     while waiting:
         node = waiting.pop()

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.nested_values import leaves, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls, custom_operators
 
@@ -249,11 +250,9 @@ def _importable(function: Any) -> bool:
 
 def _explained(error: Exception, culprit: Any, value: Any) -> str:
     """The error, the kind of the object that raised it, and where the model keeps that object."""
-    line = str(error).strip().partition("\n")[0][:200]
-    text = f"{type(error).__name__}: {line}" if line else type(error).__name__
     place = _place_of(culprit, value)
     kind = f"{type(culprit).__module__}.{type(culprit).__qualname__}".removeprefix("builtins.")
-    return f"{kind} {place}cannot be pickled ({text})"
+    return f"{kind} {place}cannot be pickled ({one_line(error)})"
 
 
 def _place_of(culprit: Any, value: Any) -> str:

@@ -6,26 +6,24 @@ from nothing, in every process alike. The program is left as if it had never bee
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from dynalyze.capture import program
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
-from dynalyze.capture.chosen import Chosen
+from dynalyze.capture.compile_calls import surround_compile
+from dynalyze.capture.compile_selection import CompileSelection
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
-from dynalyze.capture.program import SoftStop
+from dynalyze.capture.program import SOFT_STOP_SIGNAL, SoftStop, stop_softly
 from dynalyze.capture.torch_private import runtime
-
-_STOP_SIGNAL = getattr(signal, "SIGURG", None)
 
 
 def rerun(request: WorkerRequest) -> tuple[Workload, list[Any]]:
@@ -72,11 +70,11 @@ class _Run:
 
     def __init__(self, request: WorkerRequest) -> None:
         self._request = request
-        self._chosen = Chosen(list(request.source.get("chosen", [])))
+        self._selection = CompileSelection(list(request.source.get("chosen", [])))
         self._recorder: Any = None
         self._modules: Any = None
         self._compiled: Any = None
-        self._original_compile: Any = None
+        self._compile_again: Callable[[], None] = lambda: None
         self.ending = Ending(exit_status=0)
 
     def program(self) -> dict[str, Any]:
@@ -88,7 +86,7 @@ class _Run:
         is_module = source["mode"] == "module"
         run_program, target = (program.run_module, "module") if is_module else (program.run_script, "path")
         with stopped_after(source["seconds"]), exits_caught():
-            chosen = self._chosen
+            chosen = self._selection
             self.ending, names = run_program(source[target], list(source["arguments"]), chosen.names, chosen.resolve)
             if self._recorder is not None and not self._compiled.recorder.calls:
                 program.end_of(program.join_threads)
@@ -118,27 +116,18 @@ class _Run:
             raise Failed("not_replayable", f"an input cannot be copied: {error}") from error
 
     def _torch_loaded(self, torch: ModuleType) -> None:
-        from dynalyze.capture.calls import Recorder
-        from dynalyze.capture.compiled_recording import CompiledRecording
+        from dynalyze.capture.calls import CompiledRecording, Recorder
         from dynalyze.capture.in_place import InPlace
 
         if self._request.threads is not None:
             torch.set_num_threads(self._request.threads)
         seed(self._request.seed)
         self._compiled, self._recorder = CompiledRecording(), Recorder()
-        self._modules = InPlace(lambda _: None, None, self._recorder, self._chosen)
+        self._modules = InPlace(lambda _: None, None, self._recorder, self._selection)
         self._modules.install()
-        original = self._original_compile = torch.compile
-
-        @functools.wraps(original)
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            # torch takes entries out of the dict of options.
-            given = {key: dict(value) if type(value) is dict else value for key, value in kwargs.items()}
-            result = original(*args, **kwargs)
-            model = args[0] if args else kwargs.get("model")
-            return result if model is None else self._compiled.watch(model, result, given)
-
-        torch.compile = compile  # type: ignore[attr-defined]
+        self._compile_again = surround_compile(
+            torch, lambda model, result, given, _: self._compiled.watch(model, result, given)
+        )
 
     def _put_back(self) -> None:
         """Undo the recording, and what the program changed for the whole process."""
@@ -146,7 +135,7 @@ class _Run:
 
         self._modules.remove()
         self._compiled.recorder.stop()
-        torch.compile = self._original_compile
+        self._compile_again()
         torch.set_grad_enabled(True)
         if self._request.threads is not None:
             torch.set_num_threads(self._request.threads)
@@ -155,23 +144,20 @@ class _Run:
 @contextmanager
 def stopped_after(seconds: float) -> Iterator[None]:
     """Stop the program softly after so many seconds, as a run that explains does."""
-    if _STOP_SIGNAL is None:
+    if SOFT_STOP_SIGNAL is None:
         yield
         return
     main = threading.main_thread().ident or 0
 
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise SoftStop
-
-    timer = threading.Timer(seconds, lambda: signal.pthread_kill(main, _STOP_SIGNAL))
+    timer = threading.Timer(seconds, lambda: signal.pthread_kill(main, SOFT_STOP_SIGNAL))
     timer.daemon = True
-    before = signal.signal(_STOP_SIGNAL, stop)
+    before = signal.signal(SOFT_STOP_SIGNAL, stop_softly)
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        signal.signal(_STOP_SIGNAL, before)
+        signal.signal(SOFT_STOP_SIGNAL, before)
 
 
 @contextmanager

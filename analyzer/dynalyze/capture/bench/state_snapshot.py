@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.contracts import reached_values
-from dynalyze.capture.bench.identical import identical
 from dynalyze.capture.bench.workload import seed as set_seed
 from dynalyze.capture.call_context import RandomState
-from dynalyze.capture.fixing.held import HeldState
+from dynalyze.capture.fixing.object_state import HeldState
 
 _MOST_COPIED = 1 << 30  # Bytes of parameters: a copy of more may not find room.
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.Tensor)

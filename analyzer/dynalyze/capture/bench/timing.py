@@ -169,7 +169,7 @@ def is_steady(quiet_ms: list[float]) -> bool:
 
 
 def window(recent_ms: list[float]) -> int:
-    """How many passes make one median."""
+    """The number of passes in one median."""
     one = statistics.median(recent_ms)
     if one >= _SLOW_MS:
         return _LEAST_PASSES

@@ -13,6 +13,7 @@ from typing import Any
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.environment import nothing_compiled
+from dynalyze.capture.events import Frame
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.torch_private import dynamo, runtime
 
@@ -25,7 +26,8 @@ class Compiles:
     """
 
     made: Counter[int] = field(default_factory=Counter)
-    with_graph: dict[int, CodeType] = field(default_factory=dict)
+    with_graph: dict[int, tuple[CodeType, CodeType]] = field(default_factory=dict)
+    """The code of each version with a graph, after that of its function, by the id of the version's."""
     started: int = 0
     _originals: dict[int, CodeType] = field(default_factory=dict)
     _at_mark: tuple[int, ...] = ()
@@ -35,7 +37,7 @@ class Compiles:
             self._originals[id(original)] = original
             self.made[id(original)] += 1
             if runtime.calls_a_graph(code):
-                self.with_graph[id(code)] = code
+                self.with_graph[id(code)] = original, code
 
         def start() -> None:
             self.started += 1
@@ -50,17 +52,27 @@ class Compiles:
         """Whether this very code calls a compiled graph."""
         return id(code) in self.with_graph
 
+    def versions_run(self, action: Callable[[], Any]) -> tuple[list[tuple[int, Frame]], list[Frame]]:
+        """The versions that run in `action`, by their numbers from 1 on, each with its function; and the functions that
+        run without any of theirs.
+        """
+        numbers = {made: number for number, made in enumerate(self.with_graph, 1)}
+        originals = {id(original) for original, _ in self.with_graph.values()}
+        seen = codes_run(action, lambda code: id(code) in numbers or id(code) in originals)
+        compiled = [(numbers[key], dynamo.definition_of(self.with_graph[key][0])) for key in seen if key in numbers]
+        return compiled, [dynamo.definition_of(code) for key, code in seen.items() if key not in numbers]
+
     @property
     def activity(self) -> tuple[int, ...]:
         """Numbers of which one grows with whatever compiles, tries to, or records a CUDA graph."""
         return self.started, sum(self.made.values()), runtime.counters("frames").get("total", 0)
 
     def mark(self) -> None:
-        """From here on things are timed."""
+        """Timing begins here."""
         self._at_mark = self.activity
 
     def since_mark(self) -> int:
-        """How often something compiled, or was tried to, since things are timed."""
+        """Compiles, and attempts to compile, since `mark`."""
         before = self._at_mark or (0, 0, 0)
         return max(now - then for now, then in zip(self.activity, before, strict=True))
 

@@ -188,7 +188,7 @@ def _expanded(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _spread(*values: float) -> Tensors:
-    """These values in turn, in the place of every third one of a tensor."""
+    """Replace every third element of a tensor by these values in turn."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         made = tensor.clone(memory_format=torch.contiguous_format)
@@ -235,7 +235,7 @@ def _batch(size: int | None) -> Change:
 
 
 def _shared(inputs: Any) -> Any:
-    """Tensors of one form become one tensor."""
+    """Make one tensor of those with equal shape, dtype, device and requires_grad."""
     first: dict[tuple[Any, ...], torch.Tensor] = {}
     known: set[int] = set()
 
@@ -255,7 +255,7 @@ def _shared(inputs: Any) -> Any:
 
 
 def _with_gradients(inputs: Any) -> Any:
-    """Floating inputs want a gradient, or where all do none does."""
+    """Let all floating inputs require a gradient; none, where all do already."""
     floats = [each for each in _tensors(inputs) if each.is_floating_point()]
     wanted = not all(each.requires_grad for each in floats)
 

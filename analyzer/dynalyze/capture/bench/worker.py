@@ -56,7 +56,7 @@ def main(run: Path) -> int:
 
 
 def read_request(fields: dict[str, Any]) -> WorkerRequest:
-    """A request out of its JSON."""
+    """The request that its JSON describes."""
     dims = tuple(Dim(*dim) for dim in fields["dims"])
     return WorkerRequest(**{**fields, "configuration": Configuration(**fields["configuration"]), "dims": dims})
 

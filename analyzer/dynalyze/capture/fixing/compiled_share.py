@@ -1,7 +1,7 @@
-"""How many operators of a pass run inside of compiled graphs, and how many in eager code between them.
+"""How many operators of a run are in compiled graphs, and how many in eager code between them.
 
-Each graph is run by eager's own kernels under a range of the profiler: what the profiler sees outside of all ranges was
-not compiled. What a custom operator calls is no part of a graph: a compiler cannot look into it.
+Each graph is run by eager's own kernels in a range of the profiler: what the profiler sees outside all ranges was not
+compiled. What a custom operator calls is not part of a graph: a compiler cannot look into it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_WORK = frozenset({
 
 
 def marked(graph: Any, _inputs: Any) -> Callable[..., Any]:
-    """A backend like "eager" that lets `share_of` know its graphs."""
+    """A backend like "eager" whose graphs `share_of` recognizes."""
     forward = graph.forward
 
     def run(*args: Any) -> Any:
@@ -41,7 +41,7 @@ def marked(graph: Any, _inputs: Any) -> Callable[..., Any]:
 
 
 def share_of(make_pass: Callable[[], object]) -> CompiledShare:
-    """What of the operators of a forward pass ran in graphs of `marked`."""
+    """How many operators of a forward run were in graphs of `marked`."""
     # Read when it is first used: it would report its own stages on standard error.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with profiler.profile(use_kineto=True) as profile:
@@ -52,7 +52,7 @@ def share_of(make_pass: Callable[[], object]) -> CompiledShare:
 
 
 def _operators(events: Iterable[Any], *, in_graph: bool) -> Iterable[bool]:
-    """For each operator whether it ran in a graph."""
+    """For each operator whether it was in a graph."""
     for event in events:
         name = str(event.name)
         if name.startswith(_BACKWARD):

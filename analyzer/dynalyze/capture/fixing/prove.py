@@ -1,10 +1,10 @@
-"""Checks a change: the model's calls with the code as it is, in eager, against the changed code in eager and traced.
+"""Checks a change: the model's calls with the unchanged code, in eager, against the changed code in eager and traced.
 
-Traced means compiled with the backend "eager": Dynamo's graph, run by eager's own kernels, so that what is equal is
-bit-identical. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After
-the program's own calls come fresh draws of their inputs, and then draws that look for sides of a branch which nothing
-has taken yet. What a call is compared by: its outputs, their structure, strides and aliases, inputs and buffers after
-it, attributes and globals, gradients in training, the random numbers that it draws, exceptions, and its side effects.
+Traced means compiled with the backend "eager": Dynamo's graph, run by eager's own kernels, so that equal means
+bit-identical. Everything runs on one model in one process: only the code of functions is exchanged (`swap`). After the
+program's own calls come random inputs, and then inputs that look for sides of a branch that no call has taken. Compared
+are outputs, their structure, strides and aliases, inputs and buffers after the call, attributes and globals, gradients
+in training, the random numbers drawn, exceptions, and side effects.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from dynalyze.capture.bench.output_capture import RunOutputs
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.fixing.comparing import OF_GRADIENTS, has_gradients, is_inexact, tolerance_of, unlike
 from dynalyze.capture.fixing.compiled_share import BACKEND, share_of
-from dynalyze.capture.fixing.draws import (
+from dynalyze.capture.fixing.flip_conditions import turned
+from dynalyze.capture.fixing.object_state import Remembering
+from dynalyze.capture.fixing.random_inputs import (
     CIRCUMSTANCES,
     LESS,
     SEARCHING,
@@ -36,9 +37,6 @@ from dynalyze.capture.fixing.draws import (
     Kind,
     NoSuchDraw,
 )
-from dynalyze.capture.fixing.held import Remembering
-from dynalyze.capture.fixing.passes import Pass, PassDifference, Passes, differences, excused
-from dynalyze.capture.fixing.patience import Endless, ended_after
 from dynalyze.capture.fixing.records import (
     Arm,
     BaselineResult,
@@ -50,20 +48,40 @@ from dynalyze.capture.fixing.records import (
     SourceChange,
 )
 from dynalyze.capture.fixing.regions import find, members_of
+from dynalyze.capture.fixing.runs import (
+    OF_GRADIENTS,
+    Endless,
+    Run,
+    RunDifference,
+    RunMaker,
+    differences,
+    ended_after,
+    excused,
+    has_gradients,
+    is_inexact,
+    tolerance_of,
+    unlike,
+)
 from dynalyze.capture.fixing.swap import CannotSwap, Swap
-from dynalyze.capture.fixing.turning import turned
-from dynalyze.capture.fixing.values import look
-from dynalyze.capture.fixing.watching import Effect, effects, in_addition, instructions_run, lines_run, without_numbers
+from dynalyze.capture.fixing.watching import (
+    Effect,
+    effects,
+    in_addition,
+    instructions_run,
+    lines_run,
+    look,
+    without_numbers,
+)
 from dynalyze.capture.regions import RegionalCompile, drop_parts
 from dynalyze.capture.torch_private import dynamo
-from dynalyze.capture.torch_private.dynamo_config import UnknownSetting, settings_of_dynamo
+from dynalyze.capture.torch_private.runtime import UnknownSetting, settings_of_dynamo
 
 _SEED = 1337
 _MOST_KEPT = 512 << 20
-"""Bytes of tensors of passes that are kept."""
+"""Bytes of tensors of runs that are kept."""
 _FEWEST_DRAWS, _MOST_REFUSED = 3, 3
 _LEAST_PATIENCE, _PATIENCE, _PATIENCE_OF_COMPILER = 10.0, 20, 12
-"""Seconds that a pass with drawn inputs may take at least, how often as long as with the program's own, and how much
+"""Seconds that a run with drawn inputs may take at least, how often as long as with the program's own, and how much
 longer where it is compiled.
 """
 
@@ -71,7 +89,7 @@ _NO_LIMIT = {"recompile_limit": 1_000, "accumulated_recompile_limit": 10_000}
 """Settings under which every draw is compiled: after some recompiles torch would run the rest of them in eager."""
 
 _FIRST = "own, the first time"
-"""The pass in which happens what happens once for all, as a message that is logged once."""
+"""The run in which happens what happens once for all, as a message that is logged once."""
 
 _OF_THE_MODEL = ("other weights", "other numbers", "other dtype")
 """Circumstances in which the model itself is another one, which its copy in fp64 is not."""
@@ -80,7 +98,7 @@ _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
 
 class ChangeChecker:
-    """Checks changes of one workload. `folder` gets a folder of events for each thing that is compiled."""
+    """Checks changes of one workload. `folder` gets a folder of events for each compile."""
 
     def __init__(self, workload: Workload, configuration: Configuration, device: str, folder: Path) -> None:
         self._workload = workload
@@ -90,26 +108,26 @@ class ChangeChecker:
         self._traced = replace(configuration, name="traced", compile=True, backend="eager", mode=None, fullgraph=False)
         self._eager = replace(self._traced, compile=False)
         self._state = StateSnapshot(workload.model, _SEED, objects=False)
-        self._passes = Passes(workload.model, self._state)
+        self._runs = RunMaker(workload.model, self._state)
         self._remembering = Remembering()
         self._once: set[Effect] = set()
         self._compiles_itself = False
         self._regions: dict[str, list[str]] = {}
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
-        self._own_traced: tuple[Hashable, Pass] | None = None
+        self._own_traced: tuple[Hashable, Run] | None = None
         self._own_result: tuple[Hashable, CheckResult] | None = None
         self._new_code_run: set[tuple[types.CodeType, int]] = set()
-        self._before: dict[Hashable, _Before] = {}
+        self._before: dict[Hashable, Run] = {}
         self._room = _MOST_KEPT
 
     def baseline(self) -> BaselineResult:
-        """Record what the code as it is compiles, and whether it does the same twice."""
+        """Record what the unchanged code compiles, and whether it does the same twice."""
         began = time.perf_counter()
         with self._remembering.watched():
-            once = self._pass(self._workload, self._eager)
+            once = self._run(self._workload, self._eager)
         self._patience += _PATIENCE * (time.perf_counter() - began)
-        again = self._pass(self._workload, self._eager)
+        again = self._run(self._workload, self._eager)
         self._once = {*once.effects} - {*again.effects}
         if once.raised:
             return BaselineResult(f"the calls fail in eager: {once.raised}")
@@ -118,8 +136,8 @@ class ChangeChecker:
         return BaselineResult("", not differences(once, again), folder, self._share())
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Any]]:
-        """What expressions of some lines were in a pass in eager."""
-        return look(places, lambda: self._pass(self._workload, self._eager))
+        """What expressions of some lines were in an eager run."""
+        return look(places, lambda: self._run(self._workload, self._eager))
 
     def check(self, request: CheckRequest) -> CheckResult:
         """Compare, and record what the changed code compiles."""
@@ -128,9 +146,9 @@ class ChangeChecker:
             try:
                 change = _Change.of(request)
                 if change.swap is not None:
-                    self._passes.held.ignored |= change.swap.put_names
+                    self._runs.held.ignored |= change.swap.put_names
                     for function in change.swap.functions:
-                        self._passes.held.add(function.__name__, function, own=True)
+                        self._runs.held.add(function.__name__, function, own=True)
                 arms: list[tuple[Arm, Configuration]] = [("eager", self._eager), ("traced", self._traced)]
                 self._arms = arms[change.swap is None : 1 + request.traced]
                 result = self._own_once(change)
@@ -144,30 +162,30 @@ class ChangeChecker:
         return result
 
     def regions(self, request: CheckRequest) -> RegionalCompile:
-        """What can be compiled in the place of the model, with a change."""
+        """What can be compiled in place of the model, with a change."""
         with self._undone(), contextlib.suppress(CannotSwap, UnknownSetting), self._with(_Change.of(request)):
             model = self._workload.model
             return find(
                 model,
                 configured(model, self._eager, self._device or "cpu"),
-                lambda target: self._passes.of(self._workload, target, stays_eager=False),
-                lambda target: self._passes.of(self._workload, target, stays_eager=not self._compiles_itself),
+                lambda target: self._runs.of(self._workload, target, stays_eager=False),
+                lambda target: self._runs.of(self._workload, target, stays_eager=not self._compiles_itself),
             )
         return RegionalCompile()
 
     @contextlib.contextmanager
     def _undone(self) -> Iterator[None]:
-        """Nothing is compiled before what follows, and all is as it was after it."""
+        """Nothing is compiled before the block, and everything is restored after it."""
         dynamo.forget_compiled()
         try:
             yield
         finally:
-            self._passes.restore()
-            self._passes.held.ignored.clear()
+            self._runs.restore()
+            self._runs.held.ignored.clear()
             dynamo.forget_compiled()
 
     def _own_once(self, change: _Change) -> CheckResult:
-        """The result of the program's own calls, which are not made again for the change that was asked for last."""
+        """The result of the program's own calls; they are not repeated for the change that was asked for last."""
         key = tuple(change.changes), repr(change.settings), repr(change.regions)
         if self._own_result is None or self._own_result[0] != key:
             result = CheckResult()
@@ -180,7 +198,7 @@ class ChangeChecker:
         if change.swap is not None:
             before, result.own["eager"] = self._own_in_eager(result, change, change.swap)
         else:  # What is compiled makes no difference where nothing is.
-            before, result.own["eager"] = self._as_it_is(self._workload, "own").made, Compared("bitwise")
+            before, result.own["eager"] = self._as_it_is(self._workload, "own"), Compared("bitwise")
         result.gradients = has_gradients(before)
         if result.own["eager"].equality == "different":
             return
@@ -188,20 +206,20 @@ class ChangeChecker:
             with self._recorded() as result.folder:
                 traced = self._compile(self._workload)
             if not traced.raised:
-                traced = self._pass(self._workload, self._traced)
+                traced = self._run(self._workload, self._traced)
         result.own["traced"] = self._judged("traced", self._workload, before, traced)
 
-    def _own_in_eager(self, result: CheckResult, change: _Change, swap: Swap) -> tuple[Pass, Compared]:
-        """A pass of the code as it is, and the changed code against it."""
-        first = self._as_it_is(self._workload, _FIRST).made
-        own = self._as_it_is(self._workload, "own", swap.codes)
-        before, result.lines = own.made, sorted(own.lines)
+    def _own_in_eager(self, result: CheckResult, change: _Change, swap: Swap) -> tuple[Run, Compared]:
+        """A run of the unchanged code, and the changed code compared with it."""
+        first = self._as_it_is(self._workload, _FIRST)
+        before = self._as_it_is(self._workload, "own", swap.codes)
+        result.lines = sorted(before.lines)
         with self._with(change):
-            # What happens once for all, as a message that is logged once, happens in the first pass.
+            # What happens once for all, as a message that is logged once, happens in the first run.
             self._remembering.forget()
-            first_after = self._pass(self._workload, self._eager)
+            first_after = self._run(self._workload, self._eager)
             with self._watched(change):
-                eager = self._pass(self._workload, self._eager)
+                eager = self._run(self._workload, self._eager)
         judged = self._judged("eager", self._workload, first, first_after)
         if judged.equality != "different":
             judged = self._judged("eager", self._workload, before, eager)
@@ -230,7 +248,7 @@ class ChangeChecker:
             found.unproved = "all inputs that were drawn are refused: nothing is known about other inputs"
         elif change.swap is not None and not found.unproved and (unreached := change.swap.unreached(seen)):
             found.unproved = f"no call runs {unreached}, which is changed"
-        elif not found.unproved and self._passes.held.cut:
+        elif not found.unproved and self._runs.held.cut:
             found.unproved = "its state is too large to be compared as a whole"
 
     def _vary(
@@ -258,7 +276,7 @@ class ChangeChecker:
     def _turn(
         self, result: CheckResult, change: _Change, sides: Set[tuple[str, int]], seen: set[tuple[str, int]]
     ) -> None:  # fmt: skip
-        """Look at sides that no draw takes with their condition turned round in either code."""
+        """Look at sides that no input reaches, by negating their condition in both versions of the code."""
         for each in change.changes:
             lines = {line for path, line in sides if path == each.path}
             why = ""
@@ -279,50 +297,49 @@ class ChangeChecker:
     def _compared_turned(
         self, result: CheckResult, before: _Change, after: _Change
     ) -> tuple[set[tuple[str, int]], str]:
-        """The lines that ran before, and what differs, if anything."""
+        """The lines that ran before, and what differs; "" for nothing."""
         ran: set[tuple[str, int]] = set()
         circumstance: Circumstance = "gradients" if "gradients" in result.draws.varied else ""
         for workload in (self._workload, DrawnWorkload(self._workload, "near", _SEED, circumstance)):
             with self._with(before), lines_run(before.new_codes, ran):
-                one = self._pass(workload, self._eager)
+                one = self._run(workload, self._eager)
             with self._with(after):
-                eager = self._pass(workload, self._eager)
+                eager = self._run(workload, self._eager)
                 self._compile(workload)
-                traced = self._pass(workload, self._traced)
+                traced = self._run(workload, self._traced)
             dynamo.forget_compiled()
             for arm, other in (("eager", eager), ("traced", traced)):
-                found, told = unlike(arm, one, other)  # type: ignore[arg-type]
-                if arm == "eager" and told:
-                    return ran, told[0]
+                found, changed = unlike(arm, one, other)  # type: ignore[arg-type]
+                if arm == "eager" and changed:
+                    return ran, changed[0]
                 if structural := [each for each in found if each.tensor is None or not is_inexact(one, each)]:
                     return ran, structural[0].text
-                if found and (far := self._within_tolerance(workload, one, one, other, found, told)).why:
+                if found and (far := self._within_tolerance(workload, one, one, other, found, changed)).why:
                     return ran, far.why
-                result.draws.effects += [text for text in told if text not in result.draws.effects]
+                result.draws.effects += [text for text in changed if text not in result.draws.effects]
         return ran, ""
 
     def _one_draw(
         self, result: CheckResult, change: _Change, kind: Kind, circumstance: Circumstance, number: int,
         seen: set[tuple[str, int]],
-    ) -> Pass | None:  # fmt: skip
-        """Compare on one draw. Returns the pass of the code as it is; None where the circumstance is none here."""
+    ) -> Run | None:  # fmt: skip
+        """Compare on random inputs. Returns the run of the unchanged code; None if the circumstance does not apply."""
         found = result.draws
         try:
             drawn = DrawnWorkload(self._workload, kind, _SEED + 1000 * (number + 1), circumstance)
             with ended_after(self._patience):
-                as_it_is = self._as_it_is(drawn, (kind, circumstance, number), change.codes_to_watch(seen))
+                before = self._as_it_is(drawn, (kind, circumstance, number), change.codes_to_watch(seen))
         except (NoSuchDraw, Endless):
             return None
-        before = as_it_is.made
         if circumstance and kind not in SEARCHING and before.raised:
             return before  # What a model refuses it may refuse in another way.
-        seen |= as_it_is.lines
+        seen |= before.lines
         try:
             with self._with(change), ended_after(_PATIENCE_OF_COMPILER * self._patience):
                 after = {}
                 for arm, configuration in self._arms:
                     with self._watched(change) if arm == "eager" else contextlib.nullcontext():
-                        after[arm] = self._pass(drawn, configuration)
+                        after[arm] = self._run(drawn, configuration)
         except Endless:
             found.different = f"inputs drawn {kind}: it does not end, as it did before"
             return before
@@ -344,38 +361,38 @@ class ChangeChecker:
 
     @contextlib.contextmanager
     def _watched(self, change: _Change) -> Iterator[None]:
-        """Note what of the new code runs, as long as some of what is new in it has not."""
+        """Note what runs of the new code, until all of it has."""
         if change.swap is None or not change.swap.unrun(self._new_code_run):
             yield
             return
         with instructions_run(change.new_codes, self._new_code_run):
             yield
 
-    def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> _Before:
-        """A pass of the code as it is, with the lines of these functions that it runs: made once for all changes that
-        look at the same state, and once more where one looks at further functions.
+    def _as_it_is(self, workload: Workload, what: Hashable, codes: Collection[types.CodeType] = ()) -> Run:
+        """A run of the unchanged code in which these functions are watched. It is made once for all changes that look
+        at the same state, and again if one watches further functions.
         """
-        held = self._passes.held
+        held = self._runs.held
         key = what, len(held), frozenset(held.ignored)
         known = self._before.get(key)
-        if known is not None and known.codes.issuperset(codes):
+        if known is not None and known.watched.issuperset(codes):
             return known
-        new = _Before(known.codes.union(codes) if known is not None else frozenset(codes))
+        watched, lines = frozenset(codes).union(known.watched if known is not None else ()), set[tuple[str, int]]()
         if what == _FIRST:
             self._remembering.forget()
-        with lines_run(new.codes, new.lines) if new.codes else contextlib.nullcontext():
-            new.made = self._pass(workload, self._eager)
+        with lines_run(watched, lines) if watched else contextlib.nullcontext():
+            made = replace(self._run(workload, self._eager), watched=watched, lines=lines)
         if known is None:
-            self._room -= sum(each.nbytes for each in new.made.run.tensors.values())
+            self._room -= sum(each.nbytes for each in made.outputs.tensors.values())
         if self._room >= 0:
-            self._before[key] = new
-        return new
+            self._before[key] = made
+        return made
 
-    def _compile(self, workload: Workload) -> Pass:
-        """Compile anew until nothing is compiled, or it raises, which it would again. Returns the last pass."""
+    def _compile(self, workload: Workload) -> Run:
+        """Compile until nothing new is compiled, or it raises. Returns the last run."""
         dynamo.forget_compiled()
-        first = self._pass(workload, self._traced)
-        return first if first.raised else self._pass(workload, self._traced)
+        first = self._run(workload, self._traced)
+        return first if first.raised else self._run(workload, self._traced)
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[str]:
@@ -403,113 +420,113 @@ class ChangeChecker:
             self._regions = {}
             drop_parts(members_of(self._workload.model), change.regions)
 
-    def _pass(self, workload: Workload, how: Configuration) -> Pass:
+    def _run(self, workload: Workload, how: Configuration) -> Run:
         how = replace(how, regions=self._regions)
         target = configured(workload.model, how, self._device or "cpu")
-        return self._passes.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
+        return self._runs.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
     def _share(self) -> CompiledShare:
-        """How much of the program's own calls runs in compiled graphs, as things are."""
+        """How much of the program's own calls runs in compiled graphs now."""
         dynamo.forget_compiled()
         how = replace(self._traced, backend=BACKEND, regions=self._regions)
         steps = self._workload.steps(configured(self._workload.model, how, self._device or "cpu"))
         found: list[CompiledShare] = []
         with effects([]):
             for last in (False, False, True):  # Until nothing is compiled any more, each from the state as it was.
-                self._passes.restore()
+                self._runs.restore()
                 for step in steps:
                     step.prepare()
                     if last:
                         found.append(share_of(step.run))
                     else:
                         step.run()
-        self._passes.restore()
+        self._runs.restore()
         dynamo.forget_compiled()
         return CompiledShare(sum(each.compiled for each in found), sum(each.operators for each in found))
 
-    def _judged(self, arm: Arm, workload: Workload, before: Pass, after: Pass, again: Pass | None = None) -> Compared:
-        """The passes against each other; what the code as it is does not do alike itself is no difference: twice in
-        eager (`again`), or once in eager and once traced.
+    def _judged(self, arm: Arm, workload: Workload, before: Run, after: Run) -> Compared:
+        """Compare two runs. What differs between two eager runs of the unchanged code as well (`again`), or between its
+        eager and traced runs, is no difference.
         """
-        found, told = unlike(arm, before, after)
-        if found or told:
-            again = again or self._pass(workload, self._eager)
-            found = excused(found, before, again, after)
-            told = self._not_told_again(told, before, again, after)
-        lost = all(each.startswith("not ") for each in told)  # Tracing alone takes nothing away that breaks the graph.
+        found, changed = unlike(arm, before, after)
+        if not (found or changed):
+            return Compared("bitwise")
+        again = self._run(workload, self._eager)
+        found = excused(found, before, again, after)
+        changed = self._not_again(changed, before, again, after)
+        # Tracing alone takes nothing away that breaks the graph.
+        lost = all(each.startswith("not ") for each in changed)
         if arm == "traced" and (not lost or any(each.tensor is None for each in found)):
             as_it_was = self._traced_before(workload)
-            other, other_told = unlike(arm, as_it_was, after)
+            other, changed_anyway = unlike(arm, as_it_was, after)
             names = {each.name for each in other}
-            found, told = [each for each in found if each.name in names], [each for each in told if each in other_told]
-        if arm == "eager" and told:
-            return Compared("different", f"side effects differ: {told[0]}", told)
+            found = [each for each in found if each.name in names]
+            changed = [each for each in changed if each in changed_anyway]
+        if arm == "eager" and changed:
+            return Compared("different", f"side effects differ: {changed[0]}", changed)
         if structural := [each.text for each in found if each.tensor is None or not is_inexact(before, each)]:
-            return Compared("different", structural[0], told)
+            return Compared("different", structural[0], changed)
         if not found:
-            return Compared("bitwise", "", told)
-        judged = self._within_tolerance(workload, before, again or before, after, found, told)
+            return Compared("bitwise", "", changed)
+        judged = self._within_tolerance(workload, before, again, after, found, changed)
         wrong = judged.equality == "different" and arm == "traced"
         if wrong and not unlike(arm, self._traced_before(workload), after)[0]:
-            return Compared("bitwise", "", told, as_compiled=True)
+            return Compared("bitwise", "", changed, as_compiled=True)
         return judged
 
     def _within_tolerance(
-        self, workload: Workload, before: Pass, again: Pass, after: Pass, found: list[PassDifference], told: list[str]
+        self,
+        workload: Workload,
+        before: Run,
+        again: Run,
+        after: Run,
+        found: list[RunDifference],
+        changed: list[str],
     ) -> Compared:
-        """Tensors that differ, held to fp64; without it, to the tolerance alone."""
+        """Compare differing tensors with fp64; without it, with the tolerance alone."""
         keys = {each.tensor for each in found}
         of_copy = getattr(workload, "circumstance", "") in _OF_THE_MODEL
-        exact = None if of_copy else self._passes.exact(workload, before)
+        exact = None if of_copy else self._runs.exact(workload, before)
         runs = [
             RunOutputs({k: t for k, t in each.tensors.items() if k in keys}, each.positions, each.draws)
-            for each in (before.run, again.run, after.run)
+            for each in (before.outputs, again.outputs, after.outputs)
         ]
         tolerance = tolerance_of(before) * (OF_GRADIENTS if any(key and key[1] == "gradient" for key in keys) else 1)
         for each in judge(Runs(runs[0], runs[1], runs[2], exact, tolerance)):
             anchored = each.facts.get("eager_rmse") is not None
             if not (each.verdict == "equal" or (each.verdict == "benign" and anchored)):
-                return Compared("different", f"{each.name}: {each.why or 'another result'}", told)
-        return Compared("tolerance", "", told)
+                return Compared("different", f"{each.name}: {each.why or 'another result'}", changed)
+        return Compared("tolerance", "", changed)
 
-    def _not_told_again(self, told: list[str], before: Pass, again: Pass, after: Pass) -> list[str]:
-        """Side effects that differ, without those that differ between two passes of the same code, or come once."""
+    def _not_again(self, changed: list[str], before: Run, again: Run, after: Run) -> list[str]:
+        """The side effects that differ, without those that differ between two runs of the same code, or happen once."""
         once = {in_addition(each) for each in self._once}
-        told = [each for each in told if each not in once]
-        if not told or before.effects == again.effects:
-            return told
+        changed = [each for each in changed if each not in once]
+        if not changed or before.effects == again.effects:
+            return changed
         if after.effects == again.effects:
-            return [each for each in told if each.startswith("raises")]
+            return [each for each in changed if each.startswith("raises")]
         bare = [[(what, without_numbers(text)) for what, text in each.effects] for each in (before, again, after)]
-        return [] if bare[2] in bare[:2] else told
+        return [] if bare[2] in bare[:2] else changed
 
-    def _traced_before(self, workload: Workload) -> Pass:
-        """What tracing alone does to the code as it is; of the program's own calls that is known once it was made."""
-        key = len(self._passes.held), frozenset(self._passes.held.ignored)
+    def _traced_before(self, workload: Workload) -> Run:
+        """A traced run of the unchanged code; that of the program's own calls is made once."""
+        key = len(self._runs.held), frozenset(self._runs.held.ignored)
         own = workload is self._workload
         if own and self._own_traced is not None and self._own_traced[0] == key:
             return self._own_traced[1]
         self._compile(workload)
-        made = self._pass(workload, self._traced)
+        made = self._run(workload, self._traced)
         dynamo.forget_compiled()
         if own:
             self._own_traced = key, made
         return made
 
 
-@dataclass
-class _Before:
-    """A pass of the code as it is, and the lines of some functions that it runs."""
-
-    codes: frozenset[types.CodeType]
-    lines: set[tuple[str, int]] = field(default_factory=set)
-    made: Pass = field(default_factory=Pass)
-
-
 @dataclass(frozen=True)
 class _Change:
-    """What is verified: other code for functions, settings of Dynamo, less that is compiled, or several of these.
-    `sides` are lines that draws are to reach.
+    """A change to verify: other code for functions, settings of Dynamo, regions to compile instead, or several of
+    these. `sides` are lines that random inputs should reach.
     """
 
     swap: Swap | None
@@ -528,7 +545,7 @@ class _Change:
         return self.swap.changes if self.swap is not None else ()
 
     def codes_to_watch(self, seen: set[tuple[str, int]]) -> Collection[types.CodeType]:
-        """The functions whose lines are still to be looked at: none where all that is to be reached was seen."""
+        """The functions whose lines still matter: none once everything to be reached was seen."""
         if self.swap is None or not (self.sides - seen or self.swap.unreached(seen)):
             return ()
         return self.swap.codes
@@ -540,7 +557,7 @@ class _Change:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Run what follows with the change. What was compiled with it before is still there."""
+        """Run the block with the change. What was compiled with it before is still there."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(settings_of_dynamo(self.settings))
             if self.swap is not None:

@@ -1,4 +1,4 @@
-"""What the parent asks about a change, and what it is told: declared once for both processes, without torch."""
+"""What the parent asks about a change, and the answers: declared once for both processes, without torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Arm = Literal["eager", "traced"]
 
 @dataclass(frozen=True)
 class SourceChange:
-    """A file, as its code objects name it, with its source as it is and as it is to be."""
+    """A file, as its code objects name it, with its old and new source."""
 
     path: str
     old: str
@@ -20,9 +20,9 @@ class SourceChange:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """A change of source files, settings of Dynamo, or `regions` to compile in the place of the model. `sides` are
-    lines, of the code as it is, one in each side of a branch, which draws are to reach. No draw is begun after
-    `seconds` of processor time; without `traced` draws are compared in eager alone: not at all where no code changes.
+    """A change of source files, settings of Dynamo, or `regions` to compile in place of the model. `sides` are lines of
+    the unchanged code, one in each side of a branch, that random inputs should reach. No new inputs are drawn after
+    `seconds` of processor time. Without `traced` they are compared in eager alone, and not at all if no code changes.
     """
 
     changes: list[SourceChange] = field(default_factory=list)
@@ -35,7 +35,6 @@ class CheckRequest:
 
     @classmethod
     def of(cls, command: dict[str, Any]) -> CheckRequest:
-        """As it was sent."""
         known = {name: command[name] for name in cls.__dataclass_fields__}
         changes = [SourceChange(**each) for each in command["changes"]]
         return cls(**{**known, "changes": changes, "sides": [(file, line) for file, line in command["sides"]]})
@@ -43,10 +42,10 @@ class CheckRequest:
 
 @dataclass
 class Compared:
-    """One pass of the changed code against the same one of the code as it was; `why` says what differs, if anything.
+    """A run of the changed code compared with one of the unchanged code; `why` says what differs, if anything.
 
-    `effects` names the side effects that differ, which is for people to judge. `as_compiled`: the code as it was gives
-    something else compiled than in eager already, and the changed code the same as that.
+    `effects` are the side effects that differ, for people to judge. `as_compiled`: the unchanged code gives other
+    results compiled than in eager, and the changed code gives the same as that.
     """
 
     equality: Equality
@@ -57,11 +56,12 @@ class Compared:
 
 @dataclass
 class Draws:
-    """How many draws were compared, and in how many both raised the same exception; what the first that differed was.
+    """How many random inputs were compared, how many of them raised the same exception in both, and the first
+    difference.
 
-    `as_compiled` says of one at least what `Compared` says. `varied` are the circumstances in which calls were compared
-    as well, `kinds` the values that were tried to come by other sides of branches; a circumstance or kind that the
-    model refuses is in neither. `unproved` says what was not verified of other inputs, which is no difference.
+    `as_compiled` is as in `Compared`, for at least one. `varied` are the circumstances that were compared too, `kinds`
+    the values tried to reach other sides of branches; those that the model refuses are left out. `unproved` says what
+    was not verified for other inputs, which is no difference.
     """
 
     tried: int = 0
@@ -77,7 +77,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class CompiledShare:
-    """Operators of a pass: how many ran in graphs, and how many there were."""
+    """How many of the operators of a run were in graphs."""
 
     compiled: int = 0
     operators: int = 0
@@ -85,10 +85,10 @@ class CompiledShare:
 
 @dataclass
 class CheckResult:
-    """What was found. `problem` says why nothing could be compared. `own` is of the program's own calls, in eager alone
-    where that differs; `lines` of the changed functions ran in them or in draws, and `unrun` are those of the new code
-    of which something never did. `folder` holds the events of what the changed code compiled, None where it compiled
-    nothing, and `share` how much of the program's own calls that is.
+    """The outcome. `problem` says why nothing could be compared. `own` is of the program's own calls, in eager alone if
+    that differs; `lines` are those of the changed functions that ran, `unrun` those of the new code that never ran
+    completely. `folder` holds the events of what the changed code compiled, None if nothing, and `share` is how much of
+    the program's own calls that is.
     """
 
     problem: str = ""
@@ -102,20 +102,20 @@ class CheckResult:
 
     @property
     def difference(self) -> str:
-        """What differs in the program's own calls; "" where nothing does."""
+        """What differs in the program's own calls; "" for nothing."""
         arms = (f"{arm}, the program's own calls: {each.why}" for arm, each in self.own.items()
                 if each.equality == "different")  # fmt: skip
         return next(arms, "")
 
     @property
     def compared(self) -> list[Compared | Draws]:
-        """All that has side effects to tell."""
+        """Everything with side effects to report."""
         return [*self.own.values(), self.draws]
 
 
 @dataclass
 class BaselineResult:
-    """What the code as it is compiles (events in `folder`), and whether it does the same twice; `problem` says why
+    """What the unchanged code compiles (events in `folder`), and whether it does the same twice; `problem` says why
     nothing can be verified about it.
     """
 

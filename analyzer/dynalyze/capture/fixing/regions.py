@@ -1,7 +1,8 @@
-"""Which submodules can be compiled in the place of a model that breaks: the largest ones that no graph break is met in.
+"""Which submodules can be compiled in place of a model that breaks: the largest ones without a graph break.
 
-Nothing is told from names or sources. Each module is compiled by itself, as one graph or not at all, in the calls that
-the model makes of it, from the outside in: one that Dynamo refuses runs in eager, and those that it calls are tried.
+Names and sources do not count. Each module is compiled by itself, as one graph or not at all, in the calls that the
+model makes of it, from the outside in: a module that Dynamo refuses runs in eager, and the modules that it calls are
+tried.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ITEMS = ("block", "part", "piece")
 """What the variable of a loop is called, and that of one inside of it."""
 
 Make = Callable[[Callable[..., Any]], object]
-"""Makes a pass of the calls, of what it is given in the place of the model."""
+"""Makes the calls of what it is given instead of the model."""
 
 
 def members_of(model: Any) -> Iterator[torch.nn.Module]:
@@ -39,9 +40,7 @@ def members_of(model: Any) -> Iterator[torch.nn.Module]:
 
 
 def find(model: Any, call: Callable[..., Any], compiled: Make, eager: Make) -> RegionalCompile:
-    """The regions of a model, which `call` calls. `compiled` makes a pass of calls in which something may be compiled,
-    `eager` one in which nothing is.
-    """
+    """The regions of a model that `call` calls. `compiled` runs the calls with compiling allowed, `eager` without."""
     members = list(members_of(model))
     regions, wholes = _without_breaks(members, lambda: compiled(call))
     work = _Work(call, [*wholes, *_parts(members, regions)], eager)
@@ -54,8 +53,8 @@ def find(model: Any, call: Callable[..., Any], compiled: Make, eager: Make) -> R
 def _without_breaks(
     members: Sequence[torch.nn.Module], make_pass: Callable[[], object]
 ) -> tuple[dict[str, list[str]], list[torch.nn.Module]]:
-    """Of each class of these that break, the paths of the outermost submodules that compile to one graph in every call;
-    and those that do so themselves.
+    """For each class of members that break, the paths of the outermost submodules that compile to one graph in every
+    call; and the members that do so themselves.
     """
     trials = _Trials()
     candidates = [part for member in members for part in member.modules() if _can_be_region(part)]
@@ -93,7 +92,7 @@ def _can_be_region(module: torch.nn.Module) -> bool:
 def _called_through(
     modules: Sequence[torch.nn.Module], instead: Callable[[torch.nn.Module], Callable[..., Any]]
 ) -> Iterator[None]:
-    """Calls of these modules go to what `instead` makes of each."""
+    """Route the calls of these modules through what `instead` makes of each."""
     for each in modules:
         each._compiled_call_impl = instead(each)
     try:
@@ -104,9 +103,7 @@ def _called_through(
 
 
 class _Trials:
-    """`met` are those whose calls came here, no graph being around them, and `refused` those that Dynamo refused once;
-    by their ids.
-    """
+    """`met` are the modules called outside any graph, `refused` those that Dynamo refused once; by id."""
 
     def __init__(self) -> None:
         self.met: set[int] = set()
@@ -129,7 +126,7 @@ class _Trials:
 
 
 class _Work:
-    """The operators and seconds that calls of modules take in eager passes, and the passes themselves."""
+    """How many operators and seconds calls of modules take in eager runs."""
 
     def __init__(self, model: Callable[..., Any], modules: Sequence[torch.nn.Module], make_pass: Make) -> None:
         self._model = model
@@ -147,11 +144,10 @@ class _Work:
             make_pass(self._counted)
 
     def per_call(self, module: torch.nn.Module) -> float:
-        """How many operators a call of it runs."""
         return self._of[id(module)] / max(1, self._calls[id(module)])
 
     def share(self, modules: Sequence[torch.nn.Module]) -> float:
-        """What these take of all operators."""
+        """Their share of all operators."""
         return sum(self._of[id(each)] for each in modules) / max(1.0, self._whole)
 
     def share_of_time(self, modules: Sequence[torch.nn.Module]) -> float:
@@ -188,7 +184,7 @@ class _Work:
 
 
 def _worth_it(name: str, paths: Sequence[str], members: Sequence[torch.nn.Module], work: _Work) -> list[str]:
-    """Those of the paths whose modules do some of the work, the blocks of a list together."""
+    """The paths whose modules do a notable part of the work; blocks of a list count together."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         if any(work.per_call(part) >= _FEWEST_OPERATORS for part in _parts(members, {name: [path]})):
@@ -199,7 +195,7 @@ def _worth_it(name: str, paths: Sequence[str], members: Sequence[torch.nn.Module
 
 
 def lines_of(members: Sequence[torch.nn.Module], regions: Regions) -> list[str]:
-    """The lines that compile them, to be pasted; a model alone is called `model`, others by their classes."""
+    """The lines that compile them, to be pasted; a single model is called `model`, others by their classes."""
     split = {type(each).__qualname__: each for each in members if type(each).__qualname__ in regions}
     lines: list[str] = []
     for name, member in split.items():
@@ -209,7 +205,7 @@ def lines_of(members: Sequence[torch.nn.Module], regions: Regions) -> list[str]:
 
 
 def _lines_below(module: torch.nn.Module, called: str, paths: Sequence[str]) -> list[str]:
-    """The lines for paths below a module; blocks of a list that have the same of them come as a loop."""
+    """The lines for paths below a module; equal blocks of a list become a loop."""
     below: dict[str, list[str]] = {}
     for path in paths:
         child, _, rest = path.partition(".")
@@ -224,7 +220,7 @@ def _lines_below(module: torch.nn.Module, called: str, paths: Sequence[str]) -> 
 
 
 def _loops(module: torch.nn.Module, called: str, below: dict[str, list[str]]) -> list[str]:
-    """The children of a list, those together that have the same regions."""
+    """The lines for children of a list, in a loop for those with the same regions."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, rests in below.items():
         alike.setdefault(tuple(rests), []).append(name)

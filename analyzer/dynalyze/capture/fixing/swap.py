@@ -1,9 +1,9 @@
-"""Gives functions that exist already the code of another source: the same objects and state, run with either code.
+"""Gives existing functions the code of another source: the same objects and state, run with either code.
 
-Both sources are compiled, and their code objects paired by where they stand: a method of a class, the second lambda of
-a function. Whatever function of the process has code of the old one gets that of the new one, found by a search of all
-objects: methods, closures, functions that were pickled by value. What the new source has at its top and the old one
-lacks (an import, a helper) is executed in the globals of these functions.
+Both sources are compiled, and their code objects paired by position: a method of a class, the second lambda of a
+function. Every function of the process with code of the old source gets that of the new one, found among all objects:
+methods, closures, functions that were pickled by value. What the new source adds at its top (an import, a helper) is
+executed in the globals of these functions.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Swapped:
 
 
 class Swap:
-    """Changes of some files, applied to all functions of this process inside of `applied`. Raises CannotSwap: a source
-    is no Python, or changes more than functions; or none of its functions exist.
+    """Changes of some files, for all functions of this process inside `applied`. Raises CannotSwap if a source is no
+    Python or changes more than functions, or none of its functions exist.
     """
 
     def __init__(self, changes: Sequence[SourceChange]) -> None:
@@ -69,29 +69,29 @@ class Swap:
 
     @property
     def functions(self) -> list[types.FunctionType]:
-        """Those that get other code."""
+        """The functions that get other code."""
         return [each.function for each in self._functions if each.old != each.new]
 
     @property
     def put_names(self) -> set[str]:
-        """The names that modules and classes get, or have another value of, while the change is applied."""
+        """The names that modules and classes get, or whose values change, while the change is applied."""
         return {name for code, _ in self._added for name in code.co_names}
 
     @property
     def new_names(self) -> set[str]:
-        """The names that the new code uses and the old does not."""
+        """The names that only the new code uses."""
         used = [(set(_used(each.old)), set(_used(each.new))) for each in self._functions]
         return {name for old, new in used for name in new - old}
 
     def unreached(self, lines: set[tuple[str, int]]) -> str:
-        """The first changed place, as FILE:LINE, in which none of these lines stands; "" where there is none."""
+        """The first changed place, as FILE:LINE, without any of these lines; "" if there is none."""
         for path, number, places in self._places:
             if not any((path, line) in lines for first, last in places for line in range(first, last + 1)):
                 return f"{Path(path).name}:{number}"
         return ""
 
     def unrun(self, ran: Collection[tuple[types.CodeType, int]]) -> list[tuple[str, int]]:
-        """The new lines of functions, by file and number, with an expression of which no instruction ran."""
+        """The new lines of functions, by file and number, with an expression that never ran."""
         expressions: dict[tuple[Any, ...], bool] = {}
         for code in self.new_codes:
             lines = self._new_lines.get(code.co_filename, set())
@@ -103,17 +103,16 @@ class Swap:
 
     @property
     def codes(self) -> set[types.CodeType]:
-        """The code of the functions as they are without the change."""
+        """The code of the functions without the change."""
         return {each.old for each in self._functions}
 
     @property
     def new_codes(self) -> set[types.CodeType]:
-        """The code that they have with it."""
+        """The code of the functions with it."""
         return {each.new for each in self._functions}
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Run what follows with the new code."""
         try:
             self.apply()
             yield
@@ -130,7 +129,7 @@ class Swap:
                 _show(change.path, change.old)
 
     def apply(self) -> None:
-        """Let the functions have the new code from here on."""
+        """Give the functions the new code."""
         for code, space in ((code, space) for code, spaces in self._added for space in spaces):
             before = dict(space)
             exec(code, space)
@@ -148,13 +147,13 @@ class Swap:
 
 
 def _show(path: str, source: str) -> None:
-    """Let tracebacks, recordings and whoever asks for source lines see this text."""
+    """Show this text to tracebacks, recordings and whoever asks for source lines."""
     HELD.hold(path, as_bytes(source))
     linecache.cache[path] = (len(source), None, lines_of(source), path)
 
 
 def _functions(change: SourceChange) -> list[_Swapped]:
-    """The functions of this process that are made from the old source, each with its new code."""
+    """The functions of this process made from the old source, each with its new code."""
     _refuse_other_changes(change)
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
     pairs = {
@@ -186,13 +185,13 @@ def _functions(change: SourceChange) -> list[_Swapped]:
             raise CannotSwap(f"{code.co_name} closes over other variables then")
         found.append(_Swapped(each, code, put))
     if not found:
-        raise CannotSwap(f"no function of {change.path} is there any more")
+        raise CannotSwap(f"no function of {change.path} is left")
     return found
 
 
 @cache
 def _made_from(path: str) -> list[types.FunctionType]:
-    """The functions of this process whose code is of a file. Asked once: to look at all objects takes long."""
+    """The functions of this process with code of a file. Cached, because going through all objects is slow."""
     gc.unfreeze()  # What a fork server froze would not be found.
     return [
         each for each in gc.get_objects()
@@ -201,8 +200,8 @@ def _made_from(path: str) -> list[types.FunctionType]:
 
 
 def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new: Mapping[Key, types.CodeType]) -> Any:
-    """The new code of a function, or why there is none: that of a lambda does not matter where no lambda is left. Where
-    functions of its name came or went, the one whose body is as it was.
+    """The new code of a function, or why there is none. If functions of its name were added or removed, the one with
+    the same body.
     """
     above, name = key[:-1], key[-1][0]
     mine, theirs = ([each for k, each in codes.items() if k[:-1] == above and k[-1][0] == name] for codes in (old, new))
@@ -211,14 +210,14 @@ def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new
         alike = [each for each in theirs if _body(each) == _body(code)]
         found = alike[0] if len(alike) == 1 else None
     if found is None:
-        return CannotSwap(f"{name} is not there any more")
+        return CannotSwap(f"{name} is gone")
     if _signature(code) != _signature(found):
         return CannotSwap(f"{code.co_name} takes other arguments")
     return found
 
 
 def _body(code: types.CodeType) -> tuple[Any, ...]:
-    """A function's code, wherever it stands."""
+    """A function's code, wherever it is."""
     inner = tuple(_body(each) if isinstance(each, types.CodeType) else (type(each), each) for each in code.co_consts)
     return code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
 
@@ -231,7 +230,7 @@ def _used(code: types.CodeType) -> Iterator[str]:
 
 
 def _refuse_other_changes(change: SourceChange) -> None:
-    """Refuse what is changed outside of the bodies of functions: defaults, decorators, bases, attributes of classes."""
+    """Refuse changes outside the bodies of functions: defaults, decorators, bases, attributes of classes."""
     old, new = (Counter(map(ast.dump, _without_bodies(text, change.path))) for text in (change.old, change.new))
     if old - new:
         raise CannotSwap("more is changed than the bodies of functions and what is added at the top of the file")
@@ -239,13 +238,13 @@ def _refuse_other_changes(change: SourceChange) -> None:
 
 @lru_cache(_KEPT)
 def _parsed(source: str) -> ast.Module:
-    """A source as a tree that nobody changes: of a file each change is another source, but what it was is one."""
+    """A source as a tree that nobody changes. Cached: changes of a file share the old source."""
     return ast.parse(source)
 
 
 @lru_cache(_KEPT)
 def _without_bodies(source: str, path: str) -> list[ast.stmt]:
-    """The same with the bodies of functions emptied. Raises CannotSwap: it is no Python."""
+    """The statements of a source with empty function bodies. Raises CannotSwap if it is no Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -254,15 +253,13 @@ def _without_bodies(source: str, path: str) -> list[ast.stmt]:
 
 
 class _Emptied(ast.NodeTransformer):
-    """Takes the bodies of functions away."""
+    """Empties the bodies of functions."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.body = [ast.Pass()]
         return self.generic_visit(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        node.body = [ast.Pass()]
-        return self.generic_visit(node)
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         node.body = ast.Constant(None)
@@ -270,7 +267,7 @@ class _Emptied(ast.NodeTransformer):
 
 
 def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:
-    """Path and line of each place that is changed inside a function, and the lines of the statements there."""
+    """Path and line of each changed place inside a function, and the lines of its statements."""
     tree = _parsed(change.old)
     statements = _statements(tree)
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -297,7 +294,6 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
 
 
 def _new_lines(change: SourceChange) -> set[int]:
-    """The numbers of the lines that only the new source has."""
     matcher = difflib.SequenceMatcher(None, bare_lines(change.old), bare_lines(change.new), autojunk=False)
     return {line + 1 for kind, _, _, first, last in matcher.get_opcodes() if kind != "equal"
             for line in range(first, last)}  # fmt: skip
@@ -308,8 +304,8 @@ def _indent(line: str) -> int:
 
 
 def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
-    """First and last line of each statement in functions; of one with a block of statements, of its head. A lambda that
-    is in none is one too.
+    """First and last line of each statement in functions, of a compound one only its head. A lambda outside functions
+    counts too.
     """
     found = []
     for node in ast.iter_child_nodes(tree):
@@ -326,7 +322,7 @@ def _statements(tree: ast.AST, inside: bool = False) -> list[tuple[int, int]]:
 
 
 def _codes(source: str, path: str) -> dict[Key, types.CodeType]:
-    """Every function's code in a source, by where it stands."""
+    """Every function's code in a source, by position."""
     try:
         whole = compile(source, path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -352,9 +348,7 @@ def _signature(code: types.CodeType) -> tuple[Any, ...]:
 
 
 def _added(change: SourceChange) -> list[ast.stmt]:
-    """The statements at the top of the new source that the old one lacks, which may be imports, functions and values
-    of new names.
-    """
+    """The statements that the new source adds at its top: imports, functions and values of new names."""
     old = _without_bodies(change.old, change.path)
     known = [ast.dump(each) for each in old]
     names = _names(old)
@@ -370,8 +364,8 @@ def _added(change: SourceChange) -> list[ast.stmt]:
 
 
 def _compiled_addition(change: SourceChange, used: set[str]) -> types.CodeType | None:
-    """What a file gets at its top, with the imports there that it uses, or that new code does by these names: a
-    function that was pickled by value has of the file's imports those alone that its old code uses.
+    """What a file gets at its top, with its own imports that this or the new code uses: a function that was pickled by
+    value only has the imports that its old code uses.
     """
     made = _added(change)
     used = used | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
@@ -382,8 +376,8 @@ def _compiled_addition(change: SourceChange, used: set[str]) -> types.CodeType |
 
 
 def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
-    """The globals of functions, each once: those of modules last, since of an operator that several define the last is
-    called, and a function that was pickled by value lacks what its own code does not use.
+    """The globals of functions, each once. Those of modules come last: if several define an operator, the last one is
+    called, and a function pickled by value lacks what its own code does not use.
     """
     spaces = {id(each.function.__globals__): each.function.__globals__ for each in functions}
     modules = {id(vars(each)) for each in list(sys.modules.values()) if isinstance(each, types.ModuleType)}
@@ -391,17 +385,17 @@ def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
 
 
 def _imports(change: SourceChange) -> list[ast.Import | ast.ImportFrom]:
-    """The imports at the top of the source as it is."""
+    """The imports at the top of the old source."""
     return [each for each in _parsed(change.old).body if isinstance(each, ast.Import | ast.ImportFrom)]
 
 
 def _bound(statement: ast.Import | ast.ImportFrom) -> set[str]:
-    """The names that an import gives values to; those of `*` are not known."""
+    """The names that an import binds; those of `*` are unknown."""
     return {each.asname or each.name.partition(".")[0] for each in statement.names}
 
 
 def _names(statements: list[ast.stmt]) -> set[str]:
-    """The names that these statements give values to or define."""
+    """The names that these statements assign or define."""
     nodes = [node for each in statements for node in ast.walk(each)]
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

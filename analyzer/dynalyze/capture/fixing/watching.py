@@ -1,9 +1,10 @@
-"""What a call does beside the tensors that it returns: the structure of its outputs, what it prints and logs, the
-attributes and inputs that it changes; and which lines of some functions ran.
+"""What a call does besides returning tensors: the structure of its outputs, what it prints and logs, the attributes and
+inputs that it changes; which lines of some functions ran, and what expressions in them were.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import io
@@ -13,7 +14,7 @@ import sys
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,13 +32,14 @@ Effect = tuple[str, str]
 SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _LONGEST, _LONGEST_TOLD, _MOST = 500, 40, 20_000
 _TORCH = (str(Path(torch.__file__).parent), "<eval_with_key>")  # Its files, and its graphs as code.
+_READ = (ast.Expression, ast.Name, ast.Load, ast.Attribute)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
 
 @contextlib.contextmanager
 def effects(seen: list[Effect]) -> Iterator[None]:
-    """Note in `seen`, in order, what is printed, logged and warned of inside. What would reach further is refused
-    before it happens (capture/containment.py).
+    """Note in `seen`, in order, what is printed, logged and warned inside. Effects beyond the process are refused
+    before they happen (capture/containment.py).
     """
 
     def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
@@ -83,13 +85,13 @@ def effects_that_differ(one: list[Effect], other: list[Effect]) -> list[str]:
     if one == other:
         return []
     lacking, more = Counter(one) - Counter(other), Counter(other) - Counter(one)
-    told = [f"not {what} any more: {_quoted(text)}" for what, text in lacking]
-    told += [in_addition(each) for each in more]
-    return told or ["the same side effects, in another order"]
+    found = [f"not {what} any more: {_quoted(text)}" for what, text in lacking]
+    found += [in_addition(each) for each in more]
+    return found or ["the same side effects, in another order"]
 
 
 def in_addition(effect: Effect) -> str:
-    """An effect that is too much, for people."""
+    """An additional effect, in words."""
     return f"{effect[0]} in addition: {_quoted(effect[1])}"
 
 
@@ -99,21 +101,21 @@ def _quoted(text: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """A text that is comparable although it tells a time, a duration or an address."""
+    """A text that can be compared although it holds a time, a duration or an address."""
     return _NUMBERS.sub("#", text)
 
 
 @dataclass
 class Outline:
-    """A nested value, flat and comparable: `values` says of each path what is there, `tensors` are those in it."""
+    """A nested value, flat and comparable: `values` by path, and the `tensors` among them."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def outlined(value: Any, path: str, into: Outline, *, copies: bool = True) -> Outline:
-    """Add a value to an outline: its types, keys and numbers, what its tensors look like, what is there twice. Of the
-    tensors it gets copies, or the very ones.
+    """Add a value to an outline: its types, keys and numbers, the properties of its tensors, and what it holds twice.
+    The outline gets copies of the tensors, or the tensors themselves.
     """
     seen: dict[int, str] = {}
     kept: list[Any] = []  # Whatever has its id in `seen`.
@@ -163,7 +165,7 @@ def _look_of(tensor: torch.Tensor) -> Any:
 
 
 def _added_to(tensor: torch.Tensor) -> list[Any]:
-    """What a program asks of a tensor and attaches to it."""
+    """What a program sets on a tensor."""
     added = [
         (name, repr(value)) for name, value in sorted(vars(tensor).items())
         if isinstance(value, SCALARS) and not name.startswith("_")
@@ -172,7 +174,7 @@ def _added_to(tensor: torch.Tensor) -> list[Any]:
 
 
 def _content(value: Any) -> Any:
-    """Of a value that holds no others: what it is, as far as it can be compared with one of another run."""
+    """What identifies a value without contents, as far as values of two runs can be compared."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
@@ -192,7 +194,7 @@ def _key(key: Any) -> str:
 
 
 def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
-    """Which of these share memory: for each that does, by name, the others."""
+    """For each tensor that shares memory, by name, the others that it shares it with."""
     return {name: sorted(names - {name}) for names in sharing(named) for name in names}
 
 
@@ -200,7 +202,7 @@ def aliases(named: Iterable[tuple[str, torch.Tensor]]) -> dict[str, list[str]]:
 def traced(
     enters: Callable[[types.CodeType], bool], event: str, see: Callable[[types.FrameType], object]
 ) -> Iterator[None]:  # fmt: skip
-    """See each "line" or "opcode" that runs inside in the functions that `enters` names."""
+    """Call `see` for each "line" or "opcode" that runs inside, in the functions that `enters` accepts."""
 
     def local(frame: types.FrameType, happened: str, _: Any) -> Any:
         if happened == event:
@@ -231,3 +233,64 @@ def instructions_run(
 ) -> AbstractContextManager[None]:  # fmt: skip
     """Note which instructions of these functions run inside: each side of an expression has its own."""
     return traced(codes.__contains__, "opcode", lambda frame: seen.add((frame.f_code, frame.f_lasti)))
+
+
+def look(
+    places: Mapping[tuple[str, int], Sequence[str]], run: Callable[[], Any]
+) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
+    """Run, and return what each expression, given by file and line, was just before its line ran first. Only names and
+    attributes are looked at.
+    """
+    compiled = {
+        place: [(text, compile(text, "<look>", "eval")) for text in expressions if _only_reads(text)]
+        for place, expressions in places.items()
+    }
+    files = {file for file, _ in places}
+    found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
+
+    def see(frame: types.FrameType) -> None:
+        place = frame.f_code.co_filename, frame.f_lineno
+        for text, code in compiled.get(place, ()):
+            known = found.setdefault(place, {})
+            if text not in known:
+                with contextlib.suppress(Exception):
+                    known[text] = described(eval(code, frame.f_globals, frame.f_locals))
+
+    with traced(lambda code: code.co_filename in files, "line", see):
+        run()
+    return found
+
+
+def _only_reads(text: str) -> bool:
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return all(isinstance(node, _READ) for node in ast.walk(tree))
+
+
+def described(value: Any) -> dict[str, Any]:
+    """The fields of `fix.sites.Value`."""
+    if isinstance(value, torch.Tensor):
+        return {
+            "kind": "tensor", "name": type(value).__name__, "dtype": str(value.dtype).removeprefix("torch."),
+            "dims": value.dim(),
+        }  # fmt: skip
+    if isinstance(value, types.ModuleType):
+        return {"kind": "module", "name": value.__name__}
+    if isinstance(value, torch.nn.Module):
+        return {"kind": "nn.Module", "name": f"{type(value).__module__}.{type(value).__qualname__}"}
+    if callable(value):
+        module = getattr(value, "__module__", None) or ("torch" if type(value).__module__ == "torch" else "")
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", type(value).__name__)
+        kind = "class" if isinstance(value, type) else "function"
+        return {"kind": kind, "name": f"{_public(value, module)}.{name}" if module else str(name)}
+    return {"kind": type(value).__name__}
+
+
+def _public(value: Any, module: str) -> str:
+    """torch's own functions are built in, under names that nobody writes."""
+    name = getattr(value, "__name__", "")
+    if module.startswith(("torch._C", "torch._VariableFunctions")) and getattr(torch, name, None) is value:
+        return "torch"
+    return module

@@ -64,7 +64,7 @@ class Inspection:
             self._look(self._given[-1:])
 
     def forget(self) -> None:
-        """Begin anew: what was compiled so far is not to count."""
+        """Forget what was given so far."""
         self._settings_emitted = False
         self._given.clear()
         self._known.clear()
@@ -96,7 +96,7 @@ class Inspection:
             self._emit(Lost(f"what was compiled: {type(error).__name__}: {error}"[:500]))
 
     def _after_fork(self) -> None:
-        """The file of a forked process begins anew."""
+        """Report everything again: a forked process writes its own file."""
         self._settings_emitted = False
         self._at_once = False
         for each in self._given:

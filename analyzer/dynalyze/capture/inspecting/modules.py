@@ -1,7 +1,7 @@
 """The facts of one module: fields of ModuleFacts, from a single walk over it.
 
 No value of a tensor is read, so parameters on the meta device, sharded ones and those of another device are as good as
-any. Nothing raises: what cannot be told becomes a note.
+any. Nothing raises: what cannot be read becomes a note.
 """
 
 from __future__ import annotations

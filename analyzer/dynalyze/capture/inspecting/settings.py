@@ -1,5 +1,5 @@
 """The settings of torch that change what compile does or how fast it is, from an allowlist; and what holds for a whole
-process, which code leaves to all that runs after it.
+process, which code leaves to all that runs after it; and what functions are, which code may put others in place of.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pickle
 import random
 import signal
 import sys
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -37,6 +38,10 @@ _INDUCTOR = (
 _MATMUL = "torch.backends.cuda.matmul"
 OF_LIBRARIES = ("TORCH", "_TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 """Variables that torch and the libraries below it set for themselves."""
+_Reading = tuple[str, Callable[[], Any]]
+_OF_COMPILERS = frozenset({"dynalyze", "triton", "sympy", "torchgen", "depyf"})
+"""Packages that change as they are used, by what is compiled."""
+_OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def settings_seen() -> dict[str, Any]:
@@ -65,9 +70,6 @@ def _read(*parts: Callable[[], Iterator[_Reading]]) -> dict[str, Any]:
                 with contextlib.suppress(Exception):  # torch raises where old and new names for TF32 were mixed.
                     found[name] = _plain(read())
     return found
-
-
-_Reading = tuple[str, Callable[[], Any]]
 
 
 def _modes() -> Iterator[_Reading]:
@@ -177,3 +179,41 @@ def _plain(value: Any) -> Any:
     if type(value).__name__ == "dtype":
         return str(value).removeprefix("torch.")
     raise TypeError(type(value).__name__)
+
+
+def functions_of_modules() -> dict[str, str]:
+    """By "a function of math" a digest of all functions and classes in an installed module, and by "scale of
+    /work/helper.py" each function of another one. torch's private parts are left out: they differ by what is compiled.
+    """
+    found: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        first, *rest = name.split(".")
+        private = any(part.startswith("_") for part in rest) or "fx" in rest or "distributed" in rest
+        if first in _OF_COMPILERS or (first == "torch" and private) or not isinstance(module, types.ModuleType):
+            continue
+        file, own = getattr(module, "__file__", None) or "", {}
+        for attribute, value in list(vars(module).items()):
+            with contextlib.suppress(Exception):  # A metaclass may answer anything.
+                if not attribute.startswith("__") and (what := _described(value, name)):
+                    own[attribute] = what
+        if file.endswith(".py") and not is_installed(file):
+            found |= {f"{attribute} of {os.path.realpath(file)}": what for attribute, what in own.items()}
+        else:
+            found[f"a function of {name}"] = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:16]
+    return found
+
+
+def _described(value: Any, module: str) -> str:
+    """Where the code of a function is, or of all methods of a class of this module; "" for anything else."""
+    if issubclass(type(value), type):
+        own = vars(value) if value.__module__ == module else {}
+        methods = ((name, _described(each, "")) for name, each in list(own.items()))
+        return f"{value.__module__}: {value.__qualname__} {sorted(each for each in methods if each[1])}"
+    if type(value) in (types.MethodType, staticmethod, classmethod):
+        value = value.__func__
+    if type(value) is property:
+        value = value.fget
+    if type(value) is types.FunctionType:
+        code = value.__code__
+        return f"{code.co_filename}: {getattr(code, 'co_qualname', code.co_name)}"
+    return f"{getattr(value, '__module__', '')}: {value.__qualname__}" if type(value) in _OF_C else ""

@@ -21,7 +21,7 @@ from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import Phase
 
 if TYPE_CHECKING:
-    from dynalyze.capture.libraries.request import Built, ModelRequest
+    from dynalyze.capture.libraries.building import Built, ModelRequest
 
 PREFIXES = tuple(sorted(each.name for each in pkgutil.iter_modules(__path__) if each.ispkg))
 
@@ -49,7 +49,7 @@ class Library(Protocol):
         """Raises Misuse, with the nearest names, where the installed library has no such model."""
 
     def listed(self, pattern: str) -> list[str]:
-        """The names that `all` or a glob stands for, sorted, told without a network."""
+        """The names that `all` or a glob stands for, sorted, without a network."""
 
     def build(self, request: ModelRequest) -> Built:
         """The model in its mode, dtype and place, with its calls. Raises Misuse where the request cannot be for it, and

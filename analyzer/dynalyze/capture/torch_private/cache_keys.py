@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from dynalyze.capture.hooks import Patch, after_import
+from dynalyze.capture.torch_private.dynamo import traced_frames
 
 # Modules of settings, and what a component of a key begins with that is one of them.
 _SETTINGS = {
@@ -28,7 +29,6 @@ _SETTINGS = {
 _FOLLOWS = {"inductor_config[trace.provenance_tracking_level]": "provenance_tracking_level"}
 _OF_THREADS = ("cpp_runtime_thread_count", ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{3,}\Z")
-_FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 _MOST_VALUES, _LONGEST, _MOST_WAITING = 64, 500, 64
 
 
@@ -158,8 +158,8 @@ def _refusal(node: Any, error: Exception) -> RefusedOperation:
 
 
 def _place(node: Any) -> tuple[str, int, str] | None:
-    frames = _FRAME.findall(str(getattr(node, "stack_trace", None) or ""))
-    return (frames[-1][0], int(frames[-1][1]), frames[-1][2]) if frames else None
+    frames = traced_frames(getattr(node, "stack_trace", None))
+    return frames[-1] if frames else None
 
 
 def _others(node: Any, first: str, check: Callable[[Any], Any]) -> Iterator[RefusedOperation]:
@@ -169,10 +169,10 @@ def _others(node: Any, first: str, check: Callable[[Any], Any]) -> Iterator[Refu
         try:
             check(other)
         except Exception as error:
-            told = _refusal(other, error)
-            if told.reason not in known and len(known) < _MOST_REFUSED:
-                yield told
-            known.add(told.reason)
+            refusal = _refusal(other, error)
+            if refusal.reason not in known and len(known) < _MOST_REFUSED:
+                yield refusal
+            known.add(refusal.reason)
 
 
 def _constants(pickler: Any, graph: Any) -> Iterator[str]:

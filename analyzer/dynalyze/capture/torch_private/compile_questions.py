@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private import dynamo
 
 Question = Callable[[], Any]
 _PUBLIC = ("is_compiling", "is_dynamo_compiling", "is_exporting")
 # A function that hands the question on, as `is_tracing` and `is_torchdynamo_compiling` of transformers.
 _HANDS_ON = re.compile(r"_?is_\w*(compiling|exporting|tracing|compiled)$")
-_OF_TORCH = str(Path(torch.__file__).parent)
 # Layers are Python like a program's own. Elsewhere in torch the code of "compiled" needs that Dynamo is really there.
 _LAYERS = str(Path(torch.__file__).parent / "nn" / "modules")
 _OURS = str(Path(__file__).parents[2])
@@ -114,12 +114,10 @@ _current: list[Callable[[], Any]] = []
 
 def _asking(frame: types.FrameType | None) -> AskingLine | None:
     """The place that a question comes from, whoever handed it on; None where that is torch or we."""
-    while frame is not None:
-        code = frame.f_code
+    for each in dynamo.frames_from(frame):
+        code = each.f_code
         file = code.co_filename
-        hands_on = _HANDS_ON.match(code.co_name) is not None or file.endswith("typing_extensions.py")
-        if not hands_on:
-            is_torch = file.startswith(_OF_TORCH) and not file.startswith(_LAYERS)
-            return None if is_torch or file.startswith(_OURS) else AskingLine(file, frame.f_lineno, code.co_name)
-        frame = frame.f_back
+        if _HANDS_ON.match(code.co_name) is None and not file.endswith("typing_extensions.py"):
+            is_torch = is_torchs(file) and not file.startswith(_LAYERS)
+            return None if is_torch or file.startswith(_OURS) else AskingLine(file, each.f_lineno, code.co_name)
     return None

@@ -95,7 +95,7 @@ def unobserved() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unobserved_but_for_subclasses() -> Iterator[None]:
-    """As `unobserved`, for tensors whose own class has to do the work."""
+    """As `unobserved`, but the methods of tensor subclasses run."""
     try:
         from torch.utils._python_dispatch import _disable_current_modes as no_modes
     except ImportError:

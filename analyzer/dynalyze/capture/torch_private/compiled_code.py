@@ -2,21 +2,20 @@
 
 Run on torch 2.8, 2.11, 2.13 and 2.15. Code that Dynamo makes calls its graphs and the rests of broken functions by
 names among the function's globals: there, and without anything being compiled again, something can stand in for them.
-Where a version of torch lacks one of these parts nothing is found, and nothing is told.
+Where a version of torch lacks one of these parts nothing is found or reported.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
 
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private.dynamo import tried_codes
 
 RESUME_PREFIX = "__resume_at"
@@ -42,21 +41,15 @@ def saving_graph(frame: FrameType) -> Any:
     """The compiled graph whose forward saves tensors from this frame, as the class of its autograd function; None where
     it is anything else that saves.
     """
-    if frame.f_code.co_name != "apply" or not is_torchs(frame.f_code):
+    if frame.f_code.co_name != "apply" or not is_torchs(frame.f_code.co_filename):
         return None
     function = frame.f_locals.get("cls")
     return function if f"{getattr(function, '__name__', '')}Backward" == BACKWARD_NODE else None
 
 
 def graph_of_node(node: Any) -> Any:
-    """The same of a node of the autograd graph."""
+    """The compiled graph whose backward an autograd node runs, as `saving_graph` gives it."""
     return getattr(node, "_forward_cls", None)
-
-
-def is_torchs(code: CodeType) -> bool:
-    """Whether the code is a part of torch itself."""
-    folder = str(Path(str(torch.__file__)).parent)
-    return code.co_filename.startswith(folder + os.sep)
 
 
 def versions() -> list[CompiledVersion]:
@@ -92,7 +85,7 @@ def frame_callback_setter() -> Callable[[Any], Any] | None:
 
 @contextlib.contextmanager
 def not_compiling() -> Iterator[None]:
-    """What is called in the block Dynamo does not look at."""
+    """Keep Dynamo from compiling what the block calls."""
     change = frame_callback_setter()
     before = change(None) if change is not None else None
     try:

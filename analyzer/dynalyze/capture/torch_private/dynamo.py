@@ -21,6 +21,7 @@ from typing import Any
 from dynalyze.capture.events import Frame, Metrics
 
 _RESUME_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+_TRACED = re.compile(r'^ *File "([^"]+)", line (\d+), in (\S+)', re.MULTILINE)
 _FUNCTIONS = (types.FunctionType, type(functools.lru_cache(len)))
 COMPILE_BOUNDARY = ("torch/_dynamo/convert_frame.py", "torch\\_dynamo\\convert_frame.py")
 CALL_BOUNDARY = ("torch/_dynamo/eval_frame.py", "torch\\_dynamo\\eval_frame.py")
@@ -59,7 +60,7 @@ def frame_entry(file: str, line: int | None, name: str, column: int | None = Non
 
 
 def definition_of(code: types.CodeType) -> Frame:
-    """The first line of a function."""
+    """Where a function begins."""
     return frame_entry(code.co_filename, code.co_firstlineno, code.co_name)
 
 
@@ -234,7 +235,7 @@ def calling_frames() -> Iterator[types.FrameType]:
 
 @functools.cache
 def _folders_left_out() -> tuple[str, ...]:
-    """Those of dynalyze and of torch."""
+    """The folders of dynalyze and of torch."""
     torch = str(getattr(sys.modules.get("torch"), "__file__", "?"))
     return tuple(str(folder) + os.sep for folder in (Path(__file__).parents[2], Path(torch).parent))
 
@@ -412,6 +413,11 @@ def wrapped_by_compile(value: Any) -> Any | None:
     return getattr(value, "_torchdynamo_orig_callable", None)
 
 
+def traced_frames(stack_trace: object) -> list[tuple[str, int, str]]:
+    """File, line and function of each frame in the text of a stack, as nodes of graphs carry it, outermost first."""
+    return [(file, int(line), name) for file, line, name in _TRACED.findall(str(stack_trace or ""))]
+
+
 def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
     """A frame and those that led to it, the innermost first."""
     while frame is not None:
@@ -420,7 +426,7 @@ def frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
 
 
 def entry(frame: types.FrameType) -> Frame:
-    """Where a frame is now."""
+    """The place that a frame is at, with columns where Python has them."""
     code = frame.f_code
     line, column, end = frame.f_lineno or code.co_firstlineno, None, None
     if hasattr(code, "co_positions") and frame.f_lasti >= 0:  # Python 3.11 and later.

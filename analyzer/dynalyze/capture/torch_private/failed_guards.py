@@ -1,7 +1,7 @@
 """Every guard that a call failed, of each version compiled so far, while torch looks for the reason of a recompile.
 
 torch itself names the first one of each version. Run on torch 2.13; where a version of torch keeps its guards in
-another way nothing is told, and what torch names has to do.
+another way nothing is found, and the guard that torch names has to do.
 """
 
 from __future__ import annotations
@@ -134,25 +134,25 @@ def _of_tensor(guard: str, value: Any, modes: dict[str, Any]) -> Iterator[str]:
     if len(expected) != value.dim():
         yield f"tensor '{name}' rank mismatch. expected {len(expected)}, actual {value.dim()}"
         return
-    told = False
+    differs = False
     for at, (before, now) in enumerate(zip(expected, value.shape, strict=True)):
         if before is not None and before != now:
-            told = True
+            differs = True
             yield f"tensor '{name}' size mismatch at index {at}. expected {before}, actual {int(now)}"
     if found["dtype"] != str(value.dtype):
-        told = True
+        differs = True
         yield f"tensor '{name}' dtype mismatch. expected {found['dtype']}, actual {value.dtype}"
     if found["grad"] != str(value.requires_grad):
-        told = True
+        differs = True
         yield f"tensor '{name}' requires_grad mismatch. expected requires_grad={int(not value.requires_grad)}"
-    strides = zip(ast.literal_eval(f"[{found['strides']}]"), () if told else value.stride(), strict=False)
+    strides = zip(ast.literal_eval(f"[{found['strides']}]"), () if differs else value.stride(), strict=False)
     for at, (before, now) in enumerate(strides):
         if before is not None and before != now:
-            told = True
+            differs = True
             yield f"tensor '{name}' stride mismatch at index {at}. expected {before}, actual {now}"
             break
     # Modes of torch that changed show in the dispatch keys of every tensor.
-    if not told and not modes:
+    if not differs and not modes:
         yield f"tensor '{name}' dispatch key set mismatch"
 
 

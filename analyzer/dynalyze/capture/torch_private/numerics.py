@@ -11,16 +11,16 @@ import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private import runtime
+from dynalyze.capture.torch_private.dynamo import traced_frames
 
 # What the dispatcher says of operations that draw random numbers.
 _DRAWS = getattr(torch.Tag, "nondeterministic_seeded", None)
-_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in ', re.MULTILINE)
 _OPERATION = re.compile(r"OpOverload\(op='([^']+)', overload='([^']+)'\)")
 _OF_TORCH = frozenset((
     "aten", "prim", "prims", "inductor", "quantized", "quantized_decomposed", "_quantized", "sparse", "mkldnn",
@@ -29,7 +29,6 @@ _OF_TORCH = frozenset((
     "higher_order", "_inductor_test", "static_runtime", "_test", "cuda", "mtia", "metal", "flex_lib",
 ))  # fmt: skip
 """Namespaces of operators that torch itself registers."""
-_TORCH = str(Path(torch.__file__).parent)
 
 
 @contextlib.contextmanager
@@ -156,7 +155,7 @@ def draws_random_numbers(operation: Any) -> bool:
 
 
 def is_custom(operation: Any) -> bool:
-    """Whether an operation of the dispatcher is none of torch's own."""
+    """Whether an operation of the dispatcher is a custom operator."""
     return operation.name().partition("::")[0] not in _OF_TORCH
 
 
@@ -183,7 +182,7 @@ def watched_operations(
 
 
 def _inductor_config() -> Any:
-    """Inductor's settings; importing them does not import Inductor."""
+    """Inductor's settings, without importing Inductor."""
     with contextlib.suppress(ImportError):
         import torch._inductor.config
 
@@ -217,6 +216,6 @@ def module_ids(node: torch.fx.Node) -> list[int]:
 
 def place_of(node: torch.fx.Node) -> tuple[str, int]:
     """File and line of the innermost call outside torch; "" and 0 where none is known."""
-    frames = [(frame["file"], int(frame["line"])) for frame in _FRAME.finditer(node.meta.get("stack_trace") or "")]
-    outside = [frame for frame in frames if not frame[0].startswith(_TORCH) and linecache.getline(*frame)]
+    frames = [frame[:2] for frame in traced_frames(node.meta.get("stack_trace"))]
+    outside = [frame for frame in frames if not is_torchs(frame[0]) and linecache.getline(*frame)]
     return (outside or [("", 0)])[-1]

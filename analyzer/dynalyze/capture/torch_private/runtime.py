@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import importlib
 import operator
 import os
 import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -40,6 +41,9 @@ _DATA_PARALLEL = (
 )
 _SHARDED = "FSDPModule"
 _SHARDED_MODULES = ("torch.distributed.fsdp", "torch.distributed._composable.fsdp")
+_OF_FUNCTIONS = ("reorderable_logging_functions", "ignore_logging_functions")
+"""Settings that are sets of functions; their values are lists of names here."""
+_DYNAMO, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 
 
 def counters(name: str) -> dict[str, int]:
@@ -144,7 +148,7 @@ def calls_a_graph(made: CodeType) -> bool:
 
 @contextlib.contextmanager
 def counted_replays() -> Iterator[list[int]]:
-    """Count the replays of CUDA graphs; the one number of the list."""
+    """Count the replays of CUDA graphs in the block, in the only item of the list."""
     import torch
 
     count = [0]
@@ -273,7 +277,49 @@ def mode_names() -> list[str]:
 
 
 def mark_dynamic(tensor: Any, dimension: int) -> None:
-    """Tell Dynamo that a dimension varies."""
+    """Mark a dimension as dynamic."""
     import torch._dynamo
 
     torch._dynamo.mark_dynamic(tensor, dimension)
+
+
+class UnknownSetting(Exception):
+    """This torch has no such setting, or there is no such function; the text says which."""
+
+
+@contextlib.contextmanager
+def settings_of_dynamo(values: Mapping[str, Any]) -> Iterator[None]:
+    """Run what follows with these settings, as JSON has them: those of torch.compiler.config by their whole names, all
+    others by their names in torch._dynamo.config. Raises UnknownSetting: torch lacks one, or a function for one.
+    """
+    if not values:
+        yield
+        return
+    import torch._dynamo
+    import torch.compiler
+
+    patches: dict[str, dict[str, Any]] = {_DYNAMO: {}, _COMPILER: {}}
+    for name, value in values.items():
+        module = _COMPILER if name.startswith(_COMPILER) else _DYNAMO
+        short = name.removeprefix(module)
+        try:
+            now = operator.attrgetter(f"{module}{short}".removeprefix("torch."))(torch)
+        except AttributeError:
+            raise UnknownSetting(f"torch {torch.__version__} has no {module}{short}") from None
+        patches[module][short] = {*now, *map(_function, value)} if name in _OF_FUNCTIONS else value
+    with contextlib.ExitStack() as stack:
+        for module, patch in patches.items():
+            if patch:
+                config = operator.attrgetter(module.removeprefix("torch.").removesuffix("."))(torch)
+                stack.enter_context(config.patch(patch))
+        yield
+
+
+def _function(name: str) -> Any:
+    module, _, attribute = name.partition(".")
+    try:
+        if not attribute:
+            return getattr(importlib.import_module("builtins"), module)
+        return operator.attrgetter(attribute)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise UnknownSetting(f"there is no function {name}") from error

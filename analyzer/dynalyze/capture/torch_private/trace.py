@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
 import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from dynalyze.capture.events import BreakSeen, Frame, SkippedSeen
 from dynalyze.capture.hooks import Patch
+from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private.dynamo import (
     CALL_BOUNDARY,
     COMPILE_BOUNDARY,
@@ -157,10 +157,8 @@ def _offered_frame() -> tuple[Frame, bool] | None:
 
 def _called_by_wrapper(frame: types.FrameType) -> bool:
     """Whether the compiled function itself was offered, not one that it calls while it runs in eager."""
-    outer = frame.f_back
-    while outer is not None and outer.f_code.co_filename.endswith(COMPILE_BOUNDARY):
-        outer = outer.f_back
-    return outer is not None and outer.f_code.co_filename.endswith(CALL_BOUNDARY)
+    files = (each.f_code.co_filename for each in frames_from(frame.f_back))
+    return next((file for file in files if not file.endswith(COMPILE_BOUNDARY)), "").endswith(CALL_BOUNDARY)
 
 
 def watch_skips(emit: Callable[[SkippedSeen], None]) -> Callable[[], None]:
@@ -172,11 +170,10 @@ def watch_skips(emit: Callable[[SkippedSeen], None]) -> Callable[[], None]:
     if not hasattr(module, "add_skip_reason"):
         return lambda: None
     patch = Patch(module, "add_skip_reason")
-    inside = _torch_folder()
 
     @functools.wraps(patch.original)
     def add_skip_reason(reason: str, frame: Any) -> Any:
-        if patch.active and not frame.f_code.co_filename.startswith(inside):
+        if patch.active and not is_torchs(frame.f_code.co_filename):
             emit(_skipped(str(reason), frame))
         return patch.original(reason, frame)
 
@@ -219,14 +216,5 @@ def _values(names: dict[str, Any]) -> list[Any]:
 
 def _is_entry(frame: types.FrameType | None) -> bool:
     """Whether nothing but torch stands between the compiled call and this frame."""
-    inside = _torch_folder()
-    while frame is not None and frame.f_code.co_filename.startswith(inside):
-        if frame.f_code.co_filename.endswith(CALL_BOUNDARY):
-            return True
-        frame = frame.f_back
-    return False
-
-
-@functools.cache
-def _torch_folder() -> str:
-    return os.path.dirname(sys.modules["torch"].__file__ or "") + os.sep  # noqa: PTH120 - as in code objects
+    files = takewhile(is_torchs, (each.f_code.co_filename for each in frames_from(frame)))
+    return any(file.endswith(CALL_BOUNDARY) for file in files)

@@ -1,9 +1,9 @@
 """Source changes that may end a graph break: one module a family, each a function under `@rewriter`.
 
-A rewriter reads the site of a break and yields proposals, the one it thinks best first. It looks at the syntax tree and
-at what expressions were when the program ran, never at the text of a line. Every proposal is verified by running it, so
-a rewriter may be bold where the proof can see a difference. It must be careful where no call of the program shows one:
-exceptions, effects of arguments, a side that is never taken.
+A rewriter reads the site of a break and yields proposals, the best first. It looks at the syntax tree and at the values
+of expressions when the program ran, never at the text of a line. Every proposal is verified by running it, so a
+rewriter may be bold where running shows a difference. It must be careful where no call of the program does: exceptions,
+effects of arguments, a side that is never taken.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ Rewrite = Callable[[Site], Iterator[Proposal]]
 
 @dataclass(frozen=True)
 class Rewriter:
-    """A function that proposes changes for the breaks of some types; without `gb_types` for all. `rank` orders them:
-    lower ones are tried first.
-    """
+    """Proposes changes for breaks of some types, or of all without `gb_types`. Lower `rank` comes first."""
 
     name: str
     rewrite: Rewrite
@@ -37,7 +35,7 @@ _REWRITERS: list[Rewriter] = []
 
 
 def rewriter(name: str, *gb_types: str, rank: int = 50) -> Callable[[Rewrite], Rewrite]:
-    """Make a function a rewriter. `gb_types` are PyTorch's own texts, or beginnings of them."""
+    """Make a function a rewriter. `gb_types` are PyTorch's own texts, or their beginnings."""
 
     def register(rewrite: Rewrite) -> Rewrite:
         _REWRITERS.append(Rewriter(name, rewrite, gb_types, rank))
@@ -48,14 +46,14 @@ def rewriter(name: str, *gb_types: str, rank: int = 50) -> Callable[[Rewrite], R
 
 @cache
 def rewriters() -> tuple[Rewriter, ...]:
-    """All of them, in the order in which they are asked."""
+    """All rewriters, in the order in which they are asked."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return tuple(sorted(_REWRITERS, key=lambda each: (each.rank, each.name)))
 
 
 def proposals(site: Site) -> Iterator[Proposal]:
-    """What the rewriters propose for a break, each once."""
+    """The proposals of all rewriters for a break, each once."""
     seen = {(site.text, "{}")}
     for each in rewriters():
         if each.gb_types and not site.broken.gb_type.startswith(each.gb_types):
@@ -71,4 +69,4 @@ def proposals(site: Site) -> Iterator[Proposal]:
             continue  # What was put together is no Python: nothing is lost but this proposal.
         except Exception as error:  # A fault of ours must not cost what others find.
             fault = f"{type(error).__name__}: {error}"
-            yield Proposal(each.name, f"What `{each.name}` would propose", fault=fault)
+            yield Proposal(f"What `{each.name}` would propose", rewrite=each.name, fault=fault)

@@ -1,16 +1,15 @@
-"""Checks of values that raise: in compiled code assertions in the graph, in eager what they were."""
+"""Checks of values that raise: assertions in the graph in compiled code, unchanged in eager."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
-from dynalyze.fix.rewriting.choices import block_of
 from dynalyze.fix.rewriting.conditions import import_of_torch, tensor_condition, torch_name
 from dynalyze.fix.rewriting.purity import pure
-from dynalyze.fix.rewriting.syntax import called
+from dynalyze.fix.rewriting.syntax import below, block_of, called, only_of
 from dynalyze.fix.sites import Proposal, Site, statements_of, walk
 
 _CHECKS = ("Data-dependent", "Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator",
@@ -26,37 +25,30 @@ def raise_in_graph(site: Site) -> Iterator[Proposal]:
     if found is None:
         return
     holds, static, message = found
-    torch = torch_name(site)
-    check = f"assert {holds}, {message!r}"
-    if static is not None:
-        check = f"if {static}:\n        {check}"
-    (new,) = statements_of(f"if {torch}.compiler.is_compiling():\n    {check}\nelse:\n    pass\n")
-    assert isinstance(new, cst.If) and isinstance(new.orelse, cst.Else)
-    statement = site.statement
-    rest: list[cst.BaseStatement] = []
+    statement, rest = site.statement, list[cst.BaseStatement]()
+    checks: Sequence[cst.BaseStatement] = statements_of(f"assert {holds}, {message!r}\n")
+    in_eager: cst.If | cst.Else = cst.Else(cst.IndentedBlock([statement.with_changes(leading_lines=[])]))
     if isinstance(statement, cst.If):
-        new = new.with_changes(orelse=statement.with_changes(leading_lines=[], orelse=None))
+        in_eager = statement.with_changes(leading_lines=[], orelse=None)
         rest = list(block_of(statement.orelse.body) or ()) if isinstance(statement.orelse, cst.Else) else []
-    else:
-        body = cst.IndentedBlock([statement.with_changes(leading_lines=[])])
-        new = new.with_changes(orelse=cst.Else(body))
+    if static is not None:
+        checks = [below(static, checks)]
+    new = below(f"{torch_name(site)}.compiler.is_compiling()", checks).with_changes(orelse=in_eager)
     yield Proposal(
-        "", "Check it in the graph: compiled code raises RuntimeError there, eager what it did",
+        "Check it in the graph: compiled code raises RuntimeError there, eager what it did",
         site.with_statement(new, *rest, top=import_of_torch(site)), sides=_sides(site), loses=("raises",),
     )  # fmt: skip
 
 
 def _check(site: Site) -> tuple[str, str | None, str] | None:
-    """What must hold, as a tensor; what Python asks first; and the message."""
+    """The tensor that must hold, what Python asks first, and the message."""
     statement, torch = site.statement, torch_name(site)
     if isinstance(statement, cst.If) and isinstance(site.parents[statement], cst.If):
         return None  # An `elif`.
     if isinstance(statement, cst.If) and not isinstance(statement.orelse, cst.If) and _only_raises(statement.body):
         bad = tensor_condition(site, statement.test)
         return None if bad is None else (f"{torch}.logical_not({bad.tensor})", bad.static, _message(site, statement))
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return None
-    only = statement.body[0]
+    only = only_of(statement)
     if isinstance(only, cst.Assert):
         good = tensor_condition(site, only.test)
         if good is None or good.static is not None:
@@ -84,7 +76,7 @@ def _assigns(statement: cst.SimpleStatementLine) -> bool:
 
 
 def _message(site: Site, node: cst.CSTNode) -> str:
-    """The first text in it; a message in a graph must be a constant."""
+    """The first text in it; a message in a graph must be constant."""
     for each in walk(node):
         if isinstance(each, cst.SimpleString):
             value = each.evaluated_value
@@ -97,7 +89,7 @@ def _message(site: Site, node: cst.CSTNode) -> str:
 
 
 def _sides(site: Site) -> tuple[int, ...]:
-    """The first line of what raises, and of what comes after it."""
+    """The first line of what raises, and of what follows."""
     statement = site.statement
     if not isinstance(statement, cst.If):
         return ()

@@ -1,27 +1,25 @@
-"""A condition on tensors as an expression that gives one boolean tensor, for torch.where and torch.cond."""
+"""A condition on tensors as an expression for one boolean tensor, for torch.where and torch.cond."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+from functools import reduce
 
 import libcst as cst
 
-from dynalyze.fix.rewriting.dtypes import dtype_of, is_exact
-from dynalyze.fix.rewriting.syntax import assigned_values, called, number
-from dynalyze.fix.sites import Site, walk
+from dynalyze.fix.rewriting.syntax import called, number
+from dynalyze.fix.rewriting.tensors import compared, dtype_of, is_exact, looks_like_tensor, without_read
+from dynalyze.fix.sites import Site
 
-_TO_NUMBER = ("item", "tolist")
 _BOOL = "bool"
 _PLAIN = ("isinstance", "hasattr", "is_floating_point", "is_compiling", "len", "is_tensor", "callable")
-_NO_TENSOR = ("item", "tolist", "size", "dim", "numel", "stride", "is_tensor", "is_floating_point", "is_complex",
-              "is_nonzero", "finfo", "iinfo", "get_default_dtype", "is_compiling", "is_grad_enabled", "numpy",
-              "is_contiguous", "data_ptr", "element_size", "get_device", "is_autocast_enabled")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Condition:
-    """`tensor` is the source of a boolean tensor. `static` is a condition of plain Python that holds as well, to be
-    asked first; None where there is none.
+    """`tensor` is the source of a boolean tensor. `static` is a condition of plain Python that must hold too, and is
+    asked first; None if there is none.
     """
 
     tensor: str
@@ -29,7 +27,7 @@ class Condition:
 
 
 def tensor_condition(site: Site, test: cst.BaseExpression) -> Condition | None:
-    """The condition as one of a tensor; None where it cannot be said which part of it is a tensor."""
+    """The condition as one of a tensor; None if its tensor part is unclear."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         plain, other = test.left, test.right
         if is_plain(site, other):
@@ -65,30 +63,34 @@ def _tensor(site: Site, test: cst.BaseExpression) -> str | None:
         return None if inner is None else f"{torch}.logical_not({inner})"
     if isinstance(test, cst.Comparison):
         return _comparison(site, test)
-    if isinstance(test, cst.Call):
-        return _call(site, test, torch)
-    return _truth(site, test)
+    return _call(site, test, torch) if isinstance(test, cst.Call) else _truth(site, test)
 
 
 def _comparison(site: Site, test: cst.Comparison) -> str | None:
-    """A comparison with the reads of numbers left out: `x.max().item() > 1` is `x.max() > 1`."""
+    """A comparison without the reads of numbers: `x.max().item() > 1` is `x.max() > 1`."""
     if isinstance(test.comparisons[0].operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
         return None
-    if len(test.comparisons) > 1:
-        return _chain(site, test)
-    sides = [test.left, test.comparisons[0].comparator]
-    bare = [without_read(each) for each in sides]
-    if not any(bare_one is not each for bare_one, each in zip(bare, sides, strict=True)) and not any(
-        looks_like_tensor(site, each) for each in sides
-    ):
+    sides = compared(test)
+    if len(sides) > 2:  # `0 < x < 5`: each comparison by itself.
+        parts = [
+            _comparison(site, cst.Comparison(left, [each])) for left, each in zip(sides, test.comparisons, strict=False)
+        ]
+        known = [each for each in parts if each is not None]
+        both = f"{torch_name(site)}.logical_and"
+        return reduce(lambda one, other: f"{both}({one}, {other})", known) if len(known) == len(parts) else None
+    if not any(_has_tensor(site, each) for each in sides):
         return None
-    one, other = (_as_compared(site, *pair) for pair in ((sides[0], sides[1]), (sides[1], sides[0])))
+    one, other = _as_compared(site, *sides), _as_compared(site, *reversed(sides))
     return f"({one}{site.code(test.comparisons[0].operator)}{other})"
 
 
+def _has_tensor(site: Site, node: cst.BaseExpression) -> bool:
+    return without_read(node) is not node or looks_like_tensor(site, node)
+
+
 def _as_compared(site: Site, side: cst.BaseExpression, other: cst.BaseExpression) -> str:
-    """A side without the read of a number: in double precision, as Python compares, where its own type may not hold
-    the other one.
+    """A side without the read of a number: in double precision, as Python compares, if its own dtype may not hold the
+    other side.
     """
     bare = without_read(side)
     if bare is side:
@@ -97,21 +99,6 @@ def _as_compared(site: Site, side: cst.BaseExpression, other: cst.BaseExpression
     plain = known is not None and known.kind in ("float", "int") and not (known.kind == "int" and "int" in dtype)
     exact = is_exact(value, dtype) if value is not None else not plain or dtype == "float64"
     return site.code(bare) if exact else f"{site.code(bare)}.double()"
-
-
-def _chain(site: Site, test: cst.Comparison) -> str | None:
-    """`0 < x < 5`: each comparison by itself."""
-    sides = [test.left, *(each.comparator for each in test.comparisons)]
-    parts = []
-    for left, each in zip(sides, test.comparisons, strict=False):
-        part = _comparison(site, cst.Comparison(left, [each]))
-        if part is None:
-            return None
-        parts.append(part)
-    found = parts[0]
-    for part in parts[1:]:
-        found = f"{torch_name(site)}.logical_and({found}, {part})"
-    return found
 
 
 def _call(site: Site, test: cst.Call, torch: str) -> str | None:
@@ -140,48 +127,14 @@ def _truth(site: Site, test: cst.BaseExpression) -> str | None:
     return None
 
 
-def without_read(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.item()`; the expression itself where it reads nothing."""
-    if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
-        return node
-    return node.func.value if called(node) in _TO_NUMBER else node
-
-
 def _bracketed(site: Site, node: cst.BaseExpression) -> str:
-    """A condition of Python as a part of an `and`."""
+    """A condition of Python as part of an `and`."""
     code = site.code(node)
     return f"({code})" if isinstance(node, cst.BooleanOperation | cst.IfExp | cst.NamedExpr) and not node.lpar else code
 
 
-def looks_like_tensor(site: Site, node: cst.BaseExpression, deepest: int = 3) -> bool:
-    """Whether it was one when the program ran, or is computed from one by an operation or a method."""
-    if site.is_tensor(node):
-        return True
-    if isinstance(node, cst.Name) and site.value(node) is None:
-        written = assigned_values(site, node.value)
-        made = [each for each in written if node.value not in {n.value for n in walk(each) if isinstance(n, cst.Name)}]
-        return bool(made) and deepest > 0 and all(looks_like_tensor(site, each, deepest - 1) for each in made)
-    if isinstance(node, cst.BinaryOperation):
-        return looks_like_tensor(site, node.left, deepest) or looks_like_tensor(site, node.right, deepest)
-    if isinstance(node, cst.UnaryOperation):
-        return looks_like_tensor(site, node.expression, deepest)
-    if isinstance(node, cst.Subscript):
-        return looks_like_tensor(site, node.value, deepest)
-    if isinstance(node, cst.Comparison):
-        wanted = not isinstance(node.comparisons[0].operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
-        return wanted and any(looks_like_tensor(site, e, deepest) for e in [node.left, node.comparisons[0].comparator])
-    if isinstance(node, cst.Call):
-        if called(node) in _NO_TENSOR:
-            return False
-        function = site.value(node.func)
-        if function is not None and function.name.startswith("torch."):
-            return True
-        return isinstance(node.func, cst.Attribute) and looks_like_tensor(site, node.func.value, deepest)
-    return False
-
-
 def is_plain(site: Site, node: cst.BaseExpression) -> bool:
-    """A condition of Python alone: no part of it is a tensor."""
+    """Whether no part of a condition is a tensor."""
     if isinstance(node, cst.BooleanOperation):
         return is_plain(site, node.left) and is_plain(site, node.right)
     if isinstance(node, cst.UnaryOperation):
@@ -189,8 +142,7 @@ def is_plain(site: Site, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Comparison):
         if all(isinstance(each.operator, cst.Is | cst.IsNot) for each in node.comparisons):
             return True
-        sides = [node.left, *(each.comparator for each in node.comparisons)]
-        return not any(without_read(each) is not each or looks_like_tensor(site, each) for each in sides)
+        return not any(_has_tensor(site, each) for each in compared(node))
     if without_read(node) is not node:
         return False
     found = site.value(node)
@@ -202,7 +154,6 @@ def is_plain(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def torch_name(site: Site) -> str:
-    """What the file calls torch."""
     for name, value in site.values.items():
         if value.kind == "module" and value.name == "torch" and name.isidentifier():
             return name
@@ -210,15 +161,11 @@ def torch_name(site: Site) -> str:
 
 
 def import_of_torch(site: Site) -> str:
-    """The line that a file lacks which does not import torch by that name; "" where it does."""
-    tree = cst.parse_module(site.text)
-    for statement in tree.body:
-        if isinstance(statement, cst.SimpleStatementLine):
-            for each in statement.body:
-                if isinstance(each, cst.Import) and any(
-                    (a.evaluated_name == "torch" and a.evaluated_alias in (None, torch_name(site)))
-                    or (a.evaluated_name.startswith("torch.") and a.asname is None)
-                    for a in each.names
-                ):
-                    return ""
-    return "import torch\n"
+    """The import that a file lacks to use torch by that name; "" if it has it."""
+    imports = (each for each in ast.parse(site.text).body if isinstance(each, ast.Import))
+    is_there = any(
+        (each.name == "torch" and each.asname in (None, torch_name(site)))
+        or (each.name.startswith("torch.") and each.asname is None)
+        for statement in imports for each in statement.names
+    )  # fmt: skip
+    return "" if is_there else "import torch\n"

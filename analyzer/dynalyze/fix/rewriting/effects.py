@@ -1,5 +1,5 @@
-"""What a function tells people (prints, messages, warnings), and what it computes for that alone: left out of compiled
-code, kept in eager.
+"""Prints, messages and warnings, what is computed for them alone, and contexts around them: left out of compiled code,
+kept in eager.
 """
 
 from __future__ import annotations
@@ -11,30 +11,34 @@ import libcst as cst
 
 from dynalyze.fix.rewriting import rewriter
 from dynalyze.fix.rewriting.conditions import import_of_torch, torch_name
-from dynalyze.fix.rewriting.harmless import only_reads, told
-from dynalyze.fix.rewriting.syntax import called
-from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk
+from dynalyze.fix.rewriting.side_effects import effects_of, function_name, only_reads
+from dynalyze.fix.rewriting.syntax import below, called, is_label, only_of, variables_of
+from dynalyze.fix.sites import Changes, Proposal, Site, statements_of, walk, with_top
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _DEBUGGING = ("graph_break", "skip_frame", "step_unsupported")
+_FOR_PEOPLE = ("warnings.catch_warnings", "contextlib.redirect_stdout", "contextlib.redirect_stderr",
+               "torch.cuda.nvtx.range", "torch.profiler.profiler.record_function", "torch.profiler.record_function",
+               "torch.autograd.profiler.record_function")  # fmt: skip
+_FILTERS = ("warnings.simplefilter", "warnings.filterwarnings", "warnings.resetwarnings")
 
 
 @rewriter("eager-only", rank=10)
 def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
-    """`print(...)` below `if not torch.compiler.is_compiling():`, and so what is computed for it alone, or loops and
+    """`print(...)` below `if not torch.compiler.is_compiling():`, with what is computed for it alone, or loops and
     branches that do nothing else. What is left out must have no other effect.
     """
-    told_of = Told(site)
-    if not told_of.tells(site.statement):
+    reporting = Reporting(site)
+    if not reporting.reports(site.statement):
         return
-    guarded = told_of.with_readers(site.statement)
-    calls = [call for each in guarded for call in told_of.calls(each)]
+    guarded = reporting.with_readers(site.statement)
+    calls = [call for each in guarded for call in reporting.calls(each)]
     if not calls and not isinstance(site.statement, cst.SimpleStatementLine):
         return
-    lacking = [kind for call in calls for kind in told(site, call) or ()]
+    lacking = [kind for call in calls for kind in effects_of(site, call) or ()]
     yield Proposal(
-        "", f"Leave `{_shown(site, calls)}` to eager: compiled code does not run it",
-        site.with_nodes(guards(site, guarded), import_of_torch(site)),
+        f"Leave `{_shown(site, calls)}` to eager: compiled code does not run it",
+        site.with_nodes(_guards(site, guarded), import_of_torch(site)),
         loses=tuple(dict.fromkeys(lacking)),
     )  # fmt: skip
 
@@ -42,34 +46,68 @@ def effect_in_eager_alone(site: Site) -> Iterator[Proposal]:
 @rewriter("no-asked-break", "Call to `torch._dynamo.", "ComptimeContext graph break", rank=5)
 def without_asked_break(site: Site) -> Iterator[Proposal]:
     """`torch._dynamo.graph_break()`: left out. In eager it does nothing."""
-    statement = site.statement
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return
-    only = statement.body[0]
+    only = only_of(site.statement)
     if not isinstance(only, cst.Expr) or not isinstance(only.value, cst.Call) or only.value.args:
         return
     if called(only.value) in _DEBUGGING:
         new: Sequence[cst.BaseStatement] = statements_of("pass\n") if len(site.block) == 1 else []
-        yield Proposal("", "Leave out the call that asks for a graph break", site.with_statement(*new))
+        yield Proposal("Leave out the call that asks for a graph break", site.with_statement(*new))
 
 
-class Told:
-    """Which statements of a function only tell people something. `names` are variables that nothing else reads."""
+@rewriter("eager-only-context", rank=12)
+def context_in_eager_alone(site: Site) -> Iterator[Proposal]:
+    """`with warnings.catch_warnings():` and the like: no context in compiled code, nor what sets it up."""
+    around: cst.CSTNode | None = site.statement
+    while around is not None and not (isinstance(around, cst.With) and any(_for_people(site, around))):
+        around = site.parents.get(around)
+    if not isinstance(around, cst.With) or any(each.asname for each in _for_people(site, around)):
+        return  # What it gives may be used for more than to tell something.
+    changes: Changes = {
+        each.item: cst.parse_expression(
+            f"contextlib.nullcontext() if {torch_name(site)}.compiler.is_compiling() else {site.code(each.item)}"
+        )
+        for each in _for_people(site, around)
+    }
+    filters = [each for each in walk(around.body, cst.SimpleStatementLine) if _sets_filter(site, each)]
+    if any("error" in site.code(each) for each in [*changes, *filters]):
+        return  # What is raised in eager would not be.
+    source = site.with_nodes({**changes, **_guards(site, filters)}, import_of_torch(site))
+    what = ", ".join(site.code(each.func) for each in changes if isinstance(each, cst.Call))
+    yield Proposal(
+        f"Enter `{what}` in eager alone: compiled code runs what is in it without",
+        with_top(source, "import contextlib\n"), loses=("printed",),
+    )  # fmt: skip
+
+
+def _for_people(site: Site, statement: cst.With) -> list[cst.WithItem]:
+    """The items of its head that only change what people see."""
+    calls = [(each, each.item) for each in statement.items if isinstance(each.item, cst.Call)]
+    return [each for each, call in calls if (function_name(site, call) or site.code(call.func)) in _FOR_PEOPLE]
+
+
+def _sets_filter(site: Site, line: cst.SimpleStatementLine) -> bool:
+    only = only_of(line)
+    call = only.value if isinstance(only, cst.Expr) else None
+    return isinstance(call, cst.Call) and site.code(call.func) in _FILTERS
+
+
+class Reporting:
+    """Which statements of a function only report something. `names` are variables that nothing else reads."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._uses = [each for each in walk(site.function) if isinstance(each, cst.Name)]
+        self._uses = walk(site.function, cst.Name)
         self.names = self._assigned_simply()
-        while left := {name for name in self.names if not self._read_by_telling(name)}:
+        while left := {name for name in self.names if not self._read_by_reporting(name)}:
             self.names -= left
 
-    def tells(self, statement: cst.CSTNode) -> bool:
-        """Whether it changes nothing but what people see, and variables of `names`."""
+    def reports(self, statement: cst.CSTNode) -> bool:
+        """Whether it only changes what people see, and variables of `names`."""
         if isinstance(statement, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-            return all(map(self.tells_small, statement.body))
+            return all(map(self._small_reports, statement.body))
         if isinstance(statement, cst.IndentedBlock | cst.Else | cst.Finally):
             body = statement.body if isinstance(statement, cst.IndentedBlock) else [statement.body]
-            return all(map(self.tells, body))
+            return all(map(self.reports, body))
         if isinstance(statement, cst.If):
             return only_reads(self._site, statement.test) and self._all(statement.body, statement.orelse)
         if isinstance(statement, cst.For) and self._own(statement.target):
@@ -86,91 +124,69 @@ class Told:
         return sorted((each for each in found if each not in inner), key=lambda each: self._site.range_of(each)[:2])
 
     def around(self, name: str) -> list[Statement]:
-        """The innermost statements that a variable stands in."""
-        uses = [use for use in self._uses if use.value == name and not _is_label(self._site, use)]
-        around = [_statement(self._site, use) for use in uses]
-        return list(dict.fromkeys(each for each in around if each is not None))
+        """The innermost statements that hold a variable."""
+        found = dict.fromkeys(_statement(self._site, use) for use in self._uses_of(name))
+        return [each for each in found if each is not None]
 
     def calls(self, statement: cst.CSTNode) -> list[cst.Call]:
-        """The calls in a statement that tell something."""
-        found = [each.value for each in walk(statement) if isinstance(each, cst.Expr)]
-        return [each for each in found if isinstance(each, cst.Call)]
+        """The reporting calls in a statement."""
+        return [each.value for each in walk(statement, cst.Expr) if isinstance(each.value, cst.Call)]
 
-    def tells_small(self, statement: cst.BaseSmallStatement) -> bool:
-        """The same of one of several statements of a line."""
+    def _small_reports(self, statement: cst.BaseSmallStatement) -> bool:
         if isinstance(statement, cst.Expr):
             call = statement.value
             if not isinstance(call, cst.Call):
                 return isinstance(call, cst.BaseString | cst.Ellipsis)
             reads = all(only_reads(self._site, each.value) for each in call.args)
-            return reads and told(self._site, call) is not None
+            return reads and effects_of(self._site, call) is not None
         if isinstance(statement, cst.Assign | cst.AugAssign):
             targets = statement.targets if isinstance(statement, cst.Assign) else [statement]
             return all(self._own(each.target) for each in targets) and only_reads(self._site, statement.value)
         return isinstance(statement, cst.Pass | cst.Continue | cst.Break)
 
     def _all(self, body: cst.BaseSuite, orelse: cst.CSTNode | None) -> bool:
-        return self.tells(body) and (orelse is None or self.tells(orelse))
+        return self.reports(body) and (orelse is None or self.reports(orelse))
 
     def _own(self, target: cst.BaseExpression) -> bool:
-        found = _names(target)
+        found = variables_of(target)
         return found is not None and self.names.issuperset(found)
 
     def _assigned_simply(self) -> set[str]:
-        """Local variables that get their values from expressions which only read."""
+        """Local variables assigned from expressions that only read."""
         simple: set[str] = set()
-        other = {each.name.value for each in walk(self._site.function.params) if isinstance(each, cst.Param)}
+        other = {each.name.value for each in walk(self._site.function.params, cst.Param)}
         for node in walk(self._site.function):
-            if isinstance(node, cst.Assign):
-                for target in node.targets:
-                    (simple if only_reads(self._site, node.value) else other).update(_names(target.target) or ())
-            elif isinstance(node, cst.AugAssign):
-                (simple if only_reads(self._site, node.value) else other).update(_names(node.target) or ())
+            if isinstance(node, cst.Assign | cst.AugAssign):
+                targets = node.targets if isinstance(node, cst.Assign) else [node]
+                names = [name for each in targets for name in variables_of(each.target) or ()]
+                (simple if only_reads(self._site, node.value) else other).update(names)
             elif isinstance(node, cst.For):
-                simple.update(_names(node.target) or ())
+                simple.update(variables_of(node.target) or ())
             elif isinstance(node, cst.AsName):
-                other.update(_names(node.name) or ())
+                other.update(variables_of(node.name) or ())
             elif isinstance(node, cst.AnnAssign | cst.NamedExpr | cst.CompFor):
-                other.update(_names(node.target) or ())
+                other.update(variables_of(node.target) or ())
             elif isinstance(node, cst.Global | cst.Nonlocal):
                 other.update(each.name.value for each in node.names)
         return simple - other
 
-    def _read_by_telling(self, name: str) -> bool:
-        for use in self._uses:
-            if use.value != name or _is_label(self._site, use):
-                continue
+    def _uses_of(self, name: str) -> list[cst.Name]:
+        return [use for use in self._uses if use.value == name and not is_label(self._site, use)]
+
+    def _read_by_reporting(self, name: str) -> bool:
+        for use in self._uses_of(name):
             around = _statement(self._site, use)
-            if around is None or not (
-                self.tells(around) or (isinstance(around, cst.For) and use in walk(around.target))
-            ):
+            goes_round = isinstance(around, cst.For) and use in walk(around.target)
+            if around is None or not (goes_round or self.reports(around)):
                 return False
         return True
 
 
-def _is_label(site: Site, use: cst.Name) -> bool:
-    """Whether a name is no variable: an attribute, or the name of an argument."""
-    parent = site.parents.get(use)
-    return (isinstance(parent, cst.Attribute) and parent.attr is use) or (
-        isinstance(parent, cst.Arg) and parent.keyword is use
-    )
-
-
-def _names(target: cst.CSTNode) -> list[str] | None:
-    """The variables of a target; None where it is more than variables."""
-    if isinstance(target, cst.Name):
-        return [target.value]
-    if isinstance(target, cst.Tuple | cst.List):
-        found = [_names(each.value) for each in target.elements]
-        return None if None in found else [name for names in found for name in names or ()]
-    return None
-
-
 def _targets(statement: cst.CSTNode) -> Iterator[str]:
-    """The variables that a statement assigns, anywhere in it."""
+    """The variables that a statement assigns, at any depth."""
     for each in walk(statement):
         if isinstance(each, cst.AssignTarget | cst.AugAssign | cst.For):
-            yield from _names(each.target) or ()
+            yield from variables_of(each.target) or ()
 
 
 def _enclosing(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -180,17 +196,15 @@ def _enclosing(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def _statement(site: Site, node: cst.CSTNode) -> Statement | None:
-    """The innermost statement that holds a node, the function itself not counted."""
+    """The innermost statement that holds a node, except the function itself."""
     for each in _enclosing(site, node):
         if isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement):
             return None if each is site.function else each
     return None
 
 
-def guards(
-    site: Site, statements: Sequence[Statement]
-) -> dict[cst.CSTNode, cst.CSTNode | Sequence[cst.CSTNode] | None]:
-    """Each of these below a question for compiling; those that follow each other share one."""
+def _guards(site: Site, statements: Sequence[Statement]) -> Changes:
+    """Each of these below `if not is_compiling`; consecutive ones share one."""
     changes: Changes = {}
     groups: list[list[Statement]] = []
     for each in statements:
@@ -200,15 +214,11 @@ def guards(
         else:
             groups.append([each])
     for first, *others in groups:
-        body = [first.with_changes(leading_lines=[]), *others]
-        changes |= {first: _guard(site, body).with_changes(leading_lines=first.leading_lines), **dict.fromkeys(others)}
+        guard = below(
+            f"not {torch_name(site)}.compiler.is_compiling()", [first.with_changes(leading_lines=[]), *others]
+        )
+        changes |= {first: guard.with_changes(leading_lines=first.leading_lines), **dict.fromkeys(others)}
     return changes
-
-
-def _guard(site: Site, body: Sequence[cst.BaseStatement]) -> cst.If:
-    (guard,) = statements_of(f"if not {torch_name(site)}.compiler.is_compiling():\n    pass\n")
-    assert isinstance(guard, cst.If) and isinstance(guard.body, cst.IndentedBlock)
-    return guard.with_changes(body=guard.body.with_changes(body=list(body)))
 
 
 def _next(site: Site, statement: Statement) -> cst.CSTNode | None:
@@ -218,5 +228,5 @@ def _next(site: Site, statement: Statement) -> cst.CSTNode | None:
 
 
 def _shown(site: Site, calls: Sequence[cst.Call]) -> str:
-    """Of what is left out, so that one knows it again: the first call."""
+    """The first call, to recognize what is left out."""
     return f"{site.code(calls[0].func)}(...)" if calls else site.code(site.statement).strip()

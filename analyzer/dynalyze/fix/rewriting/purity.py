@@ -1,26 +1,16 @@
-"""What syntax tells of code that is to be moved: whether it may be computed always, does nothing else, keeps shapes."""
+"""What names and operations say about code to be moved: may it always be computed, and does it do nothing else?"""
 
 from __future__ import annotations
 
-import struct
-
 import libcst as cst
 
-from dynalyze.fix.rewriting.conditions import looks_like_tensor
 from dynalyze.fix.rewriting.syntax import called, number
+from dynalyze.fix.rewriting.tensors import ELEMENTWISE, elementwise, is_exact, looks_like_tensor
 from dynalyze.fix.sites import Site, walk
 
-# Element by element, for whatever shape.
-_ELEMENTWISE = frozenset({
-    "abs", "relu", "clamp", "clip", "minimum", "maximum", "sign", "neg", "tanh", "sigmoid", "gelu", "silu", "where",
-    "nan_to_num", "float", "half", "bfloat16", "double", "type_as", "clone", "detach", "contiguous", "sin", "cos",
-    "zeros_like", "ones_like", "full_like", "logical_not", "eq", "ne", "gt", "lt", "ge", "le", "add", "sub", "mul",
-    "leaky_relu", "elu", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "long", "square", "floor", "ceil",
-    "round", "masked_fill", "tril", "triu", "roll", "flip", "softmax",
-})  # fmt: skip
 # Operations that have a value, and a finite gradient, for every input: computed for a side that is not taken, they do
 # no harm. sqrt, log, division and the like make NaN there, which a gradient of torch.where lets through.
-_TOTAL = _ELEMENTWISE | {
+_TOTAL = ELEMENTWISE | {
     "all", "amax", "amin", "any", "bool", "dim", "expand", "expand_as", "finfo", "flatten", "full", "int", "mean",
     "new_full", "new_ones", "new_zeros", "ones", "permute", "reshape", "scalar_tensor", "size", "squeeze", "sum",
     "tensor", "to", "transpose", "unsqueeze", "view", "zeros",
@@ -36,7 +26,7 @@ _MAKING = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.MatrixMultipl
 
 
 def total(node: cst.CSTNode) -> bool:
-    """Whether an expression has a value and a finite gradient for all inputs, does nothing else and costs little."""
+    """Whether an expression has a value and a finite gradient for all inputs, does nothing else and is cheap."""
     for each in walk(node):
         if isinstance(each, cst.Call) and called(each) not in _TOTAL:
             return False
@@ -50,7 +40,7 @@ def total(node: cst.CSTNode) -> bool:
 
 
 def _is_there(node: cst.Subscript) -> bool:
-    """Whether it asks for no single element, which need not be there, but of a shape."""
+    """Whether it does not index a single element, which may not exist, except of a shape."""
     if isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape":
         return True
     indices = [each.slice.value for each in node.slice if isinstance(each.slice, cst.Index)]
@@ -65,7 +55,7 @@ def _safe(node: cst.BinaryOperation) -> bool:
 
 
 def pure(node: cst.CSTNode) -> bool:
-    """Nothing in it is changed in place, printed or kept, as far as names tell; the proof looks at what happens."""
+    """Whether nothing is changed in place, printed or stored, as far as names tell; running it shows the rest."""
     for each in walk(node):
         if isinstance(each, cst.Del | cst.Global | cst.Nonlocal | cst.NamedExpr | cst.Await | cst.Yield | cst.Raise):
             return False
@@ -77,28 +67,12 @@ def pure(node: cst.CSTNode) -> bool:
 
 
 def _draws(name: str) -> bool:
-    """Whether a function of this name takes random numbers: which it takes must not depend on how it is compiled."""
+    """Whether a function of this name draws random numbers: these must not depend on how it is compiled."""
     return "dropout" in name or name.startswith(("rand", "normal", "bernoulli", "multinomial"))
 
 
-def elementwise(node: cst.BaseExpression) -> bool:
-    """Whether an expression has the shape of the tensors in it, as far as names tell."""
-    if isinstance(node, cst.Name | cst.Attribute | cst.Integer | cst.Float):
-        return True
-    if isinstance(node, cst.UnaryOperation):
-        return elementwise(node.expression)
-    if isinstance(node, cst.BinaryOperation):
-        return elementwise(node.left) or elementwise(node.right)
-    if not isinstance(node, cst.Call) or called(node) not in _ELEMENTWISE:
-        return False
-    given = [each.value for each in node.args if each.keyword is None]
-    if isinstance(node.func, cst.Attribute) and not isinstance(node.func.value, cst.Name):
-        return elementwise(node.func.value)
-    return not given or any(map(elementwise, given)) or isinstance(node.func, cst.Attribute)
-
-
 def alike(site: Site, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Whether two values can be taken for those of one tensor, element by element, as far as can be told."""
+    """Whether two values fit one tensor, element by element, as far as is known."""
     if not (elementwise(one) and elementwise(other)):
         return False
     mine, theirs = site.value(one), site.value(other)
@@ -107,20 +81,19 @@ def alike(site: Site, one: cst.BaseExpression, other: cst.BaseExpression) -> boo
     if looks_like_tensor(site, one) or looks_like_tensor(site, other):
         return True
     # Of two numbers torch.where makes a tensor in float32.
-    return exact(site, one) and exact(site, other)
+    return _fits_float32(site, one) and _fits_float32(site, other)
 
 
-def exact(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether an expression is no Python float that float32 cannot hold."""
+def _fits_float32(site: Site, node: cst.BaseExpression) -> bool:
     value = number(node)
     if value is None:
         found = site.value(node)
         return found is None or found.kind != "float"
-    return isinstance(value, int) or struct.unpack("f", struct.pack("f", value))[0] == value
+    return isinstance(value, int) or is_exact(value, "float32")
 
 
 def is_new(node: cst.BaseExpression) -> bool:
-    """Whether an expression makes a tensor of its own, that shares no memory with another one."""
+    """Whether an expression makes a tensor that shares no memory with another."""
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, _MAKING)
     if isinstance(node, cst.UnaryOperation):
@@ -130,27 +103,3 @@ def is_new(node: cst.BaseExpression) -> bool:
         "ones_like", "full_like", "zeros", "ones", "full", "exp", "sqrt", "log", "matmul", "cat", "stack", "arange",
         "empty", "empty_like", "new_empty", "new_zeros", "new_ones", "new_full",
     )  # fmt: skip
-
-
-def assigned(statement: cst.CSTNode) -> tuple[list[str], cst.BaseExpression] | None:
-    """The names that a statement assigns, and the expression."""
-    only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    if not isinstance(only, cst.Assign) or len(only.targets) != 1:
-        return None
-    target = only.targets[0].target
-    parts = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
-    names = [each.value for each in parts if isinstance(each, cst.Name)]
-    return (names, only.value) if len(names) == len(parts) else None
-
-
-def fresh_name(name: str, taken: set[str]) -> str:
-    """A name like this one that is not taken yet; it is from here on."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
-def names_of(node: cst.CSTNode) -> set[str]:
-    """All names that stand in some code."""
-    return {each.value for each in walk(node) if isinstance(each, cst.Name)}

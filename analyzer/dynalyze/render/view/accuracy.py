@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dynalyze.facts.wrong_numbers import reduced_to, search_of, wrong_answers, wrong_part
+from dynalyze.facts.audit import reduced_to, search_of, wrong_answers, wrong_part
+from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Listed, first
-from dynalyze.render.words import bench as words
 from dynalyze.report import Report
 from dynalyze.report.audit import Bisection, stage_name
 from dynalyze.report.measurements import Accuracy, AccuracyVerdict, TensorAccuracy
 from dynalyze.text.amounts import count_of, percent
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_ROWS = 100
 MAX_TENSORS = 50
@@ -99,20 +99,20 @@ def _badness(tensor: TensorAccuracy) -> tuple[int, float]:
 
 
 def _notes(item: Accuracy) -> list[str]:
-    told = [f"{words.capital(clipped(item.reason, _MAX_TEXT)).rstrip('.')}."] if item.reason else []
+    notes = [f"{words.capital(clipped(item.reason, _MAX_TEXT)).rstrip('.')}."] if item.reason else []
     if item.tensors and not item.anchored and item.verdict != "not comparable":
-        told.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
+        notes.append("There is no fp64 run to compare with: direction and length were compared with those of eager.")
     if item.deterministic is False and not item.reason:
-        told.append("Eager did not give the same twice.")
+        notes.append("Eager did not give the same twice.")
     if item.draws:
-        told.append(
+        notes.append(
             "The model draws random numbers. Inductor draws others than eager for the same seed, by design; it was "
             "compared with `torch._inductor.config.fallback_random = True`, which draws eager's."
         )
     if item.argmax_flips is not None:
         rows = "no row" if item.argmax_flips == 0 else f"{percent(item.argmax_flips)} of the rows"
-        told.append(f"The largest logit is another one in {rows}.")
-    return told
+        notes.append(f"The largest logit is another one in {rows}.")
+    return notes
 
 
 def dtype_words(item: TensorAccuracy) -> str:

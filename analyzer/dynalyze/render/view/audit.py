@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dynalyze.facts.attention_matrix import CellOutcome, is_own, outcome
+from dynalyze.facts.audit import CellOutcome, is_own, outcome
+from dynalyze.render.text import attention as words_attention
+from dynalyze.render.text import policy as words_policy
+from dynalyze.render.text import warmup as words_warmup
+from dynalyze.render.text.bench import capital
 from dynalyze.render.view.links import first
-from dynalyze.render.words import attention as words_attention
-from dynalyze.render.words import policy as words_policy
-from dynalyze.render.words import warmup as words_warmup
-from dynalyze.render.words.bench import capital
 from dynalyze.report.audit import (
     AttentionCell,
     AttentionMatrix,
@@ -19,7 +19,7 @@ from dynalyze.report.audit import (
     ShapeRun,
     Warmup,
 )
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_WAIVERS = 100
 MAX_SHAPES = 200
@@ -53,8 +53,8 @@ class PolicyView:
     """
 
     def __init__(self, target: str, verdict: PolicyVerdict) -> None:
-        name, told = clipped(target, _MAX_TARGET), clipped(words_policy.details(verdict), _MAX_FOUND)
-        reason, _, rest = ("", "", told) if verdict.passed else told.partition("; ")
+        name, details = clipped(target, _MAX_TARGET), clipped(words_policy.details(verdict), _MAX_FOUND)
+        reason, _, rest = ("", "", details) if verdict.passed else details.partition("; ")
         notes = (words_policy.source(verdict), words_policy.fixed(verdict))
         self.fact = verdict
         self.headline = f"{name} {'passes' if verdict.passed else 'fails'} its audit{f': {reason}' if reason else ''}."

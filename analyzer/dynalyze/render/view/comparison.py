@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from dynalyze.comparison.types import BreakChange, Comparison, Difference, FunctionChange, RecompileChange, Regression
 from dynalyze.render.highlight import code_at
+from dynalyze.render.text import comparison as words
+from dynalyze.render.text.bench import capital, workload_name
+from dynalyze.render.text.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 from dynalyze.render.view.links import Anchors, Listed, Place, first, place
 from dynalyze.render.view.run import Metric, Tone
-from dynalyze.render.words import comparison as words
-from dynalyze.render.words.bench import capital, workload_name
-from dynalyze.render.words.report import CAUSE_WORDS, STATUS_WORDS, count_of, duration
 from dynalyze.report import Location
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_BREAKS = 300
 MAX_ROWS = 300
@@ -156,10 +156,10 @@ def _metrics(comparison: Comparison) -> list[Metric]:
 
 def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
     found = comparison.recompiles
-    told = [("new", "failed", change) for change in found.new]
-    told += [(change.direction, _MARKS[change.direction], change) for change in found.changed]
-    told += [("fixed", "compiled", change) for change in found.fixed]
-    told += [("unchanged", "same", change) for change in found.unchanged]
+    rows = [("new", "failed", change) for change in found.new]
+    rows += [(change.direction, _MARKS[change.direction], change) for change in found.changed]
+    rows += [("fixed", "compiled", change) for change in found.fixed]
+    rows += [("unchanged", "same", change) for change in found.unchanged]
 
     def row(each: tuple[str, str, RecompileChange]) -> ChangeRow:
         fate, mark, change = each
@@ -170,15 +170,15 @@ def _recompiles(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
         texts = [clipped(text, MAX_TEXT) for text in (CAUSE_WORDS[change.cause], change.source or "", values, times)]
         return ChangeRow(anchor, fate, mark, change.function, place(side.location), texts)
 
-    return first(told, MAX_ROWS).map(row)
+    return first(rows, MAX_ROWS).map(row)
 
 
 def _functions(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
     found, fates = comparison.compilations, {"worse": "worse", "better": "better", "same": "changed"}
-    told = [(fates[change.direction], _MARKS[change.direction], change) for change in found.changed]
-    told += [("new", "same", change) for change in found.new]
-    told += [("gone", "same", change) for change in found.gone]
-    told += [("unchanged", "same", change) for change in found.unchanged]
+    rows = [(fates[change.direction], _MARKS[change.direction], change) for change in found.changed]
+    rows += [("new", "same", change) for change in found.new]
+    rows += [("gone", "same", change) for change in found.gone]
+    rows += [("unchanged", "same", change) for change in found.unchanged]
 
     def row(each: tuple[str, str, FunctionChange]) -> ChangeRow:
         fate, mark, change = each
@@ -190,4 +190,4 @@ def _functions(comparison: Comparison, index: _Index) -> Listed[ChangeRow]:
         texts = [clipped(words.drawn(changed), MAX_TEXT), clipped(seconds, MAX_TEXT)]
         return ChangeRow(anchor, fate, mark, change.function, place(side.location), texts)
 
-    return first(told, MAX_ROWS).map(row)
+    return first(rows, MAX_ROWS).map(row)

@@ -1,13 +1,13 @@
-"""What the compiler did: functions left in eager without a graph break, specializations, compilations, processes, and
-the files that were read.
-"""
+"""What the compiler did, and with what: compilations, functions left in eager, sizes, processes, files, modules."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
+from dynalyze.render.text.report import count_of, duration, phase_words, short_path
 from dynalyze.render.view.links import (
     MAX_COMPILATIONS,
     MAX_SIZES,
@@ -18,8 +18,20 @@ from dynalyze.render.view.links import (
     Listed,
     first,
 )
-from dynalyze.render.words.report import count_of, duration, phase_words, short_path
-from dynalyze.report import Compilation, ForcedSize, Process, Report, SkippedFrame, TracedFile
+from dynalyze.report import (
+    Candidate,
+    CandidateReason,
+    Compilation,
+    ForcedSize,
+    Location,
+    Process,
+    Region,
+    Report,
+    SkippedFrame,
+    TracedFile,
+)
+from dynalyze.report.models import ModuleFacts
+from dynalyze.text.escape import clipped
 
 MAX_FILES = 300
 MAX_SEE = 12
@@ -106,3 +118,138 @@ class ProcessesView:
         self.shown = first(every, MAX_PROCESSES).map(lambda process: ProcessRow(report, process, anchors))
         self.ranks = any(row.rank for row in self.shown.items)
         self.commands = any(row.command for row in self.shown.items)
+
+
+MAX_CANDIDATES = 100
+_REASONS: dict[CandidateReason, str] = {
+    "no_parameters": "It owns no parameters of its own, as a loss or a transform of data.",
+    "backward": "Called inside backward, where torch computes again what a checkpoint dropped.",
+    "worker": "Called in a worker of a DataLoader.",
+    "torchscript": "torch.jit compiled it already.",
+    "part_of_compiled": "A part of a compiled module, called by itself: torch.compile of the whole leaves it alone.",
+    "not_chosen": "Not among what --compile names.",
+    "raised": "It raised under compile, and ran in eager from there on",
+    "too_many": "One of too many modules: only the first 64 were compiled.",
+    "method": "A method that calls modules in place of forward: torch.compile of the module leaves it in eager.",
+    "function": "A function that calls modules.",
+    "constructor": "Its constructor called parts of it: torch.compile of the whole comes after that.",
+}
+
+
+class CandidateView:
+    """A module, method or function that could have been compiled; `option` is what compiles it."""
+
+    def __init__(self, number: int, item: Candidate, links: Index, anchors: Anchors) -> None:
+        why = _REASONS.get(item.reason, "")
+        name, class_name = clipped(item.name, 200), clipped(item.class_name, 200)
+        self.fact = item
+        self.anchor = anchors.claim(f"candidate-{number}")
+        self.name = name or class_name
+        self.class_name = class_name if name else ""
+        self.place = links.place(item.location) if item.location is not None else None
+        self.why = f"{why}: {clipped(item.error, 300)}" if item.reason == "raised" and item.error else why
+        self.option = f"--compile {name}" if name and not item.compiled and item.reason != "raised" else ""
+
+
+class CandidatesView:
+    """One row a module, method or function; `regions` are the parts that no graph break reaches, with their names."""
+
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        numbered = list(enumerate(report.candidates, 1))
+        self.shown = first(numbered, MAX_CANDIDATES).map(lambda each: CandidateView(*each, links, anchors))
+        self.regions = [(clipped(_region_name(region), 200), region) for region in report.regions]
+
+
+def _region_name(region: Region) -> str:
+    return f"{region.root or 'model'}.{region.pattern or region.path}{_times(region.count)}"
+
+
+def _times(count: int) -> str:
+    return f" × {count}" if count > 1 else ""
+
+
+MAX_MODULES = 50
+_MAX_NOTE = 300
+_AS_USUAL: dict[str, Any] = {
+    "torch.float32_matmul_precision": "highest",
+    "torch.get_default_dtype": "float32",
+    "torch.are_deterministic_algorithms_enabled": False,
+    "torch.autocast.cpu.enabled": False,
+    "torch.autocast.cuda.enabled": False,
+    "torch.backends.cudnn.deterministic": False,
+    "torch.backends.cuda.flash_sdp_enabled": True,
+    "torch.backends.cuda.mem_efficient_sdp_enabled": True,
+    "torch.backends.cuda.math_sdp_enabled": True,
+    "torch.backends.cuda.cudnn_sdp_enabled": True,
+    "torch._dynamo.config.capture_scalar_outputs": False,
+    "torch._dynamo.config.capture_dynamic_output_shape_ops": False,
+    "torch._dynamo.config.recompile_limit": 8,
+    "torch._dynamo.config.automatic_dynamic_shapes": True,
+    "torch._dynamo.config.assume_static_by_default": True,
+    "torch._dynamo.config.allow_unspec_int_on_nn_module": False,
+    "torch._dynamo.config.optimize_ddp": True,
+    "torch._dynamo.config.suppress_errors": False,
+    "torch._dynamo.config.compiled_autograd": False,
+    "torch._inductor.config.triton.cudagraphs": False,
+    "torch._inductor.config.max_autotune": False,
+    "torch._inductor.config.freezing": False,
+    "torch._inductor.config.emulate_precision_casts": False,
+    "torch._inductor.config.cpp_wrapper": False,
+}
+"""Settings that change what compile does, with torch's own defaults: only another value is shown."""
+
+_DEVICE = ("torch.cuda.get_device_name", "torch.cuda.get_device_capability")
+_WITH_DTYPE = {f"torch.autocast.{device}.enabled": f"torch.autocast.{device}.dtype" for device in ("cpu", "cuda")}
+
+
+class ModuleView:
+    """A module; `about` is what else is known of it, in short phrases."""
+
+    def __init__(self, module: ModuleFacts, links: Index, anchors: Anchors) -> None:
+        dtypes = ", ".join(f"{number:,} {dtype}" for dtype, number in module.parameters.items())
+        devices = ", ".join(module.devices)
+        self.anchor = anchors.claim(f"module-{module.id}")
+        self.name = f"{clipped(module.class_name, 200) or 'a module'}{_times(module.count)}"
+        self.place = links.place(Location(module.file, module.line)) if module.file else None
+        self.options = ", ".join(f"{name}={_word(value)}" for name, value in module.options.items())
+        self.parameters = f"{dtypes} on {devices}" if dtypes and devices else dtypes or "none"
+        self.mode = "training" if module.training else "evaluation"
+        self.about = _about(module)
+
+
+class ModulesView:
+    """One row a module, and the settings that are not torch's defaults."""
+
+    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+        self.shown = first(report.modules, MAX_MODULES).map(lambda module: ModuleView(module, links, anchors))
+        self.settings = _settings(report.settings)
+
+
+def _about(module: ModuleFacts) -> list[str]:
+    wrappers, adapters = ", then ".join(module.wrappers), module.adapters
+    phrases = [
+        f"{module.family} of transformers" if module.family else "",
+        f"attention: {module.attention}" if module.attention else "",
+        f"quantised with {module.quantization}" if module.quantization else "",
+        f"cache: {module.cache}" if module.cache else "",
+        f"{'inside' if module.inside_wrapper else 'compiled together with'} {wrappers}" if wrappers else "",
+        f"{module.compiled_parts:,} of its parts are compiled by themselves" if module.compiled_parts else "",
+    ]
+    phrases += [f"{group.count:,} {group.library} {group.kind}" for group in module.layers]
+    if adapters is not None:
+        merged = ", merged" if adapters.merged else ""
+        phrases.append(f"{adapters.library} adapters: {', '.join(adapters.names) or 'none'}{merged}")
+    return [text for text in phrases if text] + [clipped(note, _MAX_NOTE) for note in module.notes]
+
+
+def _settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    shown = [(name, _word(settings[name])) for name in _DEVICE if name in settings]
+    for name, usual in _AS_USUAL.items():
+        if name in settings and settings[name] != usual:
+            dtype = settings.get(_WITH_DTYPE.get(name, ""))
+            shown.append((name, f"{_word(settings[name])} ({dtype})" if dtype else _word(settings[name])))
+    return shown
+
+
+def _word(value: Any) -> str:
+    return ".".join(map(str, value)) if isinstance(value, list | tuple) else clipped(str(value), 200)

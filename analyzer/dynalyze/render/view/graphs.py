@@ -20,7 +20,7 @@ from dynalyze.report import (
     StageName,
 )
 from dynalyze.text.amounts import exact_size
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_LINES = 100
 MAX_KERNELS = 20

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
-from dynalyze.render.words.report import compilation_name, line_words
+from dynalyze.render.text.report import compilation_name, line_words
 from dynalyze.report import CompilationKey, Graph, GraphBreak, LineKey, Location, Recompile, Report
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 Item = TypeVar("Item")
 Other = TypeVar("Other")

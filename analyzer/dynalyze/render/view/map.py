@@ -8,9 +8,9 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import networkx as nx
 
 from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
+from dynalyze.render.text.report import COMPILATION_WORDS, count_of, effect_words, line_words
 from dynalyze.render.view.links import Anchors, Index, Link, first
 from dynalyze.render.view.plots.drawing import shortened
-from dynalyze.render.words.report import COMPILATION_WORDS, count_of, effect_words, line_words
 from dynalyze.report import Compilation, CompilationKey, GraphBreak, Report
 
 MAX_NODES = 60

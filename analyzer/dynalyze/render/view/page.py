@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dynalyze.registry import modules
+from dynalyze.render.text.report import only_measured
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.audit import AttentionMatrixView, PolicyView, WarmupView
 from dynalyze.render.view.compiles import (
+    CandidatesView,
     CompilationsView,
+    ModulesView,
     ProcessesView,
     files_view,
     forced_sizes_view,
@@ -17,15 +20,12 @@ from dynalyze.render.view.compiles import (
 from dynalyze.render.view.graphs import GraphsView
 from dynalyze.render.view.links import MAX_RECOMPILES, Anchors, Index, first
 from dynalyze.render.view.map import MapView
-from dynalyze.render.view.measurements import MeasurementsView, measured_metrics
-from dynalyze.render.view.modules import CandidatesView, ModulesView
+from dynalyze.render.view.measurements import MeasurementsView, StepMemoryView, measured_metrics
 from dynalyze.render.view.plan import PlanView
 from dynalyze.render.view.run import FindingsView, RunView, VerdictView, metrics_view
 from dynalyze.render.view.sources import SourcesView
-from dynalyze.render.view.step_memory import StepMemoryView
 from dynalyze.render.view.timeline import TimelineView
 from dynalyze.render.view.verified import FixesView
-from dynalyze.render.words.report import only_measured
 from dynalyze.report import Report
 
 ANCHORS = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dynalyze.render.text import plans as words
 from dynalyze.render.view.links import Anchors
 from dynalyze.render.view.measurements import Table
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.render.words import plans as words
 from dynalyze.report.plans import CompilePlan, PlanPoint
 from dynalyze.text.amounts import duration, milliseconds
 
@@ -49,11 +49,11 @@ def frontier_plot(identity: str, points: Sequence[PlanPoint], choice: str) -> Pl
     taken: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda each: -each.ms):
         shapes += _marks(point, choice, x, y, taken)
-    told = [f"{point.configuration}: {_told(point)}" for point in points]
+    descriptions = [f"{point.configuration}: {_point_words(point)}" for point in points]
     legend = [("point shown", "empty caches"), ("point", "warm caches"), ("curve cold", "frontier")]
     note = "Better is down and to the left: a call is shorter, and the first calls are over sooner."
     title = "What a call takes against what starting takes"
-    return Plot(identity, title, "; ".join(told), _WIDTH, _HEIGHT, shapes, legend, note)
+    return Plot(identity, title, "; ".join(descriptions), _WIDTH, _HEIGHT, shapes, legend, note)
 
 
 def _stairs(points: Sequence[PlanPoint], x: Scale, y: Scale, right: float) -> list[Shape]:
@@ -68,7 +68,7 @@ def _stairs(points: Sequence[PlanPoint], x: Scale, y: Scale, right: float) -> li
 
 
 def _marks(point: PlanPoint, choice: str, x: Scale, y: Scale, taken: list[tuple[float, float]]) -> list[Shape]:
-    left, top, words_of = x.at(point.start_up), y.at(point.ms / 1000), f"{point.configuration}: {_told(point)}"
+    left, top, words_of = x.at(point.start_up), y.at(point.ms / 1000), f"{point.configuration}: {_point_words(point)}"
     shapes: list[Shape] = []
     if point.warm_start_up and point.warm_start_up != point.start_up:
         warm = x.at(point.warm_start_up)
@@ -86,6 +86,6 @@ def _circle(kind: str, x: float, y: float, title: str) -> Shape:
     return draw.Path(kind, f"M{px(x - 5)} {px(y)}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z", title)
 
 
-def _told(point: PlanPoint) -> str:
+def _point_words(point: PlanPoint) -> str:
     warm = "" if point.warm_start_up is None else f", {duration(point.warm_start_up)} with warm caches"
     return f"first calls {duration(point.start_up)}{warm}, then {milliseconds(point.ms)} a call"

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from dynalyze.render.highlight import code_at, code_block
-from dynalyze.render.view.links import MAX_BREAKS, MAX_FINDINGS, Index, Listed, first
-from dynalyze.render.words import bench as words_bench
-from dynalyze.render.words import fixes as words_fixes
-from dynalyze.render.words.report import (
+from dynalyze.render.text import bench as words_bench
+from dynalyze.render.text import fixes as words_fixes
+from dynalyze.render.text.report import (
     STATUS_WORDS,
     command_words,
     compile_time,
@@ -25,9 +24,10 @@ from dynalyze.render.words.report import (
     trust_notes,
     verdict_sentences,
 )
+from dynalyze.render.view.links import MAX_BREAKS, MAX_FINDINGS, Index, Listed, first
 from dynalyze.report import Advice, Finding, GraphBreak, Report
 from dynalyze.report.document import to_json
-from dynalyze.text.visible import clipped
+from dynalyze.text.escape import clipped
 
 MAX_MESSAGE = 20_000
 MAX_ERRORS = 50
@@ -187,9 +187,9 @@ class FindingsView:
 def _homes(report: Report) -> dict[str, int]:
     """The rank of the finding that each graph break stands with: the first about its very line, else the first."""
     places = {found.id: found.location.at for found in report.graph_breaks}
-    told = [
+    ranked = [
         (finding.location is not None and finding.location.at == places.get(name), -rank, name)
         for rank, finding in enumerate(report.findings[:MAX_FINDINGS], 1)
         for name in finding.evidence
     ]
-    return {name: -rank for _, rank, name in sorted(told)}
+    return {name: -rank for _, rank, name in sorted(ranked)}

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dynalyze.render.highlight import Caret, highlighted_lines
+from dynalyze.render.text.report import short_path
 from dynalyze.render.view.graphs import GraphView
 from dynalyze.render.view.links import Anchors, Index, Link, Listed, first
 from dynalyze.render.view.run import Card
-from dynalyze.render.words.report import short_path
 from dynalyze.report import LineKey, Report
 from dynalyze.report.code import FunctionStatus, LineState, SourceFile, SourceLine
 from dynalyze.text.amounts import count_of
@@ -81,12 +81,12 @@ class SourceView:
         marks = {number: known.carets[at] for number, at in enumerate(at_lines) if at in known.carets}
         begins = {function.line: _FUNCTIONS[function.status] for function in file.functions}
         states = Counter(line.state for line in lines)
-        told = [f"{count_of(states['compiled'], 'line')} compiled"] if states["compiled"] else []
-        told += [f"{states['eager']:,} in eager"] if states["eager"] else []
-        told += [f"{states['broken']:,} with graph breaks"] if states["broken"] else []
+        counts = [f"{count_of(states['compiled'], 'line')} compiled"] if states["compiled"] else []
+        counts += [f"{states['eager']:,} in eager"] if states["eager"] else []
+        counts += [f"{states['broken']:,} with graph breaks"] if states["broken"] else []
         self.anchor = anchors.claim(f"source-{short_path(file.path)}")
         self.fact = file
-        self.counts = ", ".join(told)
+        self.counts = ", ".join(counts)
         self.open = stands_open
         self.omitted = len(file.lines) - len(lines)
         self.rows: list[SourceRow] = []

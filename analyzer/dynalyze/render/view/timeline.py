@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from dynalyze.render.chrome_trace import Span, spans
+from dynalyze.render.text.report import count_of, duration, phase_words
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.plots.drawing import Scale, round_step, shortened
-from dynalyze.render.words.report import count_of, duration, phase_words
 from dynalyze.report import OWN_PHASES, Report
 from dynalyze.text.amounts import size
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from dynalyze.render.text import fixes as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
-from dynalyze.render.words import fixes as words
 from dynalyze.report import Report
 from dynalyze.report.fixes import Fix, FixStatus
-from dynalyze.text.visible import clipped, visible
+from dynalyze.text.escape import clipped, visible
 
 _MOST_FIXES, _MOST_LINES, _LONGEST = 40, 400, 400
 _ORDER: tuple[FixStatus, ...] = ("verified", "suggested", "rejected")

@@ -1,4 +1,4 @@
-"""Answers that are wrong beyond what rounding explains, NaN that eager does not have, and answers not comparable."""
+"""Answers that are wrong beyond rounding, NaN that eager does not have, operators that are not as registered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dynalyze.facts.wrong_numbers import (
+from dynalyze.facts.audit import (
     asking_place,
     reduced_to,
     right_without,
@@ -17,7 +17,7 @@ from dynalyze.facts.wrong_numbers import (
     wrong_part,
 )
 from dynalyze.report import Advice, Location, Report
-from dynalyze.report.audit import Bisection, stage_name
+from dynalyze.report.audit import Bisection, OperatorCheck, OperatorProblem, stage_name
 from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import listed
@@ -117,7 +117,6 @@ def _wrong(rule: Rule, test: Accuracy, report: Report, reason: str) -> Ranked:
     "a search found them. accuracy-operation, a warning, is one operation that is wrong while the answers are not: "
     "what comes after it rounds more. accuracy-program is no fault of the compiler: the program asks whether it is "
     "compiled and does otherwise then.",
-    passed="Compiled answers are as near to fp64 as those of eager, as far as they were tested.",
     more_ids=("accuracy-operation", "accuracy-program"),
 )
 def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
@@ -149,7 +148,6 @@ def accuracy_suspicious(report: Report) -> Iterator[Ranked]:
     description="`--vary-inputs` gives the program its own inputs in another form: other strides, sizes, special "
     "values, with gradients, or one tensor as several. Eager takes them, and compiled answers otherwise, beyond "
     "rounding, or breaks a contract. The inputs that the program really had may be answered rightly.",
-    passed="Compiled answers other inputs of the same meaning as eager does, as far as they were tried.",
 )
 def accuracy_inputs(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
@@ -170,7 +168,6 @@ def accuracy_inputs(report: Report) -> Iterator[Ranked]:
     severity="error",
     description="Eager's values are finite and the compiled ones are not. That is an error whatever else was measured: "
     "it spreads through all that is computed from them.",
-    passed="Compiling made no NaN and no infinity, as far as answers were tested.",
 )
 def compile_makes_nan(report: Report) -> Iterator[Ranked]:
     for test in filter(_has_nan, report.accuracy):
@@ -198,7 +195,6 @@ _ADVICE = (
     rank=700,
     description="Whether compiled is as right as eager cannot be told here: other random numbers were drawn, eager "
     "differs from itself, memory ran out, or a run failed. The reason is with the finding.",
-    passed="Every test of answers could be decided.",
 )
 def accuracy_not_comparable(report: Report) -> Iterator[Ranked]:
     for test in report.accuracy:
@@ -209,3 +205,54 @@ def accuracy_not_comparable(report: Report) -> Iterator[Ranked]:
                 f"{test.reason} {action}".strip(),
                 why="The test ran and could not decide; this says nothing against the answers.",
             )
+
+
+_WHAT: dict[str, tuple[str, str]] = {
+    "test_faketensor": (
+        "its fake is unlike its kernel",
+        "Make the function under `register_fake` return what the kernel returns: sizes, strides, dtype and device. "
+        "Where the strides of the kernel vary, let the kernel end with `.contiguous()`.",
+    ),
+    "test_schema": (
+        "its kernel does what its schema does not say",
+        "Name in `mutates_args` each argument that the kernel writes to, and return new tensors, no inputs or views.",
+    ),
+    "test_autograd_registration": (
+        "its autograd formula is registered in a way that compiling does not see",
+        "Register the backward with `torch.library.register_autograd`.",
+    ),
+    "test_aot_dispatch_dynamic": (
+        "traced with sizes that change, it does otherwise than in eager",
+        "Let the fake, and the backward, take sizes that are symbols: no `int()` of them and no branch on them.",
+    ),
+}
+"""By the part of opcheck that fails, the first cause first: what is wrong, and what to do."""
+
+
+def _worst(check: OperatorCheck) -> OperatorProblem:
+    known = list(_WHAT)
+    return min(check.problems, key=lambda each: known.index(each.test) if each.test in known else len(known))
+
+
+@Rule(
+    title="A custom operator is not what it is registered as",
+    severity="error",
+    rank=40,
+    link="https://pytorch.org/docs/stable/library.html#torch.library.opcheck",
+    description="`dynalyze audit` gives each custom operator that the calls reach to `torch.library.opcheck`, with the "
+    "inputs that it had. A fake that says other sizes or strides than the kernel gives, or a kernel that writes where "
+    "its schema does not say so, makes compiled code wrong or crash; eager never asks either.",
+)
+def custom_operator(report: Report) -> Iterator[Ranked]:
+    for check in report.operators:
+        if not check.problems:
+            continue
+        problem = _worst(check)
+        fallback = "opcheck refuses it", "Do what the message says, and run `torch.library.opcheck` again."
+        what, action = _WHAT.get(problem.test, fallback)
+        yield custom_operator.finding(
+            f"{check.name}: {what}",
+            action,
+            why=f"torch.library.opcheck, {problem.test}: {problem.message}",
+            location=check.location,
+        )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dynalyze.report import Example, Report
+from dynalyze.facts.audit import CellOutcome, cell_name, instead_of, is_own, outcome, right
+from dynalyze.report import Example, Location, Report, Severity, Target
+from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.report.models import AttentionBackend, AttentionCall, AttentionInput
 from dynalyze.rules import report_queries as queries
 from dynalyze.rules.rule import Ranked, Rule
-from dynalyze.text.amounts import count_of
+from dynalyze.text.amounts import count_of, listed
 
 _SWITCHES = ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "cudnn_sdp_enabled")
 # torch compiles this around a call that is in no graph, only to run it as single operations.
@@ -31,7 +33,6 @@ _CPU_LIMITS = {
     "of them fits the inputs it falls back to single operations, without a word.",
     fix="Give query, key and value four dimensions, one width and, on a GPU, float16 or bfloat16, and leave the "
     "fused kernels switched on.",
-    passed="No scaled_dot_product_attention was seen to run as single operations.",
 )
 @queries.once
 def sdpa_math(report: Report) -> Iterator[Ranked]:
@@ -107,7 +108,6 @@ def _from_tensors(call: AttentionCall) -> tuple[str, str]:
     description="scaled_dot_product_attention is one name for several kernels. The ATen graph says which of them was "
     "taken for each call. Without such a graph (backend eager) it is unknown.",
     fix="Look at the calls that have another kernel than the rest: their types, masks and shapes chose it.",
-    passed="All calls of scaled_dot_product_attention have one kernel, or none is known: see `attention` in the JSON.",
 )
 def attention_backend(report: Report) -> Iterator[Ranked]:
     by_backend: dict[AttentionBackend, list[AttentionCall]] = {}
@@ -143,7 +143,6 @@ def attention_backend(report: Report) -> Iterator[Ranked]:
     example=Example(
         "mask = allowed", "mask = torch.zeros(allowed.shape, dtype=query.dtype).masked_fill(~allowed, float('-inf'))"
     ),
-    passed="No boolean mask was given to scaled_dot_product_attention on CUDA.",
 )
 @queries.once
 def sdpa_bool_mask(report: Report) -> Iterator[Ranked]:
@@ -174,7 +173,6 @@ _MULTIPLE = 8
         "mask = torch.zeros(batch, 1, queries, keys)",
         "wide = -(-keys // 8) * 8\nmask = torch.zeros(batch, 1, queries, wide)[..., :keys]",
     ),
-    passed="Every attention mask on CUDA was aligned, or there was none.",
 )
 @queries.once
 def attention_mask_alignment(report: Report) -> Iterator[Ranked]:
@@ -221,7 +219,6 @@ _NORM_IN_FLOAT32 = (2, 12)
     example=Example(
         "flash_attn_func(query, key, value)", "flash_attn_func(query.to(value.dtype), key.to(value.dtype), value)"
     ),
-    passed="Query, key and value had one type wherever a kernel of flash-attn was called.",
 )
 @queries.once
 def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
@@ -255,7 +252,6 @@ def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
     "made in each call, or with new functions in each call it is slow; on a CPU it computes no gradients.",
     fix="Compile the function that calls it, make block masks once outside of it, and define `mask_mod` and "
     "`score_mod` at the top of a module.",
-    passed="flex_attention was compiled once, with a mask made before, or was not used.",
 )
 def flex_attention(report: Report) -> Iterator[Ranked]:
     refused = [
@@ -314,3 +310,85 @@ def _masks_made(report: Report) -> Iterator[Ranked]:
                 location=queries.place_of(report, call),
                 evidence=[call.id],
             )
+
+
+_MOST_NAMED = 3
+# What torch.compile did to a combination; what fails in eager, or cannot be tried here, is none of its doing.
+_OUTCOMES: dict[CellOutcome, str] = {
+    "suspicious": "gives numbers that are wrong beyond rounding once it is compiled",
+    "compile_error": "does not compile",
+    "crash": "crashes when it is compiled",
+    "timeout": "ran out of time",
+    "breaks": "breaks the graph",
+}
+
+
+@Rule(
+    title="An attention implementation does not go together with compiling",
+    description="`dynalyze audit --attention-matrix` tried every attention implementation with every dtype, and both "
+    "caches where the phase has one. This combination breaks the graph, does not compile, or gives numbers that are "
+    "farther from fp64 than rounding explains. A warning is about the combination that the model has by itself; what "
+    "fails without torch.compile, or cannot be tried on this device, is told in the matrix alone.",
+)
+def attention_matrix(report: Report) -> Iterator[Ranked]:
+    matrix = report.attention_matrix
+    if matrix is None:
+        return
+    good = right(matrix)
+    others: dict[tuple[str, CellOutcome], list[AttentionCell]] = {}
+    for cell in matrix.cells:
+        found = outcome(cell)
+        if found not in _OUTCOMES:
+            continue
+        if is_own(cell, matrix):
+            title = f"{cell_name(cell)}, as the model has it, {_OUTCOMES[found]}"
+            yield _matrix_finding(
+                120, "warning", title, [cell], _matrix_step(cell, instead_of(cell, good), report.target, matrix)
+            )
+        else:
+            others.setdefault((cell.attention, found), []).append(cell)
+    for (attention, found), cells in others.items():
+        which = listed([f"{cell.dtype}{_cache(cell)}" for cell in cells], _MOST_NAMED)
+        other = instead_of(cells[0], good)
+        kept = f"Keep to {cell_name(other)}: it runs without breaks and is right." if other is not None else ""
+        step = kept or _look(cells[0], report.target)
+        yield _matrix_finding(600, "info", f"{attention} with {which} {_OUTCOMES[found]}", cells, step)
+
+
+def _matrix_finding(rank: int, severity: Severity, title: str, cells: list[AttentionCell], step: str) -> Ranked:
+    first = cells[0]
+    reason = first.reason if not first.reason or first.reason.endswith((".", "…")) else f"{first.reason}."
+    return attention_matrix.finding(
+        title,
+        step,
+        why=f"{reason} Read from a run of each combination on this device.".lstrip(),
+        rank=rank,
+        severity=severity,
+        location=Location(first.file, first.line) if first.file else None,
+        evidence=[cell.id for cell in cells],
+    )
+
+
+def _matrix_step(cell: AttentionCell, other: AttentionCell | None, target: Target, matrix: AttentionMatrix) -> str:
+    """The setting of the user's own that leads to a combination which works."""
+    if other is None:
+        return _look(cell, target)
+    changes = []
+    if other.attention != cell.attention:
+        changes.append(f'`attn_implementation="{other.attention}"`')
+    if other.dtype != cell.dtype:
+        changes.append(f"`dtype=torch.{other.dtype}`")
+    if other.cache != cell.cache:
+        changes.append(f"a {other.cache} cache")
+    model = matrix.model or "the model"
+    return f"Load {model} with {' and '.join(changes)}: {cell_name(other)} runs without breaks and is right."
+
+
+def _look(cell: AttentionCell, target: Target) -> str:
+    attention = f" --attn-implementation {cell.attention}" if target.kind == "transformers" else ""
+    command = f"dynalyze explain {target.spec}{attention} --dtype {cell.dtype}"
+    return f"No combination that could be tried works; look at this one alone: `{command}`."
+
+
+def _cache(cell: AttentionCell) -> str:
+    return f" and a {cell.cache} cache" if cell.cache else ""

@@ -23,7 +23,6 @@ _TORCH, _BITSANDBYTES = (2, 8), (0, 46)
     description="Older versions of bitsandbytes, and torch before 2.8, break the graph in every quantised layer, which "
     "leaves little to compile. Newer versions trace these layers whole.",
     fix="Upgrade to torch 2.8 and bitsandbytes 0.46 or later.",
-    passed="No graph break in bitsandbytes.",
     owns_breaks=partial(queries.breaks_in, folder="bitsandbytes"),
     precedence=1,
 )
@@ -73,7 +72,6 @@ _CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops"
     example=Example(
         "BitsAndBytesConfig(load_in_8bit=True)", "BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0)"
     ),
-    passed="No 8-bit layer broke a graph over its outliers.",
     # The number of outliers: an int8 operation whose output has a size of the data.
     owns_breaks=lambda report: [
         each
@@ -119,7 +117,6 @@ _AMPERE = (8, 0)
         "BitsAndBytesConfig(load_in_4bit=True)",
         "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)",
     ),
-    passed="No 4-bit layer computes in float32.",
 )
 def bitsandbytes_compute_dtype(report: Report) -> Iterator[Ranked]:
     for module, group in queries.layers_of(report, "bitsandbytes"):
@@ -172,7 +169,6 @@ _CHILD = re.compile(r"\._modules\['([^']+)'\]")
         "compiled = torch.compile(model)",
         "with torch.no_grad():\n    model(**inputs)  # in eager\ncompiled = torch.compile(model)",
     ),
-    passed="No layer of bitsandbytes was rearranged between two compiled calls.",
     owns_recompiles=lambda series, report: (
         _STATE.search(series.lead.source or "") is not None or _is_packed_weight(series.lead, report)
     ),

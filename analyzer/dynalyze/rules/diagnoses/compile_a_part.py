@@ -24,7 +24,6 @@ _FIRST, _AFTER_BREAKS = -100, 350
     description="A model breaks, but large parts of it do not: no break has a line of theirs on its stack. Compiled by "
     "themselves they are whole graphs, and the code that breaks stays in eager around them. Where all breaks are "
     "in a library, this is what its user can do.",
-    passed="No part of a model with graph breaks would compile whole by itself.",
     fix="Compile the part, `model.backbone.compile()`, in place of the whole model.",
 )
 def compile_a_part(report: Report) -> Iterator[Ranked]:

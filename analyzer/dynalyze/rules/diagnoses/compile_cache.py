@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dynalyze.report import BypassReason, CacheBypass, Compilation, Example, Impact, Report
 from dynalyze.report.audit import SecondStart
 from dynalyze.rules.rule import Ranked, Rule
-from dynalyze.text.amounts import count_of, listed
+from dynalyze.text.amounts import listed, lookups
 
 _MOST_NAMED = 3
 _TUTORIAL = "https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html"
@@ -72,7 +72,6 @@ _EXAMPLE = Example(
     description="torch keeps compiled graphs on disk, so that the next start of the program is fast. Some graphs it "
     "cannot keep, and says so only in a trace: a custom pass without a uuid, an unknown function in the graph, frozen "
     "weights. Those are compiled anew in every process.",
-    passed="No compile went past a cache.",
 )
 def cache_bypass(report: Report) -> Iterator[Ranked]:
     groups: dict[BypassReason, list[tuple[Compilation, CacheBypass]]] = {}
@@ -148,14 +147,12 @@ def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses:
     description="torch keeps compiled graphs on disk. `dynalyze audit --shapes` starts a second process with the "
     "caches that the first one left; it should find every graph there. It did not: some were missing, or went past the "
     "cache.",
-    passed="A second start found every graph in the caches, as far as it was tried (--shapes).",
 )
 def second_start_cold(report: Report) -> Iterator[Ranked]:
     second = report.warmup.second_start if report.warmup is not None else None
     if second is None or second.warm:
         return
-    told = ((second.hits, "hit", ""), (second.misses, "miss", "misses"), (second.bypasses, "bypass", "bypasses"))
-    counts = ", ".join(count_of(number, *words) for number, *words in told if number)
+    counts = lookups(second.hits, second.misses, second.bypasses)
     quoted = f" PyTorch says: {second.said.rstrip('.')}." if second.said else ""
     yield second_start_cold.finding(
         f"A second start is not served by the caches: {counts or 'they were not asked'}",

@@ -30,7 +30,6 @@ _OTHERWISE = "Remove what it names from the compiled function, or compile this p
     description="mode='reduce-overhead' replays whole graphs of kernels at once. Where a graph cannot be recorded, "
     "each kernel is started from Python as before, so the mode gains nothing there.",
     fix="Remove what PyTorch names: return new values instead of writing into arguments, keep every tensor on the GPU.",
-    passed="No graph was kept from running as a CUDA graph.",
 )
 def cudagraph_skip(report: Report) -> Iterator[Ranked]:
     skipped: dict[str, list[Graph]] = {}
@@ -70,7 +69,6 @@ _SKIP = "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs"
     "memory as long as the process lives. Sizes that vary freely make it grow. Said only of graphs on a CUDA device.",
     fix="Pad the inputs to a few fixed sizes, or let graphs of changing size run without CUDA graphs: "
     "`torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`.",
-    passed="CUDA graphs were not recorded for many sizes.",
 )
 def cudagraph_memory(report: Report) -> Iterator[Ranked]:
     # How CUDA graphs were asked for, by whoever compiled.
@@ -146,7 +144,6 @@ _GRADIENT = (
     fix="Clone what is kept of a call, outside of the compiled function; or call "
     "`torch.compiler.cudagraph_mark_step_begin()` before each call where nothing is kept.",
     example=Example("kept = [model(x) for x in batches]", "kept = [model(x).clone() for x in batches]"),
-    passed="No output of a CUDA graph was read too late.",
 )
 def cudagraph_overwritten(report: Report) -> Iterator[Ranked]:
     # What the program, a compile or a measurement ended with.

@@ -41,7 +41,6 @@ _DDP_EXAMPLE = Example(
     fix="With DDP call `model.compile()` and wrap the model then, before its first call. With FSDP compile each "
     "block before it is sharded.",
     example=_DDP_EXAMPLE,
-    passed="No distributed wrapper stands in the way of the compiler.",
     owns_breaks=lambda report: chain.from_iterable(_breaks_of_wrappers(report).values()),
     precedence=-2,
 )
@@ -183,21 +182,20 @@ class _RankSide:
     description="The ranks of a distributed job differ in how often they compiled a function, in its graph breaks, its "
     "recompiles, the size of its graphs, or in what their caches held. Ranks that run the same code on purpose "
     "should not: one that still compiles keeps all others waiting. Stages of a pipeline differ by design.",
-    passed="No two ranks compiled a function differently.",
 )
 def rank_divergence(report: Report) -> Iterator[Ranked]:
     ranks = {process.process: process.rank for process in report.processes if process.rank is not None}
     everyone = sorted(set(ranks.values()))
     if len(everyone) < 2:
         return
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for location, sides in _by_function(report, ranks):
         found = _finding(location, sides, everyone)
         # The part of a function after a graph break has an entry of its own: one finding is enough for both.
         name = (location.file, location.function)
         resumes = all(each.resumes for side in sides.values() for each in side.compilations)
-        if found is not None and not (name in told and resumes):
-            told.add(name)
+        if found is not None and not (name in reported and resumes):
+            reported.add(name)
             yield found
 
 
@@ -227,14 +225,14 @@ def _by_function(report: Report, ranks: dict[int, int]) -> Iterable[tuple[Locati
 
 
 def _finding(location: Location, sides: dict[int, _RankSide], everyone: list[int]) -> Ranked | None:
-    told = _kinds(sides, everyone)
-    differing = [name for name in told[0].aspects if len({kind.aspects[name] for kind in told}) > 1]
+    kinds = _kinds(sides, everyone)
+    differing = [name for name in kinds[0].aspects if len({kind.aspects[name] for kind in kinds}) > 1]
     if not differing:
         return None
     known = [sides[rank] for rank in sorted(sides)]
     return rank_divergence.finding(
-        f"Ranks differ in {location.function or 'a function'}: {_sides(differing[0], told)}",
-        " ".join([*(f"{_sides(each, told).capitalize()}." for each in differing[1:]), _ADVICE]),
+        f"Ranks differ in {location.function or 'a function'}: {_sides(differing[0], kinds)}",
+        " ".join([*(f"{_sides(each, kinds).capitalize()}." for each in differing[1:]), _ADVICE]),
         location=location,
         evidence=dict.fromkeys(fact for side in known for fact in (*sorted(side.breaks), *side.recompiles)),
     )
@@ -271,10 +269,10 @@ def _kinds(sides: dict[int, _RankSide], everyone: list[int]) -> list[_Kind]:
     return list(found.values())
 
 
-def _sides(aspect: str, told: list[_Kind]) -> str:
+def _sides(aspect: str, kinds: list[_Kind]) -> str:
     """ "compilations: 1 on rank 0; 2 on ranks 1, 2", the commonest first."""
     by_value: dict[str, _Kind] = {}
-    for kind in told:
+    for kind in kinds:
         by_value.setdefault(kind.aspects[aspect], _Kind(kind.aspects)).add(kind.count, kind.first)
     sides = sorted(by_value.items(), key=lambda pair: (-pair[1].count, pair[1].first))
     shown = [f"{value} on {kind.named}" for value, kind in sides[:_MOST_SIDES]]

@@ -26,7 +26,6 @@ _VERSION = re.compile(r"flash_attention_(\d)|flash-attn-?(\d)")
     description="FlashAttention 2 and 3 are made for GPUs of compute capability 8.0 (Ampere) or more, version 4 for "
     "9.0 (Hopper). On an older one the model fails at its first call of attention.",
     fix='Use `attn_implementation="sdpa"` on such a GPU.',
-    passed="The GPU has what attention asks for, or its capability is not known.",
 )
 def flash_attention_device(report: Report) -> Iterator[Ranked]:
     found = queries.capability(report)
@@ -64,7 +63,6 @@ _REFUSED = "only support fp16 and bf16"
         'from_pretrained(name, attn_implementation="flash_attention_2")',
         'from_pretrained(name, attn_implementation="flash_attention_2", dtype=torch.bfloat16)',
     ),
-    passed="FlashAttention got float16 or bfloat16, or was not used.",
 )
 def flash_attention_float32(report: Report) -> Iterator[Ranked]:
     calls = queries.calls_of(report, "flash_attn")
@@ -122,7 +120,6 @@ _BUILTIN = re.compile(r"(flash_attn\w*)\.PyCapsule\.(\w+)")
     description="Until version 2.7 flash-attn called its kernels as plain C++ functions. torch.compile cannot look "
     "into these and has no operator to put into the graph in their place: each call is a graph break.",
     fix="Install flash-attn 2.7 or later, or wrap the call with `torch.library.custom_op`.",
-    passed="No kernel of flash-attn was called past torch's operators.",
     owns_breaks=lambda report: [each for each in report.graph_breaks if _named_builtin(each) is not None],
 )
 def flash_attention_builtin(report: Report) -> Iterator[Ranked]:
@@ -186,7 +183,6 @@ def _owns_series(series: Series, report: Report) -> bool:
     fix="Pass texts laid end to end with their lengths and no `attention_mask`, or use sdpa, which takes the mask "
     "as it is. Two settings keep taking the padding out in the graph: `capture_scalar_outputs` and "
     "`capture_dynamic_output_shape_ops` of `torch._dynamo.config`.",
-    passed="FlashAttention did not have to look into the data for padding or for packed texts.",
     owns_breaks=lambda report: [each for each in report.graph_breaks if _unpads_in(each) or _asks_for_padding(each)],
     owns_recompiles=_owns_series,
     at_limit=(
@@ -289,7 +285,6 @@ def _asks_for_padding(found: GraphBreak) -> bool:
         'from_pretrained(name, attn_implementation="flash_attention_2")',
         'from_pretrained(name, attn_implementation="sdpa")',
     ),
-    passed="FlashAttention did not meet a static cache.",
 )
 def static_cache_attention(report: Report) -> Iterator[Ranked]:
     for module in queries.flash_modules(report):

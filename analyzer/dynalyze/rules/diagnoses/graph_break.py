@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 
 import msgspec
 
@@ -34,12 +33,11 @@ _GENERIC_HINTS = (
     title="Graph break",
     description="Dynamo could not trace a line. The graph ends there: what follows is compiled apart, or runs in "
     "eager. Each break costs a return to Python and keeps the compiler from fusing across it.",
-    passed="No graph breaks: every compiled function is one graph.",
 )
 def graph_break(report: Report) -> Iterator[Ranked]:
-    told = break_owners(report)
+    owners = break_owners(report)
     for found in report.graph_breaks:
-        if found.id in told:
+        if found.id in owners:
             continue  # A rule of its own tells of it.
         recipe = recipe_of(found)
         yield graph_break.finding(
@@ -75,13 +73,13 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
     around = " Compile the parts that it does not reach, listed separately." if report.regions else ""
     whose = f"This line is in {package}."
     if inner.file != found.location.file:
-        whose = f"It breaks inside {package}, in {inner.function}() ({PurePath(inner.file).name}:{inner.line})."
+        whose = f"It breaks inside {package}, in {inner.function}() ({inner.short})."
         if recipe is not None and recipe.place:  # It is for those who call that function.
             return msgspec.structs.replace(advice, action=f"{advice.action} {whose}{around}")
         if recipe is not None:
             return Advice(action=f"{whose}{around}", why=advice.why, link=advice.link)
-    told = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
-    return msgspec.structs.replace(advice, action=f"{whose}{around} {told}")
+    action = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
+    return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
 
 # torch's own words. It reads the generator anew, by itself, and stops at a variable of the function around it.
@@ -96,9 +94,7 @@ def _of_generator(found: GraphBreak, report: Report) -> Advice:
         for each in report.graph_breaks
         if each is not found and attempts & {(each.process, each.epoch, name) for name in each.compile_ids}
     ]
-    first = listed(
-        [f"{PurePath(each.location.file).name}:{each.location.line} ({each.id})" for each in others[:_MOST_NAMED]]
-    )
+    first = listed([f"{each.location.short} ({each.id})" for each in others[:_MOST_NAMED]])
     return Advice(
         action="Leave this line as it is, and end the break inside of its generator first"
         f"{f': {first}' if first else ''}.",
@@ -193,16 +189,15 @@ _WHY_TITLES: dict[SkipReason, str] = {
     description="torch was asked to compile the function, or met it below a compiled call, and left it in eager "
     "without tracing it: inside a TorchDispatchMode, because of a skip list or a setting. torch reports no graph "
     "break.",
-    passed="No function that works on tensors was skipped in silence.",
 )
 def skipped_function(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         return  # That finding names the reason.
     groups: dict[SkipReason, list[SkippedFrame]] = {}
-    told = [f"{found.explanation} {found.context}" for found in report.graph_breaks]
+    texts = [f"{found.explanation} {found.context}" for found in report.graph_breaks]
     for frame in costly(report.skipped_frames):
         file, name = frame.location.file, frame.location.function.rpartition(".")[2]
-        if not any(file in words and name in words for words in told):  # A break over a call of this very function.
+        if not any(file in words and name in words for words in texts):  # A break over a call of this very function.
             groups.setdefault(frame.reason, []).append(frame)
     for reason, frames in groups.items():
         entries = [frame for frame in frames if frame.entry]
@@ -230,7 +225,6 @@ _AROUND = {
     rank=310,
     description="A break in a function that is called in a loop, a `with` or a `try` leaves the caller in eager as a "
     "whole: torch cannot go on in the middle of these. The called function is compiled by itself.",
-    passed="No function runs in eager for a break in one that it calls.",
 )
 def caller_in_eager(report: Report) -> Iterator[Ranked]:
     for found in report.graph_breaks:
@@ -238,10 +232,7 @@ def caller_in_eager(report: Report) -> Iterator[Ranked]:
         for left in found.left_in_eager:
             if left.location.at == found.location.at:
                 continue  # The break itself says so.
-            name, place = (
-                left.location.function.rpartition(".")[2],
-                f"{PurePath(found.location.file).name}:{found.location.line}",
-            )
+            name, place = left.location.function.rpartition(".")[2], found.location.short
             tried = next(
                 (c for c in report.compilations if (c.process, c.compile_id) == (found.process, left.compile_id)), None
             )
@@ -293,7 +284,6 @@ def _owned_breaks(report: Report) -> Iterator[GraphBreak]:
     "eager, because of another break, torch tries to compile the comprehension alone, which fails. It is a "
     "consequence, not a cause.",
     fix=_FIX,
-    passed="No comprehension was compiled by itself.",
     owns_breaks=_owned_breaks,
     precedence=2,
 )

@@ -44,7 +44,6 @@ def _owns_dynamic(series: Series, report: Report) -> bool:
     example=Example(
         "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
     ),
-    passed="No key-value cache set off a recompile.",
     owns_recompiles=_owns_dynamic,
     precedence=2,
     at_limit='Use a cache of fixed size: `cache_implementation="static"` for `generate`, `StaticCache` in a loop of '
@@ -78,19 +77,19 @@ def _action(report: Report, members: list[Recompile], *, static: bool, generates
             "Make the static cache once and pass the same one, `past_key_values=cache`, in every call, with "
             "`cache.reset()` between texts: its state before the first call differs from that of every later one."
         )
-    told = 'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`.'
+    action = 'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`.'
     if not generates:
-        told = (
+        action = (
             "Give the model a cache of fixed size: `past_key_values=StaticCache(config=model.config, "
             "max_cache_len=...)` of transformers, as long as the longest text and its answer."
         )
     # After a graph break inside a layer its pieces are compiled apart too, without anyone's having asked for it.
     if not report.graph_breaks and any((each.source or "").endswith(".layer_idx") for each in members):
-        told += (
+        action += (
             " Compile the whole model, not its layers one by one: each layer asks the cache for its own number, so one "
             "compiled layer does not serve the others."
         )
-    return told
+    return action
 
 
 def _is_of_cache(again: Recompile) -> bool:
@@ -120,7 +119,6 @@ def _owns_prefill(series: Series, report: Report) -> bool:
     "a size of 1 by itself, so these are two programs: one recompile, once. More than one change of the length is the "
     "finding recompile.",
     fix="Call the model once with a prompt and once with a single token in the warm-up.",
-    passed="No prompt and single tokens were compiled apart.",
     owns_recompiles=_owns_prefill,
     precedence=-1,
 )

@@ -1,4 +1,4 @@
-"""Errors that end a program because it is compiled, known by their message, and how to do without."""
+"""Errors that end a program because it is compiled, or on the GPU: known by their message, and how to do without."""
 
 from __future__ import annotations
 
@@ -39,13 +39,10 @@ _SECOND = "Trying to backward through the graph a second time"
     description="A compiled backward is one function for a whole graph. It does not run twice where it gives its "
     "memory away, is not differentiated, and frees all that its graph saved at once. Known by the message that the "
     "program ended with.",
-    passed="No backward asked of compiled code what it cannot do.",
 )
 def compiled_backward(report: Report) -> Iterator[Ranked]:
-    message, compiled = (
-        report.outcome.message,
-        any(each.status in ("compiled", "broken") for each in report.compilations),
-    )
+    message = report.outcome.message
+    compiled = any(each.status in ("compiled", "broken") for each in report.compilations)
     for said, title, advice, why, setting in _FAILURES:
         if said in message:
             yield compiled_backward.finding(
@@ -72,7 +69,6 @@ def compiled_backward(report: Report) -> Iterator[Ranked]:
     link="https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     description="`torch.compile(model)` returns a module that holds the model under `_orig_mod`: all names in its "
     "state dict begin with that. Known by the message that the program ended with.",
-    passed="No state dict of a compiled model was loaded into one that is not compiled, or the other way round.",
 )
 def compiled_state_dict(report: Report) -> Iterator[Ranked]:
     if "_orig_mod." in report.outcome.message and "state_dict" in report.outcome.message:
@@ -84,3 +80,43 @@ def compiled_state_dict(report: Report) -> Iterator[Ranked]:
             why=f"{FROM_RUN} What `torch.compile(model)` returns holds the model under `_orig_mod`.",
             location=report.outcome.raised_at,
         )
+
+
+_BLOCKING = "Run it with `CUDA_LAUNCH_BLOCKING=1`: the line that raises is then the one at fault."
+# What torch says, what it means, and what finds the cause.
+_KERNEL_FAILURES = (
+    (
+        "device-side assert triggered",
+        "A check inside a kernel failed on the GPU",
+        "Read what the program printed: `Assertion ... failed` says which check, and for an index the bound. "
+        f"{_BLOCKING} Or run it on the CPU, where an index beyond its tensor raises at its line.",
+    ),
+    (
+        "an illegal memory access was encountered",
+        "A kernel reached for memory that is not its own",
+        f'{_BLOCKING} Then compile with `backend="aot_eager"`: where it is gone, the kernel is Inductor\'s, and '
+        "worth an issue; where it stays, look at custom operators and at inputs that a kernel takes unchecked.",
+    ),
+)
+
+
+@Rule(
+    title="A kernel failed on the GPU",
+    severity="error",
+    rank=3,
+    link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
+    description="Kernels run after the call that started them has returned. Where one fails, the first line that waits "
+    "for the GPU raises, and nothing on that GPU works any more in this process. Known by the message that the program "
+    "ended with.",
+    fix=_BLOCKING,
+)
+def gpu_kernel_failed(report: Report) -> Iterator[Ranked]:
+    for said, title, advice in _KERNEL_FAILURES:
+        if said in report.outcome.message:
+            yield gpu_kernel_failed.finding(
+                title,
+                advice,
+                why=f"{FROM_RUN} The line that raised is the first that waited for the GPU, not always the one that "
+                "started the kernel.",
+                location=report.outcome.raised_at,
+            )

@@ -38,7 +38,6 @@ def _owns_switch(series: Series, report: Report) -> bool:
         'compiled = torch.compile(model)\nfor name in ("first", "second"):  # every adapter that production uses\n'
         "    model.set_adapter(name)\n    compiled(**inputs)\nwith model.disable_adapter():\n    compiled(**inputs)",
     ),
-    passed="No adapter was switched between calls.",
     owns_recompiles=_owns_switch,
     at_limit="Load a single adapter, call `prepare_model_for_compiled_hotswap` before torch.compile, and replace its "
     "weights with `hotswap_adapter`: then no number of adapters compiles anything.",
@@ -128,7 +127,6 @@ def _owns_hotswap(series: Series, report: Report) -> bool:
         "compiled = torch.compile(model)",
         "prepare_model_for_compiled_hotswap(model, target_rank=16)\ncompiled = torch.compile(model)",
     ),
-    passed="No adapter was replaced by one that did not fit the compiled code.",
     owns_recompiles=_owns_hotswap,
     at_limit="Call `prepare_model_for_compiled_hotswap` before torch.compile, with the highest rank of all adapters as "
     "`target_rank`.",
@@ -179,7 +177,6 @@ def lora_hotswap(report: Report) -> Iterator[Ranked]:
     example=Example(
         "compiled = torch.compile(model)", "model = model.merge_and_unload()\ncompiled = torch.compile(model)"
     ),
-    passed="No adapter was left unmerged in inference.",
 )
 def lora_unmerged(report: Report) -> Iterator[Ranked]:
     if adapter_switch.recompiles(report) or lora_hotswap.recompiles(report):

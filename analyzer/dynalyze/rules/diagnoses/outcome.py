@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, Report
@@ -17,12 +16,11 @@ from dynalyze.rules.rule import Ranked, Rule
     title="Part of the run was not recorded",
     severity="error",
     description="torch compiled more than was heard, or an event could not be written.",
-    passed="All that torch counted was recorded.",
 )
 def incomplete_record(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "incomplete":
         yield incomplete_record.finding(
-            "Part of the run was not recorded",
+            incomplete_record.title,
             f"{report.outcome.message} What is told here is right, but something is missing: that nothing "
             "else broke or compiled again cannot be told from it.",
         )
@@ -32,13 +30,12 @@ def incomplete_record(report: Report) -> Iterator[Ranked]:
     title="Nothing was compiled",
     severity="error",
     description="Not a single frame reached the compiler. The program ran as if torch.compile were not there.",
-    passed="At least one frame reached the compiler.",
 )
 def nothing_compiled(report: Report) -> Iterator[Ranked]:
     if report.outcome.status == "nothing_compiled":
         skipped = [frame for frame in report.skipped_frames if frame.entry]
         yield nothing_compiled.finding(
-            "Nothing was compiled",
+            nothing_compiled.title,
             report.outcome.message or "Call torch.compile, and call what it returns.",
             location=skipped[0].location if skipped else None,
             evidence=ids(skipped),
@@ -50,14 +47,13 @@ def nothing_compiled(report: Report) -> Iterator[Ranked]:
     severity="error",
     rank=1,
     description="Dynamo tried to compile and gave up on every frame, so the program runs in eager.",
-    passed="At least one function was compiled.",
 )
 def all_eager(report: Report) -> Iterator[Ranked]:
     tried = report.compilations
     given_up = tried and all(compilation.status == "eager" for compilation in tried)
     if given_up and report.graph_breaks and report.outcome.status == "complete":
         yield all_eager.finding(
-            "Every function fell back to eager",
+            all_eager.title,
             "Fix the graph breaks below: until then torch.compile gains nothing here.",
             location=tried[0].location,
             evidence=ids(report.graph_breaks),
@@ -73,7 +69,6 @@ _SIZE = re.compile(r"L\['(\w+)'\]([^\s,]*?)\.size\(\)\[(\d+)\]")
     severity="error",
     rank=2,
     description="Dynamo, AOTAutograd or the backend raised an error while compiling a frame.",
-    passed="No compile ended in an error.",
 )
 def compile_failed(report: Report) -> Iterator[Ranked]:
     refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
@@ -126,17 +121,17 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
     """What was raised, and what to do about it that the user has not done yet."""
     if failure.eager:
         return f"Mend this line of the program. Eager raises here too: {failure.eager}"
-    told = (failure.message or compilation.reason.rstrip(":") or "The compiler raised an error").rstrip(".!")
+    message = (failure.message or compilation.reason.rstrip(":") or "The compiler raised an error").rstrip(".!")
     hints = "".join(f" {hint}" for hint in failure.hints)
-    if "register_fake" in told:  # An operator without a fake: torch says itself what is missing.
-        return f"{told}."
+    if "register_fake" in message:  # An operator without a fake: torch says itself what is missing.
+        return f"{message}."
     if failure.location is None:
-        return f"{told}.{hints}{_other_backend(failure.backend)}"
+        return f"{message}.{hints}{_other_backend(failure.backend)}"
     unknown = (
         " To see whether eager raises it too, which makes it an error of the program: "
         '`torch.compiler.set_stance("force_eager")` before the call.'
     )
-    return f"{_leave_out(failure)}{unknown if failure.eager is None else ''} PyTorch says: {told}.{hints}"
+    return f"{_leave_out(failure)}{unknown if failure.eager is None else ''} PyTorch says: {message}.{hints}"
 
 
 def _leave_out(failure: CompileFailure) -> str:
@@ -168,7 +163,7 @@ def _other_backend(failed: str) -> str:
 def _forced_advice(forced: list[tuple[str, str]], lines: list[ForcedSize]) -> str:
     """How to let the dimension vary, or to allow the constant."""
     maybe = ", ".join(f"`torch._dynamo.maybe_mark_dynamic({tensor}, {dimension})`" for tensor, dimension in forced)
-    places = list(dict.fromkeys(f"{Path(size.location.file).name}:{size.location.line}" for size in lines))
+    places = list(dict.fromkeys(size.location.short for size in lines))
     if not places:
         return (
             "Look for what fixes the size: a comparison with a number, or a tensor of fixed size that it meets. torch "

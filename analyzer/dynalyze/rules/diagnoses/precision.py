@@ -23,7 +23,6 @@ _PRODUCTS = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "ein
     "which torch leaves off by default because it has fewer digits. Said only of a CUDA device whose graphs hold such "
     "products.",
     fix='Try `torch.set_float32_matmul_precision("high")` before the first call, and check the answers.',
-    passed="No float32 matrix product leaves the tensor cores of a GPU idle.",
 )
 def float32_precision(report: Report) -> Iterator[Ranked]:
     found, settings = queries.capability(report), report.settings
@@ -65,7 +64,6 @@ def _products(graph: Graph) -> int:
     "none for such a graph, and eager emulates the arithmetic. float16 is fast there.",
     fix="Use float16 on such a GPU.",
     example=Example("model.to(torch.bfloat16)", "model.to(torch.float16)"),
-    passed="No dtype was used that the device has no instructions for.",
 )
 def low_precision_device(report: Report) -> Iterator[Ranked]:
     found = queries.capability(report)
@@ -111,7 +109,6 @@ def low_precision_device(report: Report) -> Iterator[Ranked]:
     example=Example(
         'with torch.autocast("cuda"):\n    model.to("cpu")(x)', 'with torch.autocast("cpu"):\n    model.to("cpu")(x)'
     ),
-    passed="autocast is off, or has float32 parameters of its device to cast.",
 )
 def autocast(report: Report) -> Iterator[Ranked]:
     for device in ("cuda", "cpu"):

@@ -39,7 +39,6 @@ def _untraced(
     "version is built for some versions of torch: with another one its kernels are not loaded, or its code is not "
     "traced.",
     fix="Install a torchao that is made for your torch.",
-    passed="torchao's code was traced whole.",
     owns_breaks=partial(queries.breaks_in, folder="torchao"),
 )
 def torchao(report: Report) -> Iterator[Ranked]:
@@ -93,7 +92,6 @@ _FILES = {"fbgemm": "fbgemm_fp8", "fp8": "finegrained_fp8", "gemma": "gemma_quan
     "quantiser-unknown says that a configuration names a quantiser and the module that ran has none of its layers.",
     fix="Choose a kernel that is a custom operator where the quantiser's configuration offers one, or upgrade it. "
     "Where the layers did not run, run them on the device that they need.",
-    passed="No quantiser's layer broke a graph.",
     owns_breaks=lambda report: [
         found
         for library in dict.fromkeys(group.library for _, group in queries.layers_of(report, *_NAMES))

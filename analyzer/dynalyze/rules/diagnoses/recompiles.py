@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from dynalyze.capture.trace_records import LIMITS
-from dynalyze.report import Advice, Recompile, Report
+from dynalyze.report import Advice, Example, Recompile, Report
 from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
@@ -30,7 +30,6 @@ _MOST_NAMES = 4
     "Recompiles that come of one value are one finding. After the limit (8 by default) later calls run in eager; that "
     "is the finding recompile-limit, an error. What a library changes by itself has findings of its own, such as "
     "adapter-switch.",
-    passed="Nothing was compiled twice.",
     # A call past the limit that torch refuses.
     owns_breaks=lambda report: [each for each in report.graph_breaks if each.gb_type.startswith(LIMITS)],
     precedence=-1,
@@ -53,8 +52,8 @@ def _rank(base: int, members: list[Recompile]) -> int:
 
 def _changed(series: Series) -> Ranked:
     advice = advise(series)
-    if told := history(series, _MOST_VALUES):
-        advice = msgspec.structs.replace(advice, action=f"{advice.action} {told}")
+    if values := history(series, _MOST_VALUES):
+        advice = msgspec.structs.replace(advice, action=f"{advice.action} {values}")
     return recompile.finding(
         f"{what_changed(series)}: {_again(series)}",
         advice,
@@ -71,8 +70,10 @@ def _again(series: Series) -> str:
     names, times, spent = functions(series.members), len(series.recompiles), seconds(series.members)
     how = "compiled for each of them"
     if not series.modules:
-        halves = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
-        how = f"compiled again{'' if times == 1 else f' {times} times'}{halves}"
+        parts = f", in {series.parts} parts" if len(names) == 1 and series.parts > 1 else ""
+        processes = len({member.process for member in series.members})
+        ranks = f", in {processes} processes" if processes > 1 else ""
+        how = f"compiled again{'' if times == 1 else f' {times} times'}{parts}{ranks}"
     if spent is not None:
         how += f", {spent * 1000:.0f} ms" if spent < 0.1 else f", {spent:.1f} s"
     return f"{listed(names, _MOST_NAMES)} {'was' if len(names) == 1 else 'were'} {how}"
@@ -120,11 +121,11 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
             'guards of all versions. torch.compiler.set_stance("fail_on_recompile") in production makes the change '
             "visible."
         )
-        told = f"{what_changed(main)}. " if main.lead.source else ""
+        changed = f"{what_changed(main)}. " if main.lead.source else ""
         sources = (one.lead.source for one in group.series if one is not main)
         others = dict.fromkeys(f"`{clipped(as_written(source))}`" for source in sources if source)
         also = f" Also changed: {', '.join(others)}." if others else ""
-        action = f"Fix the cause first. {told}{advice.action}{also}"
+        action = f"Fix the cause first. {changed}{advice.action}{also}"
     return msgspec.structs.replace(
         advice,
         action=action,
@@ -147,3 +148,39 @@ def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
 
 def _evidence(members: list[Recompile]) -> list[str]:
     return sorted((member.id for member in members), key=lambda name: (len(name), name))
+
+
+# What dynamic=True may spare; other causes have nothing to do with how torch.compile was called.
+_OF_SIZES = ("shape", "symbolic", "value")
+
+
+@Rule(
+    title="Where Accelerate's torch.compile is set up",
+    severity="info",
+    rank=700,
+    link="https://huggingface.co/docs/accelerate/package_reference/utilities#accelerate.utils.TorchDynamoPlugin",
+    description="Functions were compiled again over a size or a value, and it was Accelerate, directly or for a "
+    "Trainer, that called torch.compile. The arguments that other findings name are settings of Accelerate there.",
+    fix="Give the Accelerator a `TorchDynamoPlugin`, or set its environment variables.",
+    example=Example(
+        'Accelerator(dynamo_backend="inductor")',
+        'Accelerator(dynamo_plugin=TorchDynamoPlugin(backend="inductor", dynamic=True))',
+    ),
+)
+def accelerate_settings(report: Report) -> Iterator[Ranked]:
+    modules = [
+        module
+        for module in report.modules
+        if "/accelerate/" in module.file.replace("\\", "/") and module.options.get("dynamic") is not True
+    ]
+    again = [recompile for recompile in report.recompiles if recompile.cause in _OF_SIZES]
+    if modules and again:
+        yield accelerate_settings.finding(
+            f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",
+            "For `dynamic=True` give the Accelerator a `TorchDynamoPlugin(dynamic=True)`, or set the environment "
+            "variable `ACCELERATE_DYNAMO_USE_DYNAMIC=true`, which a Trainer with torch_compile=True obeys too.",
+            why="No call of torch.compile stands in your program: Accelerate makes it when it prepares the model. A "
+            "Trainer has arguments for backend and mode alone.",
+            example=accelerate_settings.example,
+            evidence=[*(module.id for module in modules), *(recompile.id for recompile in again)],
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from dynalyze.report import Report
 from dynalyze.report.measurements import KeptLine, Measurement, StepMemory
@@ -28,7 +27,6 @@ _BUDGET_NOTE = (
     "more, a model that fits in eager may not fit compiled. Said only of training steps that were measured.",
     fix="Bound what is kept with `torch._functorch.config.activation_memory_budget`. Where checkpointed blocks run "
     "more than once in one step, end the graph between the passes with `torch._dynamo.graph_break()`.",
-    passed="No compiled training step that was measured takes clearly more memory than eager.",
 )
 def step_memory(report: Report) -> Iterator[Ranked]:
     for measured in report.measurements:
@@ -101,4 +99,4 @@ def _holds(measured: Measurement, found: StepMemory) -> Ranked:
 
 
 def _name(line: KeptLine) -> str:
-    return f"{PurePath(line.place.file).name}:{line.place.line}" if line.place is not None else "an unknown line"
+    return line.place.short if line.place is not None else "an unknown line"

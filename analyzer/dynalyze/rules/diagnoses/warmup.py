@@ -77,7 +77,6 @@ _FEW = 2
     description="The shapes given by `--shapes` need more than half of the versions that torch makes of one function, "
     "or more than it makes: then the shapes that are left over run in eager. Dynamic sizes or buckets end it; "
     "`dynalyze audit` has tried the first and computed the second.",
-    passed="The shapes of production need few compiled versions, as far as they were tried (--shapes).",
 )
 def warmup_many_versions(report: Report) -> Iterator[Ranked]:
     warmup = report.warmup
@@ -158,7 +157,6 @@ _MOST_EVIDENCE = 8
     description="`dynalyze audit --shapes` calls the model once with every shape that production sends, and then again "
     "with all of them in another order. Nothing may compile in the second round: a request that meets the compiler "
     "waits for seconds or minutes.",
-    passed="No call compiled anything after the warm-up, as far as one was made (--shapes).",
 )
 def compiles_after_warmup(report: Report) -> Iterator[Ranked]:
     warmup = report.warmup

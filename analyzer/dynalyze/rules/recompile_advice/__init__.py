@@ -90,12 +90,12 @@ def shown_values(series: Series) -> list[str]:
 def _states_changed(series: Series) -> str:
     """ "The gradient mode changed from True to False, and autocast for "cpu" from True to False"."""
     often = f" {series.changes} times" if series.changes > 1 else ""
-    told = []
+    clauses = []
     for number, each in enumerate(states_of(series.lead)):
         step = f" from {each.before}" if each.before is not None else ""
         step = f"{step} to {each.after}" if each.after is not None and not often else ""
-        told.append(f"{each.words}{'' if number else f' changed{often}'}{step}")
-    text = told[0] if len(told) == 1 else f"{', '.join(told[:-1])}, and {told[-1]}"
+        clauses.append(f"{each.words}{'' if number else f' changed{often}'}{step}")
+    text = clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])}, and {clauses[-1]}"
     return text[0].upper() + text[1:]
 
 

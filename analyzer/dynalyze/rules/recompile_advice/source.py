@@ -7,7 +7,6 @@ import builtins
 import keyword
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from dynalyze.report import Example, Location, Recompile
 
@@ -21,11 +20,6 @@ PRODUCTION_NOTE = (
     "This mends nothing, it makes the change visible: set it in production after the warm-up, and a call that would "
     "compile again raises and names its guard."
 )
-
-
-def named_place(location: Location) -> str:
-    """`model.py:12`, for a sentence."""
-    return f"{Path(location.file).name}:{location.line}"
 
 
 def callee(location: Location) -> str:

@@ -65,7 +65,7 @@ def global_state(series: Series, source: Expression) -> Advice:
         return _with_and_without_gradients(states)
     call = f"{source.call}(...)"
     block = _block(states)
-    told = [
+    changes = [
         f"`{state.name}` was {f'{state.before} while compiling and ' if state.before is not None else ''}{state.after} "
         "in the call that did not fit"
         for state in states
@@ -79,7 +79,7 @@ def global_state(series: Series, source: Expression) -> Advice:
     elif "num_threads" in names:
         context = " Call `torch.set_num_threads` before the first call."
     return Advice(
-        f"Keep {_listed(states)} the same in every call, the warm-up too{': ' if told else ''}{', '.join(told)}."
+        f"Keep {_listed(states)} the same in every call, the warm-up too{': ' if changes else ''}{', '.join(changes)}."
         f"{context}",
         "The mode is built into the compiled code, so each mode is compiled by itself.",
         Example(f"{call}\n{block}\n    {call}", f"{block}\n    {call}\n{block}\n    {call}") if block else None,

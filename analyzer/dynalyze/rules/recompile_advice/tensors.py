@@ -17,7 +17,6 @@ from dynalyze.rules.recompile_advice.source import (
     Expression,
     as_written,
     dynamic_sources,
-    named_place,
     plain_expression,
     read_source,
 )
@@ -191,7 +190,7 @@ def _met_first(series: Series, line: Location) -> Advice | None:
     return Advice(
         f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}; or compile with "
         "`torch.compile(..., dynamic=True)`.",
-        f"{names} came for the first time, and torch takes such a size as fixed. At {named_place(line)} the size that "
+        f"{names} came for the first time, and torch takes such a size as fixed. At {line.short} the size that "
         f"had become dynamic meets it, and is as fixed from there on. {_BUCKETS}",
         link=DYNAMIC_PAGE,
     )
@@ -330,7 +329,7 @@ def _asked(source: Expression, line: Location | None, one_value: bool) -> Advice
     if line is not None and (one_value or _LOOP.search(line.code or "")):
         return _specialized(source, line)
     condition = f"`{source.shown}`" if source.shown else "a size"
-    at = f" at {named_place(line)}" if line is not None else ""
+    at = f" at {line.short}" if line is not None else ""
     action = f"Move the decision on {condition}{at} out of the compiled function, or pad so that it always falls the"
     if line is not None and (package := library_of(line.file)):
         action = f"Pad so that the decision on {condition}{at}, in {package}, always falls the"
@@ -449,7 +448,7 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
     size = f"`{source.shown}`" if source.shown else "the size"
     if "linspace(" in (line.code or ""):
         return Advice(
-            f"Take `torch.arange` in the place of `torch.linspace` at {named_place(line)}, whose number of steps is "
+            f"Take `torch.arange` in the place of `torch.linspace` at {line.short}, whose number of steps is "
             f"{size}: `start + torch.arange(n) * ((end - start) / (n - 1))`. Or pad to a few sizes.",
             "torch has no `linspace` of a dynamic number of steps: each one is a graph of its own. `arange` has one.",
             Example("torch.linspace(-1.0, 1.0, steps=n)", "-1.0 + torch.arange(n) * (2.0 / (n - 1))"),
@@ -457,7 +456,7 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
         )
     if _LOOP.search(line.code or ""):
         return Advice(
-            f"{named_place(line)} takes as many steps as {size} says, and each number of steps is a graph of its own. "
+            f"{line.short} takes as many steps as {size} says, and each number of steps is a graph of its own. "
             "Compile what one step does, as a function of its own, and keep the loop outside of the compiled code: "
             "hand it copies, `x[:, i].contiguous()`, no views. Or pad to a few lengths: each is compiled once.",
             "A Python loop is unrolled, step by step, so its length is a constant of the compiled code, with "
@@ -468,7 +467,7 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
     if not dynamic and source.dimension is not None and _COMPARISON.search(line.code or ""):
         allowed = f"`torch._dynamo.maybe_mark_dynamic({source.argument}, {source.dimension})`"
         return Advice(
-            f"{named_place(line)} compares {size} with a number, and that size gets code of its own: one compile, "
+            f"{line.short} compares {size} with a number, and that size gets code of its own: one compile, "
             f"whatever is marked. Change that line, or let the other sizes vary: {allowed} before each call; "
             "`mark_dynamic` raises an error at that size.",
             "A comparison with a number that is true makes the size a constant of the compiled code.",
@@ -478,7 +477,7 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
     whose = f", in {package}," if package else ""
     rewrite = "leave that call out of the compiled code" if package else "rewrite it for any size"
     return Advice(
-        f"{named_place(line)}{whose} fixes {size}: {rewrite}. Or pad, so that the size stays the same.",
+        f"{line.short}{whose} fixes {size}: {rewrite}. Or pad, so that the size stays the same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
         "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
         f"raise an error before that line changes. {_BUCKETS}",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.report import Advice, Example, Location, Recompile
-from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources, named_place
+from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
 from dynalyze.text.amounts import listed
@@ -183,10 +183,8 @@ def identity(series: Series, source: Expression) -> Advice:
     return Advice(
         f"Create `{name}` once and pass the same object in every call. If the program needs a few different "
         "ones, compile a function for each.",
-        (
-            "The code of a function that is called is built into the compiled code, so the guard asks for that very "
-            "object. A function, class or object made anew for each call never fits."
-        ),
+        "The code of a function that is called is built into the compiled code, so the guard asks for that very "
+        "object. A function, class or object made anew for each call never fits.",
     )
 
 
@@ -210,7 +208,7 @@ def container(series: Series, source: Expression) -> Advice:
     if series.lead.result_of is not None:
         return Advice(
             f"Have `{held}` give as many in every call: it runs at the graph break at "
-            f"{named_place(series.lead.result_of)}, and the code after that takes each of them for an argument.",
+            f"{series.lead.result_of.short}, and the code after that takes each of them for an argument.",
             "How many there are is built into the compiled code, so each number is compiled by itself.",
         )
     return Advice(
@@ -229,8 +227,8 @@ def _arguments(series: Series, *, by_position: bool) -> Advice:
         action = _by_position(called, (lead.expected, lead.actual))
     else:
         key = (lead.actual or "").partition(" ")[0].strip("'") if " in " in (lead.actual or "") else ""
-        told = f": `{key}` in all of them or in none" if key.isidentifier() else ""
-        action = f"Pass the same keywords in every call of {called}{told}."
+        which = f": `{key}` in all of them or in none" if key.isidentifier() else ""
+        action = f"Pass the same keywords in every call of {called}{which}."
     if "/transformers/" in lead.location.file.replace("\\", "/"):
         action += " `generate` passes keywords of its own: a call beside it stays another program, so warm up both."
     return Advice(
@@ -271,7 +269,7 @@ def left_over(series: Series, source: Expression) -> Advice:
     """What a graph break leaves behind: it ends with the break."""
     place, at = series.lead.result_of, series.lead.location
     made = f"`{source.shown}`" if "___" not in source.shown else "It"
-    where = f"at {named_place(place)}" if place is not None else f"before {named_place(at)}"
+    where = f"at {place.short}" if place is not None else f"before {at.short}"
     kept = " Kept in a tensor, the value may change." if series.lead.cause == "value" else ""
     return Advice(
         f"End the graph break {where}; this recompile ends with it. {made} is what the break leaves behind, "
@@ -301,7 +299,7 @@ def _class_made_anew(series: Series, source: Expression) -> Advice:
 def _needed(source: Expression, line: Location) -> Advice:
     """A number that a line makes a constant, also where torch had made it dynamic."""
     return Advice(
-        f"Keep `{source.argument}` to a few values and warm up each of them: {named_place(line)} needs the number "
+        f"Keep `{source.argument}` to a few values and warm up each of them: {line.short} needs the number "
         "itself, so each is compiled, with `dynamic=True` too.",
         f"{_CONSTANT} A number that changed is dynamic from then on, unless the code needs it: as the length of a "
         "loop, an index into a list, in a comparison, or for an operator that takes no other.",

@@ -31,7 +31,7 @@ _RAY_FILES = "/runtime_resources/"
 
 
 class AgentLost(Exception):
-    """The agent ended while an item ran, of itself or of what the item did."""
+    """The agent ended while an item ran."""
 
 
 class NodeUnusable(Exception):
@@ -39,8 +39,8 @@ class NodeUnusable(Exception):
 
 
 def run(parcel: bytes) -> bytes:
-    """Have the item in a parcel run by this worker's agent; returns a packed delivery. Raises AgentLost where the agent
-    died of this item, or was killed, and NodeUnusable where none can start here, whatever the item.
+    """The delivery for a parcel, both packed: this worker's agent runs the item. Raises AgentLost where the agent died
+    or was killed meanwhile, and NodeUnusable where none can start here, whatever the item.
     """
     devices = tuple(os.environ.get(name, "") for name in _DEVICES)
     agent = _agents.get(devices)
@@ -79,8 +79,7 @@ class Agent:
             raise AgentLost("the process that ran it died") from error
 
     def close(self) -> None:
-        """The agent takes it as its end."""
-        self._connection.close()
+        self._connection.close()  # The agent ends with it.
 
     def _receive(self) -> bytes:
         # In short waits: Ray interrupts a worker between two lines of Python, not in a call that blocks.
@@ -93,7 +92,7 @@ _agents: dict[tuple[str, ...], Agent] = {}
 
 
 def main(descriptor: int) -> None:
-    """The agent: leaves its parent, says what it lacks or nothing, and answers each parcel with a delivery."""
+    """The agent: leaves its parent, says what it lacks (b"" for nothing), and answers each parcel with a delivery."""
     if os.fork():
         os._exit(0)
     os.setsid()

@@ -14,8 +14,7 @@ import msgspec
 from dynalyze.capture.libraries import PREFIXES, library_facts
 from dynalyze.facts.source_files import hash_of_set
 from dynalyze.report import Report
-from dynalyze.sweep.items import Item
-from dynalyze.sweep.records import Row
+from dynalyze.sweep.records import Item, Row
 from dynalyze.sweep.work import Finished, Runner, RunSettings, page_of
 
 _PROBE = f"""
@@ -44,7 +43,7 @@ class Parcel(msgspec.Struct):
 
 
 class ItemHost(msgspec.Struct, frozen=True):
-    """Where an item ran: the host's name, and its versions of the packages that decide a row, as one text."""
+    """The host that an item ran on, and the versions of its packages that decide a row, as one text."""
 
     host: str
     packages: str = ""
@@ -54,7 +53,7 @@ class ItemHost(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct):
-    """What came back. `unusable` says why nothing can run on that node; the item has not been touched then."""
+    """The answer to a parcel. `unusable` says why nothing can run on that node; the item was not started then."""
 
     node: ItemHost
     finished: Finished | None = None
@@ -119,7 +118,7 @@ def _placed(item: Item, there: str, here: str) -> Item:
 
 
 def _renamed(finished: Finished, here: str, there: str) -> Finished:
-    """The results with the sweep's folder instead of our copy of it: they are as of a run where it was started."""
+    """The results with the sweep's folder in place of our copy of it, as a run on the first machine gives them."""
     old, new = here.encode(), msgspec.json.encode(there)[1:-1]
     row = msgspec.json.decode(msgspec.json.encode(finished.row).replace(old, new), type=Row)
     output = finished.output.replace(here, there)
@@ -133,8 +132,8 @@ def _renamed(finished: Finished, here: str, there: str) -> Finished:
 
 def _versions(python: str) -> dict[str, str]:
     try:
-        told = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=True, timeout=60)
+        answer = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
         return {}
-    versions: dict[str, str] = json.loads(told.stdout)
+    versions: dict[str, str] = json.loads(answer.stdout)
     return versions

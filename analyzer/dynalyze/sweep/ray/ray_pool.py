@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,15 @@ from typing import Any
 import msgspec
 
 from dynalyze.privacy.redaction import redaction
-from dynalyze.sweep.items import Item
 from dynalyze.sweep.pool import Done
 from dynalyze.sweep.ray import node
 from dynalyze.sweep.ray.node_work import Delivery, ItemHost, Parcel
-from dynalyze.sweep.ray.ray_session import RaySession
+from dynalyze.sweep.ray.ray_session import LOCAL, connected
+from dynalyze.sweep.records import Item
 from dynalyze.sweep.rows import bare_row
 from dynalyze.sweep.work import Finished, RunSettings
 from dynalyze.text.errors import UsageError, first_line
-from dynalyze.text.visible import say
+from dynalyze.text.escape import say
 
 _LOOK_SECONDS = 0.2
 # An item whose worker died is tried once more, and is a crash when that one dies too.
@@ -54,37 +55,38 @@ class ClusterPool:
         self._gpus = gpus_per_item
         self._folder = None if folder is None else folder.resolve()
         ships = self._folder is not None and not shared_disk
-        self._session = RaySession(address, self._folder if ships else None, cores=workers)
-        self._ships = ships and not self._session.starts_cluster
+        self._session = connected(address, self._folder if ships else None, workers)
+        self._connection = ExitStack()
+        self._ray: Any = None
+        self._starts_cluster = address == LOCAL
+        self._ships = ships and not self._starts_cluster
         self._pending: dict[Any, _Submitted] = {}
         self._nodes: set[ItemHost] = set()
         self._announced: set[Demand] = set()
         self._largest = 0.0
 
     def __enter__(self) -> ClusterPool:
-        self._session.__enter__()
-        self.workers = self._most or max(1, int(self._session.ray.cluster_resources().get("CPU", 1)))
+        self._ray = self._connection.enter_context(self._session)
+        self._connection.callback(self._cancel)
+        self.workers = self._most or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self._largest = max((each.get("CPU", 0.0) for each in self._resources()), default=0.0)
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            self._cancel()
-        finally:
-            self._session.__exit__(*error)
+        self._connection.close()
 
     def run(self, items: Iterable[Item], done: Done, keep_on: Callable[[], bool]) -> None:
         """As `Pool.run` says. Raises UsageError where a node cannot run any item."""
         waiting = iter(items)
         while keep_on():
             # As many as the cluster can take, and some to wait for room.
-            cpus = int(self._session.ray.cluster_resources().get("CPU", 0)) if self._most is None else 0
+            cpus = int(self._ray.cluster_resources().get("CPU", 0)) if self._most is None else 0
             most = 2 * cpus + _WAITING if self._most is None else self._most
             while len(self._pending) < most and (item := next(waiting, None)) is not None:
                 self._submit(_Submitted(item))
             if not self._pending:
                 break
-            ready, _ = self._session.ray.wait(list(self._pending), num_returns=1, timeout=_LOOK_SECONDS)
+            ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=_LOOK_SECONDS)
             for reference in ready:
                 self._collect(reference, done)
         self._cancel()
@@ -94,7 +96,7 @@ class ClusterPool:
         demand = demand_of(submitted.item, self._settings, self._gpus, self._largest)
         self._check(demand)
         # Ray's own retries tell nobody whether a node or an item was at fault: `_collect` counts them.
-        task = self._session.ray.remote(node.run).options(
+        task = self._ray.remote(node.run).options(
             name=submitted.item.target, max_retries=0,
             num_cpus=demand.cpus, num_gpus=demand.gpus, memory=demand.memory,
         )  # fmt: skip
@@ -106,24 +108,24 @@ class ClusterPool:
         return Parcel(item, self._settings, root, shown, self._ships)
 
     def _check(self, demand: Demand) -> None:
-        """Say once what no node of the moment can give: Ray would wait for one in silence."""
+        """Say once what no node has room for: Ray would wait for one in silence."""
         if demand in self._announced:
             return
         self._announced.add(demand)
         if any(map(demand.fits, self._resources())):
             return
-        if self._session.starts_cluster:
+        if self._starts_cluster:
             raise UsageError(f"--cluster local: this machine cannot give one item {demand}")
         say(f"no node of the cluster has {demand} for one item; waiting for one")
 
     def _resources(self) -> list[dict[str, float]]:
-        return [each["Resources"] for each in self._session.ray.nodes() if each["Alive"]]
+        return [each["Resources"] for each in self._ray.nodes() if each["Alive"]]
 
     def _collect(self, reference: Any, done: Done) -> None:
         submitted = self._pending.pop(reference)
-        errors = self._session.ray.exceptions
+        errors = self._ray.exceptions
         try:
-            delivery = msgspec.msgpack.decode(self._session.ray.get(reference), type=Delivery)
+            delivery = msgspec.msgpack.decode(self._ray.get(reference), type=Delivery)
         except (errors.NodeDiedError, errors.ObjectLostError):
             submitted.nodes_lost += 1
         except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.RayTaskError) as error:
@@ -151,11 +153,11 @@ class ClusterPool:
 
     def _cancel(self) -> None:
         for reference in self._pending:
-            self._session.ray.cancel(reference, force=True)
+            self._ray.cancel(reference, force=True)
         self._pending.clear()
 
     def _note_mixture(self) -> None:
-        """Rows of different versions do not compare: say so, and which nodes had which."""
+        """Note which nodes had which versions, where they differ: their rows do not compare."""
         hosts: dict[str, set[str]] = {}
         for each in self._nodes:
             hosts.setdefault(each.packages, set()).add(each.host)
@@ -168,11 +170,11 @@ class ClusterPool:
 
 
 def _refuse_broken_node(error: Exception) -> None:
-    """Where a task failed for another reason than its item, every one would fail there."""
+    """Raise UsageError where a task failed for another reason than its item: every item would fail there."""
     cause = getattr(error, "cause", None)
     if cause is not None and not isinstance(cause, node.AgentLost):
-        told = cause if isinstance(cause, node.NodeUnusable) else first_line(cause)
-        raise UsageError(f"a node of the cluster cannot run the items: {told}") from error
+        why = cause if isinstance(cause, node.NodeUnusable) else first_line(cause)
+        raise UsageError(f"a node of the cluster cannot run the items: {why}") from error
 
 
 @dataclass(frozen=True)
@@ -193,10 +195,11 @@ class Demand:
 
 
 def demand_of(item: Item, settings: RunSettings, gpus_per_item: float | None, largest: float) -> Demand:
-    """One GPU for an item whose device is CUDA, or as many as were asked for; those of the CPU get none.
+    """What one item needs of a node.
 
-    A program chooses its device itself: it gets GPUs where their number was given. Where the CPU is measured, an item
-    has a node to itself, one of `largest` cores: others beside it would disturb what is timed.
+    An item on CUDA gets one GPU, or `gpus_per_item`; one on the CPU none; a program, which chooses its device itself,
+    gets GPUs where their number was given. An item timed on the CPU gets a node of `largest` cores to itself: others
+    beside it would disturb the times.
     """
     device = item.options.device or ""
     if device.startswith("cuda"):

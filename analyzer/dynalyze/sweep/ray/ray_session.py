@@ -33,7 +33,7 @@ _VARIABLES = {
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
-# A port that is open and no Ray would be asked for two minutes.
+# Ray would wait two minutes for an open port that is not Ray's.
 _IMPATIENT = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_NUM_REDIS_GET_RETRIES": "1"}
 # Without this a cluster on one machine listens on all of its addresses.
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -43,72 +43,52 @@ _CHECKOUT_TEMPLATES = _PACKAGE.parents[1] / "reports" / "templates"
 _SWITCHES = ("TORCH", "PYTORCH_", "TRANSFORMERS_", "HF_HUB_OFFLINE")
 
 
-class RaySession:
-    """A connection to a cluster. Leaving the `with` block ends it, and the cluster where it was started here."""
-
-    def __init__(self, address: str, folder: Path | None, *, cores: int | None = None) -> None:
-        self._address = address
-        self.starts_cluster = address == LOCAL
-        self._folder = folder
-        self._cores = cores
-        self._undo = contextlib.ExitStack()
-        self.ray: Any = None
-
-    def __enter__(self) -> RaySession:
-        with self._undo:
-            _check_reachable(self._address)
-            variables = _IMPATIENT
-            if self.starts_cluster:
-                # Left to itself Ray would write a token into the user's home folder, and keep it.
-                token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-                variables = {**_LOOPBACK, **({} if "RAY_AUTH_MODE" in os.environ else token)}
-            # Ray reads them when it is imported. What the user has set stays.
-            for name, value in {**_VARIABLES, **variables}.items():
-                os.environ.setdefault(name, value)
+@contextlib.contextmanager
+def connected(address: str, folder: Path | None, cores: int | None) -> Iterator[Any]:
+    """The module ray, connected to a cluster, which gets `folder` and dynalyze, or to one of `cores` that is started
+    here and ends with the block.
+    """
+    _check_reachable(address)
+    variables = _IMPATIENT
+    if address == LOCAL:
+        # Left to itself Ray would write a token into the user's home folder, and keep it.
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        variables = {**_LOOPBACK, **({} if "RAY_AUTH_MODE" in os.environ else token)}
+    # Ray reads them when it is imported. What the user has set stays.
+    for name, value in {**_VARIABLES, **variables}.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise UsageError(f'--cluster needs Ray: pip install "dynalyze[ray]" ({error})') from error
+    # Messages of lost workers and nodes go to whatever is sys.stdout, at any time.
+    with Path(os.devnull).open("w") as quiet, contextlib.redirect_stdout(quiet), contextlib.ExitStack() as connection:
+        with contextlib.ExitStack() as shipping:
+            if address == LOCAL:
+                # Ray's sockets lie deep in it, and the path of a socket has at most 107 bytes.
+                own = str(connection.enter_context(TemporaryFolder("ray", longest=12)))
+                place: dict[str, Any] = {
+                    "address": LOCAL, "num_cpus": cores, "include_dashboard": False,
+                    "object_store_memory": _STORE_BYTES, "_temp_dir": own,
+                }  # fmt: skip
+            else:
+                stage = shipping.enter_context(TemporaryFolder("shipped"))
+                place = {"address": address, "runtime_env": runtime_env(stage, folder)}
+            connection.callback(ray.shutdown)
             try:
-                import ray
-            except ImportError as error:
-                raise UsageError(f'--cluster needs Ray: pip install "dynalyze[ray]" ({error})') from error
-            self.ray = ray
-            # Messages of lost workers and nodes go to whatever is sys.stdout, at any time.
-            quiet = self._undo.enter_context(Path(os.devnull).open("w"))
-            self._undo.enter_context(contextlib.redirect_stdout(quiet))
-            with contextlib.ExitStack() as meanwhile:
-                place = self._place(meanwhile)
-                self._undo.callback(self.ray.shutdown)
-                self._connect(place)
-            self._undo = self._undo.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._undo.close()
-
-    def _connect(self, place: dict[str, Any]) -> None:
-        try:
-            with _undisturbed():
-                self.ray.init(log_to_driver=False, logging_level="ERROR", **place)
-        except SystemExit as error:  # Ray ends the program where the cluster does not answer.
-            raise UsageError(f"--cluster {self._address}: it does not answer as a Ray cluster does") from error
-        except (OSError, RuntimeError, ValueError, self.ray.exceptions.RayError) as error:
-            raise _refused(self._address, error, self._folder) from error
-
-    def _place(self, meanwhile: contextlib.ExitStack) -> dict[str, Any]:
-        """Where to connect, and what to send: Ray has sent it when it is connected, so its copy goes away then."""
-        if self.starts_cluster:
-            # Ray's sockets lie deep in it, and the path of a socket has at most 107 bytes.
-            folder = str(self._undo.enter_context(TemporaryFolder("ray", longest=12)))
-            return {
-                "address": LOCAL, "num_cpus": self._cores, "include_dashboard": False,
-                "object_store_memory": _STORE_BYTES, "_temp_dir": folder,
-            }  # fmt: skip
-        stage = meanwhile.enter_context(TemporaryFolder("shipped"))
-        return {"address": self._address, "runtime_env": runtime_env(stage, self._folder)}
+                with _undisturbed():
+                    ray.init(log_to_driver=False, logging_level="ERROR", **place)
+            except SystemExit as error:  # Ray ends the program where the cluster does not answer.
+                raise UsageError(f"--cluster {address}: it does not answer as a Ray cluster does") from error
+            except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+                raise _refused(address, error, folder) from error
+        yield ray
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """While it connects, Ray takes SIGTERM for itself, and would end us with what is done unsaid; and its C++ side
-    writes warnings to descriptor 2: what went wrong comes as an exception.
+    """Keeps Ray, while it connects, from taking SIGTERM, which would end us without our summary, and from writing
+    warnings to descriptor 2: what went wrong comes as an exception.
     """
     before, kept = signal.getsignal(signal.SIGTERM), os.dup(2)
     try:
@@ -123,7 +103,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself takes two minutes to say that nobody is there."""
+    """Raise UsageError where nobody listens: Ray itself takes two minutes to say so."""
     if address in (LOCAL, "auto"):
         return
     try:
@@ -158,10 +138,7 @@ def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeErr
 
 
 def runtime_env(stage: Path, folder: Path | None) -> dict[str, Any]:
-    """Ray's description of it. `stage` is an empty folder that lives until Ray has connected.
-
-    `folder` is that of the user's files; None ships none.
-    """
+    """Ray's description of what to ship: dynalyze, copied to the empty folder `stage`, and the user's `folder`."""
     package = stage / "dynalyze"  # A copy, as a wheel has it.
     shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if not (package / "templates").is_dir():

@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from functools import partial
 from typing import Any
 
+from dynalyze.capture.libraries.building import map_numbers
 from dynalyze.capture.libraries.diffusers.odd import CONFIGS
 
 Config = dict[str, Any]
@@ -52,7 +54,7 @@ def small(config: Config) -> Config:
         tied = {times * widths[0]: times * _divided(widths, least)[0] for times in (1, 4)}
     for name, value in config.items():
         if _DEPTHS.search(name):
-            result[name] = _at_most(1 if name.endswith("block") else _MOST_BLOCKS, value)
+            result[name] = map_numbers(partial(min, 1 if name.endswith("block") else _MOST_BLOCKS), value)
         elif _CHANNELS.search(name) and isinstance(value, (list, tuple)) and value:
             result[name] = _divided(value, least)
         elif isinstance(value, int) and value in tied and not name.endswith("cross_attention_dim"):
@@ -94,9 +96,3 @@ def _divided(value: Any, least: int) -> Any:
     """Channels by stage with the first as small as it may be, and the same ratios."""
     factor = max(1, min(value) // least)
     return type(value)(each if each < least else math.ceil(each / factor / least) * least for each in value)
-
-
-def _at_most(most: int, value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_at_most(most, each) for each in value)
-    return min(value, most) if isinstance(value, int) and not isinstance(value, bool) else value

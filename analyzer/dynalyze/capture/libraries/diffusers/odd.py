@@ -1,4 +1,4 @@
-"""What single classes need beside the rules: arguments of constructors, and inputs as in `rules`, or a size instead."""
+"""What single classes need beside the rules: arguments of constructors; inputs as in `inputs.RULES`, or a size."""
 
 from __future__ import annotations
 

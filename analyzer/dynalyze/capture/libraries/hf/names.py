@@ -6,7 +6,6 @@ architectures costs no import of any. What is a model is read from the class sta
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import functools
 import importlib.util
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynalyze.capture.inputs import Misuse
+from dynalyze.capture.libraries.building import near
 
 # What `all` lists: the bare architecture and the two heads that generate.
 _ALL = re.compile(r"(Model|ForCausalLM|ForConditionalGeneration)$")
@@ -50,9 +50,7 @@ def resolve(name: str) -> tuple[Literal["class", "folder", "hub"], str]:
         return "folder", str(folder)
     if _HUB_ID.match(name):
         return "hub", name
-    known = {each.lower(): each for each in [*_models(), *_base_models()]}
-    near = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=3)]
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    hint = near(name, [*_models(), *_base_models()])
     raise Misuse(f"no model {name!r} in the installed transformers, and no such folder{hint}")
 
 
@@ -85,7 +83,7 @@ def _models() -> list[str]:
 
 
 def _is_model(name: str) -> bool:
-    """Looks into the one module that holds the name."""
+    """Whether a public name is a model class; reads only its module."""
     module = _modules().get(name, "")
     return ".modeling_" in module and name in _models_in(module)
 

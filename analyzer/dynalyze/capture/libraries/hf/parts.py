@@ -33,7 +33,7 @@ def default_config(model_class: Any) -> Any:
 
 
 def _complete(part: Any) -> None:
-    """Some leave to a checkpoint what follows from the other sizes."""
+    """Set the head counts and sizes that a default leaves to a checkpoint."""
     own = vars(part)
     heads, hidden = own.get("num_attention_heads"), own.get("hidden_size")
     if not isinstance(heads, int) or heads <= 0:
@@ -71,14 +71,14 @@ def parts_of(config: Any) -> Iterator[Any]:
 
 def first(config: Any, *names: str, default: Any = None) -> Any:
     """The first of these fields of a configuration that is there and not None."""
-    told = (getattr(config, name, None) for name in names)
-    return next((value for value in told if value is not None), default)
+    values = (getattr(config, name, None) for name in names)
+    return next((value for value in values if value is not None), default)
 
 
 def first_number(configs: Iterable[Any], *names: str) -> int | None:
     """The first whole number that one of the configurations has as the first of these fields."""
-    told = (first(config, *names) for config in configs)
-    return next((number for number in told if isinstance(number, int)), None)
+    values = (first(config, *names) for config in configs)
+    return next((number for number in values if isinstance(number, int)), None)
 
 
 def sub_configs(config: Any) -> Iterator[Any]:
@@ -102,15 +102,6 @@ def numbers_in(value: Any) -> list[int]:
     if isinstance(value, (list, tuple)):
         return [number for each in value for number in numbers_in(each)]
     return [value] if isinstance(value, int) and not isinstance(value, bool) else []
-
-
-def map_numbers(change: Callable[[int], int], value: Any) -> Any:
-    """The same field with each of these numbers changed."""
-    if isinstance(value, dict):
-        return {name: map_numbers(change, each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map_numbers(change, each) for each in value)
-    return change(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def change_fields(part: Any, change: Callable[[str, Any], Any]) -> None:

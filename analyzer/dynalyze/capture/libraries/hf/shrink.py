@@ -11,8 +11,9 @@ import re
 from functools import partial
 from typing import Any
 
+from dynalyze.capture.libraries.building import map_numbers
 from dynalyze.capture.libraries.hf import depth, quirks, width
-from dynalyze.capture.libraries.hf.parts import agree, change_fields, map_numbers, numbers_in, parts_of
+from dynalyze.capture.libraries.hf.parts import agree, change_fields, numbers_in, parts_of
 
 _EXPERTS = 8
 _EXPERT_COUNT = re.compile(r"^(?!.*(shared|per_tok|sink|top_k|bias|dense))\w*experts$|^zero_expert_num$")
@@ -71,7 +72,7 @@ def _cut_experts(part: Any) -> None:
 
 
 def _cut_positions(part: Any) -> None:
-    """Tables of positions that are learned; rotary ones are computed as needed."""
+    """Cut learned position tables; rotary ones are computed as needed."""
     if vars(part).get("rope_parameters") is not None:
         return
     cut = partial(map_numbers, partial(min, _LONGEST))

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from dynalyze.capture.libraries.building import map_numbers
 from dynalyze.capture.libraries.hf.depth import overrides
-from dynalyze.capture.libraries.hf.parts import change_fields, map_numbers, numbers_in
+from dynalyze.capture.libraries.hf.parts import change_fields, numbers_in
 
 # No stack that is narrower than this is made narrower.
 _NARROW = 256

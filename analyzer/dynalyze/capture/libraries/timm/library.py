@@ -1,28 +1,50 @@
-"""timm as a `Library`: names from its registry, models from `create_model`, images from the model's default_cfg."""
+"""timm as a `Library`: names from its registry, models from `create_model`, images from the model's default_cfg.
+
+Small models have fewer blocks, of the same kinds: what their constructors are given is cut on the way.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
+import dataclasses
+import inspect
 import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from dynalyze.capture.inputs import Inputs, Misuse
-from dynalyze.capture.libraries.building import built, place, quiet, random_weights, stage
-from dynalyze.capture.libraries.request import Built, ModelRequest
-from dynalyze.capture.libraries.timm.shrink import made_small
+from dynalyze.capture.libraries.building import (
+    Built,
+    ModelRequest,
+    built,
+    map_numbers,
+    near,
+    place,
+    quiet,
+    random_weights,
+    stage,
+)
 
 # Models that are called with any size get this one, which all of them can halve five times.
 _SIZE = 96
+# Arguments of constructors, and fields of configurations, that hold numbers of blocks: of all, or of each stage.
+_DEPTHS = ("depth", "depths", "layers", "num_blocks", "stages", "block_config", "serial_depths", "k_sec", "d")
+# Lists with an entry for each block, in a list for each stage; and configurations that hold others.
+_BLOCKS = "block_args"
+_HOLDERS = ("blocks", "stages", "cfg")
+# A block of each kind where kinds alternate; features are taken after several blocks.
+_MOST, _MOST_WITH_FEATURES = 2, 4
+# The widths of stages follow from the number of all blocks; which blocks see the whole image is told by their numbers.
+_WHOLE = ("RegNetCfg", "HieraDet")
 
 
 def resolve(name: str) -> None:
     timm = _timm()
     architecture = name.partition(".")[0]  # What follows names weights: resnet50.a1_in1k.
     if not timm.is_model(architecture):
-        near = difflib.get_close_matches(architecture, timm.list_models(), n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        raise Misuse(f"no model {name!r} in the installed timm{hint}")
+        raise Misuse(f"no model {name!r} in the installed timm{near(architecture, timm.list_models())}")
 
 
 def listed(pattern: str) -> list[str]:
@@ -95,7 +117,7 @@ def _timm() -> Any:
 
 @contextlib.contextmanager
 def _no_network() -> Any:
-    """A checkpoint that is not in the caches is a failure at once."""
+    """Fail at once for a checkpoint that is not cached."""
     from huggingface_hub import constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
@@ -104,3 +126,52 @@ def _no_network() -> Any:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+@contextlib.contextmanager
+def made_small(architecture: str, *, features: bool) -> Iterator[None]:
+    """Within it, timm makes the architecture with at most so many blocks in a stage."""
+    from timm.models import model_entrypoint
+
+    module: Any = sys.modules[model_entrypoint(architecture).__module__]
+    build = module.build_model_with_cfg
+    most = _MOST_WITH_FEATURES if features else _MOST
+    at_most = partial(map_numbers, partial(min, most))
+
+    def build_small(model_class: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if getattr(model_class, "__name__", "") in _WHOLE:
+            return build(model_class, *args, **kwargs)
+        known = {name: each.default for name, each in inspect.signature(model_class).parameters.items()}
+        depth = kwargs.get("depth", known.get("depth"))
+        for name, value in kwargs.items():
+            if isinstance(depth, int) and isinstance(value, (list, tuple)) and len(value) == depth:
+                kwargs[name] = value[:most]  # One for each block.
+        for name in (*_DEPTHS, _BLOCKS):
+            value = kwargs.get(name, known.get(name, inspect.Parameter.empty))
+            if value is not inspect.Parameter.empty and value is not None:
+                kwargs[name] = at_most(value) if name in _DEPTHS else [stage[:most] for stage in value]
+        if kwargs.get("model_cfg") is not None:
+            kwargs["model_cfg"] = _smaller(kwargs["model_cfg"], most)
+        return build(model_class, *args, **kwargs)
+
+    module.build_model_with_cfg = build_small
+    try:
+        yield
+    finally:
+        module.build_model_with_cfg = build
+
+
+def _smaller(config: Any, most: int) -> Any:
+    """A configuration, and those that it holds, with smaller numbers of blocks."""
+    if isinstance(config, (list, tuple)):
+        return type(config)(_smaller(each, most) for each in config)
+    if not dataclasses.is_dataclass(config) or type(config).__name__ in _WHOLE:
+        return config
+    changes: dict[str, Any] = {}
+    for each in dataclasses.fields(config):
+        value = getattr(config, each.name)
+        if each.name in _HOLDERS and not isinstance(value, int):
+            changes[each.name] = _smaller(value, most)
+        elif each.name in _DEPTHS:
+            changes[each.name] = map_numbers(partial(min, most), value)
+    return dataclasses.replace(config, **changes)  # type: ignore[type-var]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from dynalyze.render.text.bench import EAGER, first_calls, more_memory
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.render.words.bench import EAGER, first_calls, more_memory
 from dynalyze.report.measurements import Measurement, Memory
 from dynalyze.text.amounts import duration, size
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from dynalyze.render.text.bench import passes_words, short_count
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.render.words.bench import passes_words, short_count
 from dynalyze.report.measurements import BreakEven, Measurement
 from dynalyze.text.amounts import duration
 
@@ -53,13 +53,13 @@ def calls_plot(identity: str, item: Measurement) -> Plot | None:
         draw.Label("axis", _WIDTH - _RIGHT, _HEIGHT - 4, "calls" if item.calls == 1 else "rounds", "end"),
         *(shape for curve in curves for shape in _drawn(curve, x, y)),
     ]
-    told = [f"{curve.words}: {duration(curve.after(1))} after the first round" for curve in curves]
+    descriptions = [f"{curve.words}: {duration(curve.after(1))} after the first round" for curve in curves]
     if even is not None and even.passes is not None:
-        told.append(f"compiling has paid for itself after {passes_words(even.passes, item.calls)}")
+        descriptions.append(f"compiling has paid for itself after {passes_words(even.passes, item.calls)}")
     elif item.break_even is not None:
-        told.append(f"break-even {item.break_even.reason or 'not known'}")
+        descriptions.append(f"break-even {item.break_even.reason or 'not known'}")
     legend = [(f"curve {curve.kind}", curve.words) for curve in curves]
-    return Plot(identity, item.configuration, "; ".join(told), _WIDTH, _HEIGHT, shapes, legend)
+    return Plot(identity, item.configuration, "; ".join(descriptions), _WIDTH, _HEIGHT, shapes, legend)
 
 
 def _curves(item: Measurement) -> list[_Curve]:

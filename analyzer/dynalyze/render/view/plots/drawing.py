@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from dynalyze.text.visible import visible
+from dynalyze.text.escape import visible
 
 
 class Rect(NamedTuple):

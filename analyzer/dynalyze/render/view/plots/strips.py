@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from dynalyze.render.text.bench import EAGER
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
-from dynalyze.render.words.bench import EAGER
 from dynalyze.report.measurements import Measurement
 from dynalyze.text.amounts import milliseconds
 

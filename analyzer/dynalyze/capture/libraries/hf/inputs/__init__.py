@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from dynalyze.capture.inputs import Inputs
+from dynalyze.capture.libraries.building import CannotBuild, ModelRequest
 from dynalyze.capture.libraries.hf import quirks
-from dynalyze.capture.libraries.hf.inputs import audio, labels, multimodal, series, text, vision
+from dynalyze.capture.libraries.hf.inputs import audio, series, text, vision
 from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.libraries.request import CannotBuild, ModelRequest
 
 
 def make_inputs(model: Any, request: ModelRequest) -> Inputs:
     """One call's as a user would send them, the same for the same seed. Raises CannotBuild with stage "inputs"."""
     try:
         builder = InputBuilder(model, request)
-        for contributor in (vision, multimodal, audio, series, text, labels):
-            contributor.add(builder)
+        for add in (vision.add, text.add_placeholders, audio.add, series.add, text.add, text.add_labels):
+            add(builder)
         # A generator of its own, so that what a quirk draws does not depend on what was drawn before.
         changed = InputBuilder(model, request, builder.inputs)
         quirks.changes_inputs.apply(model.config, changed)

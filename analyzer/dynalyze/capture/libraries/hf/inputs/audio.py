@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.libraries.hf import parts, quirks
-from dynalyze.capture.libraries.hf.inputs.features import features_per_sample
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder, features_per_sample
 
 # How configurations call the part that reads sound.
 _PARTS = (

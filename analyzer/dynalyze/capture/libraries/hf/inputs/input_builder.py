@@ -1,17 +1,20 @@
-"""What is known of a model while its inputs are made, and the inputs made so far."""
+"""What is known of a model while its inputs are made, the inputs made so far, and what the model itself tells:
+how many features it makes of an image, a video or a sound, in calls that leave no trace.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 
-from dynalyze.capture.libraries.hf.parts import first, special_ids
-from dynalyze.capture.libraries.request import ModelRequest
+from dynalyze.capture.libraries.building import ModelRequest
+from dynalyze.capture.libraries.hf.parts import first, special_ids, sub_configs
 
 Kind = Literal["text", "image", "video", "audio"]
 
@@ -82,11 +85,11 @@ class InputBuilder:
 
     def vocabulary_size(self) -> int:
         """How many tokens the model can embed: its own table tells, the configuration may count other tokens."""
-        told = first(self.text_config, "vocab_size") or first(self.config, "vocab_size")
+        configured = first(self.text_config, "vocab_size") or first(self.config, "vocab_size")
         table = None
         with contextlib.suppress(AttributeError, NotImplementedError):  # What a model without one raises.
             table = getattr(self.model.get_input_embeddings(), "num_embeddings", None)
-        known = [size for size in (told, table) if isinstance(size, int) and size > 0]
+        known = [size for size in (configured, table) if isinstance(size, int) and size > 0]
         return min(known, default=_CHARACTERS)
 
     def integers(self, shape: Sequence[int], low: int, high: int) -> torch.Tensor:
@@ -110,3 +113,64 @@ def parameters_of(method: Any) -> dict[str, bool]:
     parameters = inspect.signature(method).parameters.values()
     named = (each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL))
     return {each.name: each.default is each.empty for each in named}
+
+
+def features_per_sample(builder: InputBuilder, kind: str) -> int | None:
+    """Features that `get_<kind>_features` gives for the inputs made so far, divided by the batch.
+
+    None where the model has no such method or it lacks an input.
+    """
+    extract = extractor(builder.model, kind)
+    if extract is None or any(
+        required and name not in builder.inputs for name, required in parameters_of(extract).items()
+    ):
+        return None
+    parameters = inspect.signature(extract).parameters.values()
+    more = {"return_dict": True} if any(each.kind is each.VAR_KEYWORD for each in parameters) else {}
+    with untouched(builder.model):
+        given = extract(**{**taken_by(extract, builder.inputs), **more})
+    return count(given) // builder.batch
+
+
+def extractor(model: Any, kind: str) -> Any:
+    """The bound method `get_<kind>_features` of the innermost module that has one with named parameters."""
+    name = f"get_{kind}_features"
+    found = [getattr(module, name) for module in model.modules() if hasattr(module, name)]
+    named = [method for method in found if parameters_of(method)]
+    return named[-1] if named else None
+
+
+def count(given: Any) -> int:
+    """Rows in what a feature extractor returned: an output with a pooler, a tensor, or one tensor an image."""
+    features = given[0] if isinstance(given, tuple) and len(given) == 1 else given
+    for name in ("last_hidden_state", "pooler_output"):
+        if getattr(given, name, None) is not None:
+            features = getattr(given, name)
+    if isinstance(features, (list, tuple)):
+        return sum(count(each) for each in features)
+    return int(features.numel()) // int(features.shape[-1])
+
+
+def taken_by(method: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Those of the inputs that a method, or the forward of a module, has parameters for."""
+    return {name: inputs[name] for name in parameters_of(getattr(method, "forward", method)) if name in inputs}
+
+
+@contextmanager
+def untouched(model: Any) -> Iterator[None]:
+    """Inside: no gradients and no dropout. Afterwards the random state, and the attributes and buffers of every
+    module and configuration are those from before.
+    """
+    kept = [(vars(each), dict(vars(each))) for each in [*model.modules(), *sub_configs(model.config)]]
+    # Registering a buffer or a submodule changes these, and others may hold the very dicts.
+    kept += [(value, dict(value)) for _, before in kept for value in before.values() if isinstance(value, dict)]
+    random = torch.get_rng_state()
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_rng_state(random)
+        for attributes, before in kept:
+            attributes.clear()
+            attributes.update(before)

@@ -1,4 +1,6 @@
-"""Pixels as models read them: whole images, tiles or patches of them, beside what tells how they were cut."""
+"""The sizes of images and videos that a configuration asks for, and pixels as models read them: whole images, tiles or
+patches of them, beside what tells how they were cut.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,26 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.libraries.hf.inputs import geometry
-from dynalyze.capture.libraries.hf.inputs.features import extractor, taken_by, untouched
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder
-from dynalyze.capture.libraries.hf.parts import first
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, extractor, taken_by, untouched
+from dynalyze.capture.libraries.hf.parts import first, first_number
 
 # Tokens of text along the edge of an image: small, and about 450 pixels for a model at full size.
 _SMALL_SIDE = 4
 _FULL_SIDE = 16
+# Where a configuration of several parts keeps the one that sees.
+_VISION_PARTS = (
+    "vision_config", "vlm_config", "visual_config", "image_config", "image_encoder_config", "encoder",
+    "backbone_config", "vq_config", "vit_config", "sam_config",
+)  # fmt: skip
+# For models that take any size: small, and what processors make of an image for a model at full size, where detectors
+# want more to find; all are multiples of the usual total stride of 32.
+_SMALL, _USUAL, _DETECTOR = 64, 224, 640
+_ANY_FRAMES = 4
 
 
 def grid_side(builder: InputBuilder) -> int:
     """Patches along an edge of an image."""
-    return (_FULL_SIDE if builder.request.full_size else _SMALL_SIDE) * geometry.merge_size(builder.config)
+    return (_FULL_SIDE if builder.request.full_size else _SMALL_SIDE) * merge_size(builder.config)
 
 
 def add_grid(builder: InputBuilder, pixels: str, grid: str, times: int = 1) -> None:
@@ -28,7 +37,7 @@ def add_grid(builder: InputBuilder, pixels: str, grid: str, times: int = 1) -> N
     builder.inputs[grid] = torch.tensor([[times, side, side]] * builder.batch, device=builder.device)
     for name in ("merge_sizes", grid.replace("grid_thw", "merge_sizes")):
         if builder.wants(name):
-            builder.inputs[name] = builder.full((builder.batch,), geometry.merge_size(builder.config))
+            builder.inputs[name] = builder.full((builder.batch,), merge_size(builder.config))
     patches = builder.batch * times * side * side
     builder.inputs[pixels] = _accepted(builder, pixels, patches)
 
@@ -62,7 +71,7 @@ def patch_values(builder: InputBuilder) -> int:
     """How many values one patch holds."""
     projection = patch_projection(builder.model)
     if projection is None:
-        return geometry.channels(builder.config) * geometry.patch_size(builder.config) ** 2
+        return channels(builder.config) * patch_size(builder.config) ** 2
     if hasattr(projection, "in_features"):
         return int(projection.in_features)
     return math.prod((projection.in_channels, *projection.kernel_size))
@@ -117,8 +126,8 @@ def _reads(builder: InputBuilder, pixels: str, inputs: dict[str, Any]) -> bool:
 
 def images(builder: InputBuilder, *extra: int) -> torch.Tensor:
     """A batch of whole images, `extra` dimensions between batch and channels."""
-    height, width = geometry.image_size(builder.config, builder.request.full_size)
-    return builder.floats((builder.batch, *extra, geometry.channels(builder.config), height, width))
+    height, width = image_size(builder.config, builder.request.full_size)
+    return builder.floats((builder.batch, *extra, channels(builder.config), height, width))
 
 
 def add_several(builder: InputBuilder) -> None:
@@ -131,11 +140,11 @@ def add_sized(builder: InputBuilder) -> None:
     """Images beside their sizes in pixels. Where the configuration has grids to choose from they are in tiles after a
     small whole; elsewhere images may have any size.
     """
-    height, width = geometry.image_size(builder.config, builder.request.full_size)
+    height, width = image_size(builder.config, builder.request.full_size)
     grids = getattr(builder.config, "image_grid_pinpoints", None)
     if not grids:
-        size = (grid_side(builder) * geometry.patch_size(builder.config),) * 2
-        builder.inputs["pixel_values"] = builder.floats((builder.batch, geometry.channels(builder.config), *size))
+        size = (grid_side(builder) * patch_size(builder.config),) * 2
+        builder.inputs["pixel_values"] = builder.floats((builder.batch, channels(builder.config), *size))
     else:
         size = min(((int(tall), int(wide)) for tall, wide in grids), key=lambda grid: grid[0] * grid[1])
         tiles = -(-size[0] // height) * -(-size[1] // width)
@@ -145,7 +154,7 @@ def add_sized(builder: InputBuilder) -> None:
 
 def add_by_aspect(builder: InputBuilder) -> None:
     """One image a sample in as many tiles as there may be, with the id of that cut; no tile is padding."""
-    part = geometry.parts_that_see(builder.config)[-1]
+    part = parts_that_see(builder.config)[-1]
     tiles = int(first(part, "max_num_tiles", default=4))
     # The cut into most tiles among the supported ones, a square where there is one.
     cuts = first(part, "supported_aspect_ratios", default=[[1, 1]])
@@ -157,19 +166,80 @@ def add_by_aspect(builder: InputBuilder) -> None:
 
 def add_strip(builder: InputBuilder) -> None:
     """All patches of all images side by side in one strip, with the height and width of each image in patches."""
-    side, edge = grid_side(builder), geometry.patch_size(builder.config)
-    shape = (1, geometry.channels(builder.config), edge, builder.batch * side * side * edge)
+    side, edge = grid_side(builder), patch_size(builder.config)
+    shape = (1, channels(builder.config), edge, builder.batch * side * side * edge)
     builder.inputs["pixel_values"] = builder.floats(shape)
     builder.inputs["target_sizes"] = builder.full((builder.batch, 2), side, dtype=torch.int32)
 
 
 def add_local_views(builder: InputBuilder) -> None:
     """Beside each whole image two views of its halves, three quarters of its size each."""
-    height, _ = geometry.image_size(builder.config, builder.request.full_size)
-    patch = geometry.patch_size(builder.config)
+    height, _ = image_size(builder.config, builder.request.full_size)
+    patch = patch_size(builder.config)
     edge = height // patch * 3 // 4 * patch
-    shape = (2 * builder.batch, geometry.channels(builder.config), edge, edge)
+    shape = (2 * builder.batch, channels(builder.config), edge, edge)
     builder.inputs["pixel_values_local"] = builder.floats(shape)
     builder.inputs["num_local_patches"] = [2] * builder.batch
     if "patches_grid" in builder.takes:
         builder.inputs["patches_grid"] = [[2, 1]] * builder.batch
+
+
+def pair(value: Any) -> tuple[int, int] | None:
+    """A height and a width from the ways in which configurations write them."""
+    if isinstance(value, bool) or value is None or value == {}:
+        return None
+    if isinstance(value, dict):
+        edges = ("height", "width") if {"height", "width"} <= value.keys() else list(value)[:1]
+        value = [value[edge] for edge in edges]
+    sizes = [int(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return (sizes[-2:] * 2)[0], sizes[-1]
+
+
+def image_size(config: Any, full_size: bool = False) -> tuple[int, int]:
+    """Height and width of the images: the configuration's own word, that of its vision part, or a usual size."""
+    for part in parts_that_see(config):
+        sizes = pair(first(part, "image_size", "img_size", "input_size", "crop_size"))
+        if sizes is not None:
+            return sizes
+    usual = _DETECTOR if hasattr(config, "num_queries") else _USUAL
+    return (usual, usual) if full_size else (_SMALL, _SMALL)
+
+
+def channels(config: Any) -> int:
+    names = ("num_channels", "in_channels", "in_chans", "num_image_channels")
+    return first_number(reversed(parts_that_see(config)), *names) or 3
+
+
+def patch_size(config: Any) -> int:
+    """The edge of a patch; 16 where the configuration has none."""
+    return _edge(config, 16, "patch_size", "vision_patch_size", "spatial_patch_size")
+
+
+def merge_size(config: Any) -> int:
+    """How many patches along an edge become one token of text."""
+    names = ("spatial_merge_size", "merge_kernel_size", "merge_size", "downsample_factor", "pooling_kernel_size")
+    return _edge(config, 1, *names)
+
+
+def _edge(config: Any, otherwise: int, *names: str) -> int:
+    """The width that the innermost part tells under one of these names."""
+    sizes = (pair(first(part, *names)) for part in reversed(parts_that_see(config)))
+    return next((size[-1] for size in sizes if size is not None), otherwise)
+
+
+def frames(config: Any) -> int | None:
+    """How many frames a video has; None where the configuration says nothing of videos."""
+    names = ("num_frames", "frames_per_clip", "num_video_frames", "frames_per_video")
+    return first_number(parts_that_see(config), *names)
+
+
+def frames_or_few(config: Any) -> int:
+    return frames(config) or _ANY_FRAMES
+
+
+def parts_that_see(config: Any) -> list[Any]:
+    """The configurations from the whole to its innermost vision part."""
+    found = [config]
+    while hasattr(inner := first(found[-1], *_VISION_PARTS), "to_dict"):
+        found.append(inner)
+    return found

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import torch
 
 from dynalyze.capture.libraries.hf import quirks
-from dynalyze.capture.libraries.hf.inputs import geometry, pixels
-from dynalyze.capture.libraries.hf.inputs.features import extractor
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, parameters_of
+from dynalyze.capture.libraries.hf.inputs import pixels
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, extractor, parameters_of
 from dynalyze.capture.libraries.hf.parts import first
 
 # What forward takes beside pixels tells how it reads them; the first that it takes decides.
@@ -32,7 +31,7 @@ def add(builder: InputBuilder) -> None:
         builder.inputs["pixel_values"] = pixels.images(builder, 2)
     if builder.wants("input_points") and builder.wants("input_labels"):
         # One point of the object for each image: (batch, objects, points, 2), and 1 for "inside".
-        edge = min(geometry.image_size(builder.config, builder.request.full_size))
+        edge = min(pixels.image_size(builder.config, builder.request.full_size))
         builder.inputs["input_points"] = builder.integers((builder.batch, 1, 1, 2), 0, edge).to(builder.dtype)
         builder.inputs["input_labels"] = builder.ones((builder.batch, 1, 1))
     # Videos where they are what the model is for, rather than something that its image encoder reads as well.
@@ -57,9 +56,9 @@ def add(builder: InputBuilder) -> None:
 
 def clips(builder: InputBuilder) -> torch.Tensor:
     """A batch of clips: frames before channels."""
-    height, width = geometry.image_size(builder.config, builder.request.full_size)
-    frames = geometry.frames_or_few(builder.config)
-    return builder.floats((builder.batch, frames, geometry.channels(builder.config), height, width))
+    height, width = pixels.image_size(builder.config, builder.request.full_size)
+    frames = pixels.frames_or_few(builder.config)
+    return builder.floats((builder.batch, frames, pixels.channels(builder.config), height, width))
 
 
 def _add_pixels(builder: InputBuilder) -> None:
@@ -80,7 +79,7 @@ def _reads_videos(builder: InputBuilder) -> bool:
     """Whether what forward calls `pixel_values` are clips: its configuration counts frames. That of a model which
     reads any array (`inputs`) counts them for another head.
     """
-    return geometry.frames(builder.config) is not None and "inputs" not in builder.takes
+    return pixels.frames(builder.config) is not None and "inputs" not in builder.takes
 
 
 def _reads_sizes(builder: InputBuilder) -> bool:
@@ -107,11 +106,11 @@ def _add_what_goes_with_pixels(builder: InputBuilder) -> None:
 
 def _masked_patches(builder: InputBuilder) -> torch.Tensor:
     """Half of the patches, the same ones in every sample: models want as many of each."""
-    height, width = geometry.image_size(builder.config, builder.request.full_size)
-    edge = geometry.patch_size(builder.config)
+    height, width = pixels.image_size(builder.config, builder.request.full_size)
+    edge = pixels.patch_size(builder.config)
     count = (height // edge) * (width // edge)
     if _reads_videos(builder):  # A patch is of as many frames as the model takes together.
-        count *= geometry.frames_or_few(builder.config) // int(first(builder.config, "tubelet_size", default=1))
+        count *= pixels.frames_or_few(builder.config) // int(first(builder.config, "tubelet_size", default=1))
     masked = builder.full((builder.batch, count), 0).bool()
     masked[:, ::2] = True
     return masked

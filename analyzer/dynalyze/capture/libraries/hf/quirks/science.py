@@ -9,8 +9,7 @@ import torch
 
 from dynalyze.capture.libraries.hf import quirks
 from dynalyze.capture.libraries.hf.inputs import pixels
-from dynalyze.capture.libraries.hf.inputs.features import count, extractor, untouched
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder, count, extractor, untouched
 
 _ESM = "transformers.models.esm.configuration_esm"
 

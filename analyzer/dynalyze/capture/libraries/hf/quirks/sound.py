@@ -8,8 +8,7 @@ import torch
 
 from dynalyze.capture.libraries.hf import parts, quirks
 from dynalyze.capture.libraries.hf.inputs.audio import audio_part, hop_length
-from dynalyze.capture.libraries.hf.inputs.features import features_per_sample
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder, features_per_sample
 
 
 def _frame(codec: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.libraries.hf import quirks
-from dynalyze.capture.libraries.hf.inputs import geometry, pixels, vision
+from dynalyze.capture.libraries.hf.inputs import pixels, vision
 from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder
 
 OPEN: quirks.Table = {
@@ -153,7 +153,7 @@ PIXELS: quirks.Table = {
         "pixel_attention_mask": lambda b, c: b.ones((b.batch, 2), dtype=torch.bool),
     },
     # PP-OCR's mobile text detector: the bare model calls its image `hidden_states`.
-    "pp_ocrv5_mobile_det": {"hidden_states": lambda b, c: b.floats((b.batch, 3, *geometry.image_size(c)))},
+    "pp_ocrv5_mobile_det": {"hidden_states": lambda b, c: b.floats((b.batch, 3, *pixels.image_size(c)))},
     # The smallest resolution of an image is one patch.
     "depth_pro": {
         "pixel_values": lambda b, c: b.floats((b.batch, 3, *[int(c.patch_size / min(c.scaled_images_ratios))] * 2))
@@ -161,7 +161,7 @@ PIXELS: quirks.Table = {
     # An image to segment beside an example with its mask, each half of what the encoder sees.
     "seggpt": dict.fromkeys(
         ("pixel_values", "prompt_pixel_values", "prompt_masks"),
-        lambda b, c: b.floats((b.batch, c.num_channels, geometry.image_size(c)[0] // 2, geometry.image_size(c)[1])),
+        lambda b, c: b.floats((b.batch, c.num_channels, pixels.image_size(c)[0] // 2, pixels.image_size(c)[1])),
     ),
     # One of its heads compares several images.
     "vilt": {
@@ -184,7 +184,7 @@ INPUTS: quirks.Table = {
     "colqwen2": {"pixel_values": lambda b, c: b.inputs["pixel_values"].unflatten(0, (b.batch, -1))},
     # To learn from an image it also sees it in the size of its codebook, and to learn from a text also masked.
     "flava": {
-        "codebook_pixel_values": lambda b, c: b.floats((b.batch, geometry.channels(c.image_codebook_config), 112, 112)),
+        "codebook_pixel_values": lambda b, c: b.floats((b.batch, pixels.channels(c.image_codebook_config), 112, 112)),
         "input_ids_masked": lambda b, c: b.inputs["input_ids"].clone(),
     },
     # It reads features and boxes of the ten regions that a detector found in an image.
@@ -226,14 +226,6 @@ def sapiens2(config: Any) -> None:
     head.conv_out_channels, head.conv_kernel_sizes = [width], [head.conv_kernel_size]
 
 
-@quirks.shrinks("sapiens2")
-def small_sapiens2(config: Any) -> None:
-    head, width = config.head_config, 64
-    if head is not None and head.upsample_out_channels is not None:
-        head.upsample_out_channels = [width] * len(head.upsample_out_channels)
-        head.conv_out_channels = [width] * len(head.conv_out_channels or [])
-
-
 @quirks.shrinks("detr", "conditional_detr", "dab-detr", "deformable_detr", "table-transformer")
 def detr(config: Any) -> None:
     """Its ResNet comes from timm by default; without timm, transformers' own ResNet takes its place."""
@@ -257,7 +249,7 @@ def vilt(config: Any) -> None:
 def tvp_pixels(b: InputBuilder, c: Any) -> None:
     """One video where nobody asks for more: the positions of its frames' columns fit a batch of one alone."""
     b.batch = b.request.batch or 1
-    frames, edge = geometry.frames_or_few(c), c.max_img_size
+    frames, edge = pixels.frames_or_few(c), c.max_img_size
     b.inputs["pixel_values"] = b.floats((b.batch, frames, 3, edge, edge))
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from dynalyze.capture.libraries.hf import parts, quirks
-from dynalyze.capture.libraries.hf.inputs import geometry, pixels
-from dynalyze.capture.libraries.hf.inputs.features import count, extractor, untouched
-from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder
+from dynalyze.capture.libraries.hf.inputs import pixels
+from dynalyze.capture.libraries.hf.inputs.input_builder import InputBuilder, Placeholder, count, extractor, untouched
 
 
 def _prime_factors(number: int, divisor: int = 2) -> int:
@@ -131,7 +130,7 @@ PIXELS: quirks.Table = {
     "deepseek_vl_hybrid": {
         "pixel_values": lambda b, c: pixels.images(b),
         "high_res_pixel_values": lambda b, c: b.floats(
-            (b.batch, geometry.channels(c.high_res_vision_config), *geometry.image_size(c.high_res_vision_config))
+            (b.batch, pixels.channels(c.high_res_vision_config), *pixels.image_size(c.high_res_vision_config))
         ),
     },
     # No encoder; the patches of an image go straight into the text.
@@ -149,7 +148,7 @@ PIXELS: quirks.Table = {
     # An image is a row of squares, one a token, each of several patches, its channels last.
     "inkling2 inkling2_vision": {
         "pixel_values": lambda b, c: b.floats(
-            (16 * b.batch, *[geometry.patch_size(c) * geometry.merge_size(c)] * 2, geometry.channels(c))
+            (16 * b.batch, *[pixels.patch_size(c) * pixels.merge_size(c)] * 2, pixels.channels(c))
         ),
         "image_grid_thw": lambda b, c: torch.tensor([[1, 4, 4]] * b.batch, device=b.device),
     },
@@ -158,7 +157,7 @@ PIXELS: quirks.Table = {
         "pixel_values": lambda b, c: b.floats(
             (
                 16 * b.batch,
-                (vision := geometry.parts_that_see(c)[-1]).temporal_patch_size,
+                (vision := pixels.parts_that_see(c)[-1]).temporal_patch_size,
                 *[vision.patch_size] * 2,
                 vision.num_channels,
             )

@@ -1,0 +1,1 @@
+"""A target run and measured under two interpreters, and what differs."""

@@ -1,0 +1,67 @@
+"""One card for alike findings, and the caller it names, on the terminal and on the page, never in the report."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dynalyze.render import html, terminal
+from dynalyze.render.findings import as_cards, own_caller
+from dynalyze.report import Effect, GraphBreak, Location, Report
+from dynalyze.rules.rule import judge
+from sample_reports import MODEL, empty_report, graph_break
+
+
+def printing(*effects: Effect, text: str = "print(x)") -> Report:
+    """The same line at one place after the other."""
+    report = empty_report()
+    report.graph_breaks = [
+        graph_break(
+            f"b{n}", effect, Location(MODEL, 10 * n, None, f"f{n}", text), gb_type="Failed to trace builtin operator",
+            context="builtin print [] False", expression=text, block=text,
+        )
+        for n, effect in enumerate(effects, 1)
+    ]  # fmt: skip
+    report.findings = judge(report)
+    return report
+
+
+def test_one_advice_for_three_places_is_one_card_that_names_them_all() -> None:
+    report = printing("split", "split", "split")
+    assert len(report.findings) == 3
+    (card,) = as_cards(report).findings
+    assert card.evidence == ["b1", "b2", "b3"]
+    shown = terminal.render(report)
+    assert shown.count("Take the print out") == 1
+    assert all(f"model.py:{line} in f{line // 10}" in shown for line in (10, 20, 30))
+    page = html.render(report)
+    assert page.count('id="fix-1"') == 1 and 'id="fix-2"' not in page
+    assert len(report.findings) == 3, "what a policy judges stays one a break"
+
+
+def test_another_effect_or_another_advice_is_a_card_of_its_own() -> None:
+    report = printing("split", "eager")
+    assert len(as_cards(report).findings) == 2
+    report = printing("split", "split")
+    report.findings[1] = msgspec.structs.replace(report.findings[1], advice="Something else.")
+    assert len(as_cards(report).findings) == 2
+
+
+PACKAGES = "/venv/lib/python3.11/site-packages/"
+MINE = Location("/home/ada/net.py", 7, function="forward")
+LLAMA = Location(PACKAGES + "transformers/models/llama/modeling_llama.py", 12, function="forward")
+HELPER = Location(PACKAGES + "transformers/utils/generic.py", 3, function="check")
+
+
+def led_to(*stack: Location) -> Location | None:
+    return own_caller(broken(*stack))
+
+
+def broken(*stack: Location) -> GraphBreak:
+    found = graph_break("b1", "split", stack[-1])
+    found.stack = list(stack)
+    return found
+
+
+def test_a_helper_was_called_by_the_innermost_line_of_a_model() -> None:
+    assert led_to(MINE, HELPER, LLAMA, HELPER) == LLAMA
+    assert led_to(MINE, HELPER) == MINE
