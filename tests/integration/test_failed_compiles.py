@@ -38,11 +38,26 @@ run = torch.compile(lambda x: scaled(net(x)), backend="eager")
 with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
     run(torch.ones(2, 4, dtype=torch.bfloat16))
 """
+# A write into a view of strides that AOTAutograd does not write back through.
+OF_BACKEND = """
+import torch
+
+def split(x, mask):
+    v = (x @ x.mT).view(1, 8, 4, 2).permute(0, 2, 1, 3)
+    v, _ = v[:, :4], v[:, 4:]
+    v.masked_fill_(~mask[:, None, :, None], 0.0)
+    return v
+
+net = torch.nn.Linear(8, 8)
+run = torch.compile(lambda x, mask: split(net(x), mask), backend="aot_eager")
+run(torch.randn(1, 8, 8), torch.ones(1, 8).bool()).sum().backward()
+"""
 
 
 @pytest.mark.parametrize(
     ("program", "line", "function", "eager"),
     [
+        (OF_BACKEND, "    v.masked_fill_(~mask[:, None, :, None], 0.0)", "split", ""),
         (OF_THE_PROGRAM, "    return table.view(-1)", "flat", "RuntimeError: view size is not compatible"),
         (OF_DYNAMO, "    y = halved(x)", "scaled", ""),
     ],
@@ -73,6 +88,16 @@ def test_a_call_with_effects_is_not_made_again(tmp_path: Path) -> None:
     failures = [each["failure"] for each in report["compilations"] if each["failure"]]
     assert [each["eager"] for each in failures] == [None] * len(failures)
     assert failures and log.read_text() == plain
+
+
+def test_a_write_that_a_backend_fails_at_is_named_and_its_result_as_a_new_tensor_helps(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(OF_BACKEND, encoding="utf-8")
+    _, report = explain("net.py", cwd=tmp_path)
+    (finding,) = [each for each in report["findings"] if each["rule"] == "compile-failed"]
+    assert "`masked_fill`" in finding["advice"] and "aot_eager" in finding["title"]
+    (tmp_path / "net.py").write_text(OF_BACKEND.replace("v.masked_fill_(", "v = v.masked_fill("), encoding="utf-8")
+    ended, report = explain("net.py", cwd=tmp_path)
+    assert ended.status == 0 and [each["status"] for each in report["compilations"]] == ["compiled"]
 
 
 def test_leaving_the_function_out_helps(tmp_path: Path) -> None:

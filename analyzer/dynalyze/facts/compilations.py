@@ -238,6 +238,9 @@ def _number(metrics: Mapping[str, Any] | None, name: str) -> int | None:
 # Of an operation that failed on tensors without values: `call_method view(*(...), **{}): got ValueError('...')`.
 _GOT = re.compile(r"""\bgot (?P<kind>\w+)\((?P<quote>['"])(?P<said>.*)(?P=quote),?\)\s*$""", re.DOTALL)
 _BACKEND = re.compile(r"backend='(?P<name>[^']*)' raised:\s*\n(?P<said>.+)")
+# How torch.fx ends the error of an operation of a graph: its node, and the lines of the program that made it.
+_WHILE = re.compile(r"^While executing %(?P<node>\w+).*?^Original traceback:\n(?P<lines>.+)", re.MULTILINE | re.DOTALL)
+_LINE = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)$', re.MULTILINE)
 _NO_HINT = "Your code may result in an error when running in eager."
 _LONGEST = 500
 
@@ -256,7 +259,10 @@ def made_in_eager(log: ProcessLog) -> dict[tuple[int, str], MadeInEager]:
 
 def failure_of(error: ErrorSeen, again: MadeInEager | None, places: Places, sources: Sources) -> CompileFailure:
     """The facts of one error; without the live exception there is less."""
-    frames = places.stack([], error.inside)
+    executing = _WHILE.search(error.message)
+    traced = _LINE.finditer(executing["lines"]) if executing is not None and not error.inside else ()
+    inside = error.inside or [Frame(each["file"], int(each["line"]), each["name"]) for each in traced]
+    frames = places.stack([], inside)
     own = [frame for frame in frames if places.origin(frame.file) == "user"]
     at = places.innermost(frames)
     innermost = own[-1] if own else frames[at] if at is not None else None
@@ -275,5 +281,6 @@ def failure_of(error: ErrorSeen, again: MadeInEager | None, places: Places, sour
         location=sources.at(innermost) if innermost is not None else None,
         stack=[sources.at(frame) for frame in own],
         backend=backend["name"] if backend is not None else "",
+        operation=executing["node"] if executing is not None else "",
         eager=again.error if again is not None else None,
     )

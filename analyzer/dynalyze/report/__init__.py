@@ -168,9 +168,10 @@ class CacheBypass(msgspec.Struct):
 class CompileFailure(msgspec.Struct):
     """What raised while a frame was compiled: the `exception`, what torch tells of it, and what it hints at.
 
-    `location` is the innermost line of the program that was being traced, None where a backend failed; `stack` leads
-    there from the compiled function. `backend` is the one that failed. `eager` says how the same call ended without
-    compiling: what it raised, "" where it ran, None where it was not made again.
+    `location` is the innermost line of the program that was being traced, or that made the operation at which a backend
+    failed; None where torch names none. `stack` leads there from the compiled function. `backend` is the one that
+    failed, `operation` its node in the graph. `eager` says how the same call ended without compiling: what it raised,
+    "" where it ran, None where it was not made again.
     """
 
     exception: Name = ""
@@ -180,6 +181,7 @@ class CompileFailure(msgspec.Struct):
     stack: list[Location] = []
     backend: Name = ""
     eager: ErrorText | None = None
+    operation: Name = ""
 
 
 class Compilation(msgspec.Struct):

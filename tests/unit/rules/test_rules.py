@@ -76,6 +76,8 @@ LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/wor
         ),
         (CompileFailure(message="ValueError: no", backend="aot_eager"), None, '"eager"', 'then "aot_eager"'),
         (CompileFailure(message="ValueError: no", backend="inductor"), None, 'then "aot_eager"', "disable"),
+        (CompileFailure(location=SCALE, backend="inductor", operation="mul__1"), SCALE, "`mul`, whose", "disable"),
+        (CompileFailure(location=SCALE, backend="inductor", operation="view_1"), SCALE, "`view` with", "disable"),
     ],
 )
 def test_a_failed_compile_is_told_with_its_line_and_a_step_that_was_not_taken(

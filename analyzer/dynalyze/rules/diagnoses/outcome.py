@@ -104,7 +104,7 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
     if failure.eager:
         title = f"{compilation.function} raises here, and eager does too"
     elif failure.location is not None and failure.eager is not None:
-        title = f"{compilation.function} runs in eager and fails in Dynamo itself"
+        title = f"{compilation.function} runs in eager and fails in {failure.backend or 'Dynamo itself'}"
     if forced:
         sizes = ", ".join(f"`{name}`" for name in names)
         title = f"{compilation.function} makes a constant of a dimension that is marked dynamic: {sizes}"
@@ -125,13 +125,22 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
     hints = "".join(f" {hint}" for hint in failure.hints)
     if "register_fake" in message:  # An operator without a fake: torch says itself what is missing.
         return f"{message}."
-    if failure.location is None:
-        return f"{message}.{hints}{_other_backend(failure.backend)}"
+    if failure.backend or failure.location is None:
+        return f"{_without_operation(failure)}{message}.{hints}{_other_backend(failure.backend)}"
     unknown = (
         " To see whether eager raises it too, which makes it an error of the program: "
         '`torch.compiler.set_stance("force_eager")` before the call.'
     )
     return f"{_leave_out(failure)}{unknown if failure.eager is None else ''} PyTorch says: {message}.{hints}"
+
+
+def _without_operation(failure: CompileFailure) -> str:
+    """How to do without the operation at which a backend failed, and that it is that; "" where it is not known."""
+    name = re.sub(r"_\d+$", "", failure.operation)
+    if failure.location is None or not name:
+        return ""
+    other = f"`{name.rstrip('_')}`, whose result is a new tensor" if name.endswith("_") else "other operations"
+    return f"Write `{name}` with {other}: {failure.backend} fails at it. It says: "
 
 
 def _leave_out(failure: CompileFailure) -> str:
