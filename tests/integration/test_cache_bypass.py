@@ -181,3 +181,32 @@ def test_a_custom_pass_and_the_advice_against_it(tmp_path: Path) -> None:
     again = run(tmp_path, mended, cache)
     assert found(again) == []
     assert all(each["cache"].get("inductor_fx_local_cache_hit") == 1 for each in again["compilations"])
+
+
+OLD_CALLS = """
+import math
+import numpy as np
+
+@torch.compile
+def scaled(x):
+    return x * torch.FloatTensor([0.5])
+
+@torch.compile
+def parts(x):
+    return torch.cat((x + 1).chunk(int(np.ceil(x.shape[0] / 3))))
+
+scaled(torch.ones(4))
+parts(torch.ones(7, 2))
+"""
+
+
+def test_old_constructors_and_functions_of_numpy_have_a_form_that_caches_know(tmp_path: Path) -> None:
+    report = run(tmp_path, OLD_CALLS, tmp_path / "cache")
+    old, of_numpy = found(report)
+    assert bypassed(report) == {name: {("autograd", "function")} for name in ("scaled", "parts")}
+    assert "`torch.tensor(..., dtype=torch.float32)`" in old["advice"] and "`math.ceil`" in of_numpy["advice"]
+    assert not old["detail"]["config"] and not of_numpy["detail"]["config"]
+    mended = OLD_CALLS.replace("FloatTensor([0.5])", "tensor([0.5], dtype=torch.float32)").replace(
+        "np.ceil", "math.ceil"
+    )
+    assert bypassed(run(tmp_path, mended, tmp_path / "cache")) == {"scaled": set(), "parts": set()}

@@ -92,7 +92,7 @@ def test_ranks_are_told_apart_and_the_wait_is_what_the_other_rank_measured(tmp_p
         ("recompile", [1], 120, line, "'usual'", "'other'"), ("recompile", [0], 180, line, "'usual'", "'third'"),
     ]  # fmt: skip
     assert len(told(done.stdout)) == 2
-    own = {int(rank): json.loads(text) for rank, text in re.findall(r"^rank (\d) (\{.*\})$", done.stderr, re.M)}
+    own = {int(rank): json.loads(text) for rank, text in re.findall(r"rank (\d) (\{[^}]*\})", done.stderr)}
     for notice, rank in zip(notices, (0, 1), strict=True):
         measured = own[rank][str(notice["step"])]
         assert notice["waited"][str(rank)] == pytest.approx(measured, rel=0.2, abs=0.05)

@@ -74,11 +74,12 @@ _EXAMPLE = Example(
     "weights. Those are compiled anew in every process.",
 )
 def cache_bypass(report: Report) -> Iterator[Ranked]:
-    groups: dict[BypassReason, list[tuple[Compilation, CacheBypass]]] = {}
+    groups: dict[tuple[BypassReason, str], list[tuple[Compilation, CacheBypass]]] = {}
     for compilation in report.compilations:
         for reason, bypass in _causes(compilation).items():
-            groups.setdefault(reason, []).append((compilation, bypass))
-    for reason, met in groups.items():
+            function = _FUNCTION.search(bypass.said) if reason == "function" else None
+            groups.setdefault((reason, function[0] if function else ""), []).append((compilation, bypass))
+    for (reason, _), met in groups.items():
         yield _bypass(reason, *zip(*met, strict=True))
 
 
@@ -93,6 +94,14 @@ def _causes(compilation: Compilation) -> dict[BypassReason, CacheBypass]:
 
 # Torch's words for an operation that it does not know to be safe.
 _FUNCTION = re.compile(r"Function module: (?P<module>[\w.]+),\s+Function name: (?P<name>\w+)")
+# torch's old constructors, `torch.FloatTensor([0.5])`, by the dtype of what they make.
+_OLD = {
+    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}  # fmt: skip
+# Where Dynamo keeps what stands in graphs for NumPy's functions.
+_NUMPY = "torch._dynamo.utils"
 _MARKED = "marked = torch._inductor.config.unsafe_marked_cacheable_functions"
 _AUTOCAST = [f"torch.amp.autocast_mode._{way}_autocast" for way in ("enter", "exit")]
 
@@ -102,9 +111,28 @@ def _setting(reason: BypassReason, bypass: CacheBypass) -> str:
     if reason == "autocast":
         return "\n".join([_MARKED, *(f'marked["{name}"] = "1"' for name in _AUTOCAST)])
     found = _FUNCTION.search(bypass.said) if reason == "function" else None
-    if found is None or not found["module"].startswith("torch."):
+    if found is None or not found["module"].startswith("torch.") or found["module"] == _NUMPY:
         return ""
     return f'{_MARKED}\nmarked["{found["module"]}.{found["name"]}"] = "1"'
+
+
+def _step(reason: BypassReason, bypass: CacheBypass, setting: str) -> str:
+    """What to do; nobody can make a custom operator of torch's own function."""
+    found = _FUNCTION.search(bypass.said) if reason == "function" else None
+    if found is not None and found["module"] == "torch" and found["name"] in _OLD:
+        dtype = _OLD[found["name"]]
+        return (
+            f"Make the tensor with `torch.tensor(..., dtype=torch.{dtype})`, or with `torch.empty` for sizes: "
+            f"no cache knows the old constructor `torch.{found['name']}`."
+        )
+    if found is not None and found["module"] == _NUMPY:
+        return (
+            "Compute this number with Python's `math` instead of NumPy (`math.ceil`, `math.sqrt`, `math.prod`): Dynamo "
+            "makes operations of NumPy's calls, and no cache knows them."
+        )
+    if found is not None and setting:
+        return "If it depends on nothing but its arguments, allow it by the setting."
+    return STEPS[reason]
 
 
 def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses: Sequence[CacheBypass]) -> Ranked:
@@ -117,14 +145,11 @@ def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses:
     names = list(dict.fromkeys(each.location.function or "a function" for each in concerned))
     place = next((each.location for each in bypasses if each.location is not None), concerned[0].location)
     setting = _setting(reason, bypasses[0])
-    step = STEPS[reason]
-    if reason == "function" and setting:  # Nobody can make a custom operator of torch's own function.
-        step = "If it depends on nothing but its arguments, allow it by the setting."
     times = [each.seconds["total"] for each in cold if each.seconds.get("total") is not None]
     return cache_bypass.finding(
         f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} {'compiled' if cold else 'traced'} anew "
         f"at every start: {WHAT[reason]}",
-        f"{step}{quoted}",
+        f"{_step(reason, bypasses[0], setting)}{quoted}",
         why=_NOT_KEPT if cold else _TRACED_ANEW,
         example=_EXAMPLE if reason == "custom_pass" else None,
         severity="warning" if cold and not off else "info",
