@@ -25,7 +25,7 @@ from dynalyze.render.text.report import compile_time
 from dynalyze.report import Compilation, Graph, GraphInput, Location
 from dynalyze.report.graphs import TopLine
 from records import TORCH, end, graphs_run, run_of, start, write_source
-from sample_reports import clean_report, empty_report, found_by
+from sample_reports import clean_report, compilation, empty_report, found_by
 
 DYNAMO = """class GraphModule(torch.nn.Module):
     def forward(self, L_x_: "f32[2, 8][8, 1]cpu", L_self_modules_a_parameters_weight_: "f32[4, 8][8, 1]cpu"):
@@ -406,3 +406,16 @@ def test_a_loop_is_told_where_most_of_many_operations_are_its_rounds(rounds: int
     words = compile_time(report)
     assert "482" in words and "net.py:13" in words and f"{rounds}" in words
     assert compile_time(empty_report()) == ""
+
+
+def test_one_loop_of_several_versions_is_told_once_with_what_all_of_them_took() -> None:
+    report = empty_report()
+    loop, step = Location("/net.py", 13), Location("/net.py", 18)
+    report.graphs = [
+        Graph(f"g{number}", f"0/{number}", ops=ops, top_line=TopLine(step, ops - 2, loop, ops - 2, "self.step"))
+        for number, ops in enumerate((302, 482))
+    ]
+    report.compilations = [compilation("0/0", seconds=2.0), compilation("0/1", seconds=3.5)]
+    (finding,) = found_by(report, "unrolled-loop")
+    assert "480 of 482" in finding.advice and {"g0", "0/0", "g1", "0/1"} == {*finding.evidence}
+    assert finding.impact is not None and finding.impact.compile_seconds == 5.5

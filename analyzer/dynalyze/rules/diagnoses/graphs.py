@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.facts.stacks import Places
-from dynalyze.report import Example, Graph, Impact, Kernel, Report
+from dynalyze.report import Example, Graph, Impact, Kernel, LineKey, Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.rules.report_queries import once
 from dynalyze.rules.rule import Ranked, Rule
@@ -203,23 +203,29 @@ _MOST_OF_IT = 0.4
     description="Dynamo runs a Python loop while it traces, so that the graph holds every round of it. Compile time "
     "and memory grow with the rounds, and with a loop over a size each new size is compiled anew.",
 )
-@once
 def unrolled_loop(report: Report) -> Iterator[Ranked]:
-    seconds = {each.key: each.whole_seconds for each in report.compilations}
+    seconds = {each.key: each.whole_seconds or 0.0 for each in report.compilations}
+    loops: dict[LineKey, list[Graph]] = {}
     for graph in report.graphs:
         top = graph.top_line
         if top is None or top.loop is None or top.rounds_ops < _MANY_OPS or top.rounds_ops < _MOST_OF_IT * graph.ops:
             continue
-        took = seconds.get(graph.key)
+        loops.setdefault(top.loop.at, []).append(graph)
+    for graphs in loops.values():
+        graph = max(graphs, key=lambda each: each.ops)
+        top = graph.top_line
+        assert top is not None
+        took = sum(seconds.get(key, 0.0) for key in {each.key for each in graphs})
+        most = f", in the largest of {len(graphs)} graphs" if len(graphs) > 1 else ""
         yield unrolled_loop.finding(
             unrolled_loop.title,
-            f"{top.rounds_ops:,} of {graph.ops:,} operations are rounds of this loop, {top.ops:,} from "
+            f"{top.rounds_ops:,} of {graph.ops:,} operations are rounds of this loop{most}, {top.ops:,} from "
             f"{top.location.short}. "
             f"{_alone(graph)} A scan (one operator for all rounds) is the other way.",
             why="Read from the graph. Dynamo runs the loop while it traces: the graph holds every round, and the "
             "compiler works on each as if it were other code. The step alone is one small graph that all rounds use.",
             location=top.loop,
-            evidence=[graph.id, graph.compile_id],
+            evidence=[part for each in graphs for part in (each.id, each.compile_id)],
             impact=Impact(compile_seconds=round(took, 6), what="of compile time") if took else None,
         )
 
