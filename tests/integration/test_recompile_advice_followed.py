@@ -439,3 +439,22 @@ def test_a_batch_of_one_before_a_break_is_padded_away(report: Json, tmp_path: Pa
     assert "size 1" in finding["advice"] and "dynamic=True" not in finding["advice"]
     dynamic = plain.replace('"eager"', '"eager", dynamic=True')
     assert [graphs(each, tmp_path) for each in (plain, dynamic, plain.replace("(1,", "(2,"))] == [4, 4, 2]
+
+
+PROGRAMS["depth"] = """
+import torch
+
+@torch.compile(backend="eager")
+def scaled(x, depth):
+    return x * depth
+
+for depth in (0, 1, 2):
+    scaled(torch.ones(3), depth)
+"""
+
+
+def test_an_integer_varies_between_0_and_1_too(report: Json, tmp_path: Path) -> None:
+    plain = PROGRAMS["depth"]
+    (finding,) = (each for each in of(report, "depth") if each["rule"] == "recompile")
+    assert "dynamic=True" in finding["advice"] and " 2 " not in finding["advice"]
+    assert [graphs(each, tmp_path) for each in (plain, plain.replace('"eager"', '"eager", dynamic=True'))] == [2, 1]

@@ -315,10 +315,10 @@ def _integer(source: Expression) -> Advice:
         else ""
     )
     return Advice(
-        f"Compile with `torch.compile(..., dynamic=True)`: `{name}` may vary then from the first call on, "
-        f"between values from 2 up.{tensor}",
+        f"Compile with `torch.compile(..., dynamic=True)`: `{name}` may vary then from the first call on.{tensor}",
         f"{_CONSTANT} An integer becomes dynamic when it changes, unless dynamic=False forbids it or the code needs "
-        "its value: as the length of a loop, an index into a list, or in a comparison. 0 and 1 are always constants.",
+        "its value: as the length of a loop, an index into a list, or in a comparison. Where it is the size of a "
+        "tensor, 0 and 1 are constants all the same.",
         Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
         *dynamic_sources(source.dynamo_name),
     )
