@@ -139,8 +139,11 @@ def _without_operation(failure: CompileFailure) -> str:
     name = re.sub(r"_\d+$", "", failure.operation)
     if failure.location is None or not name:
         return ""
-    other = f"`{name.rstrip('_')}`, whose result is a new tensor" if name.endswith("_") else "other operations"
-    return f"Write `{name}` with {other}: {failure.backend} fails at it. It says: "
+    if name.endswith("_"):
+        step = f"Take `{name.rstrip('_')}`, which makes a new tensor, instead of `{name}`"
+    else:
+        step = f"Write `{name}` with other operations"
+    return f"{step}: {failure.backend} fails at it. It says: "
 
 
 def _leave_out(failure: CompileFailure) -> str:
