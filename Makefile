@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One more than there are cores: most tests wait for processes of their own to start and end.
-JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
+# Two more than there are cores: most tests wait for processes of their own to start and end.
+JOBS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
 
 # The versions of torch that `make matrix` runs the truth cases on; MATRIX_2_15=/path/to/python names an interpreter of one.
 MATRIX ?= 2.8 2.11 2.13 2.15
