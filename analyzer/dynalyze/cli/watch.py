@@ -14,7 +14,11 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
+    from dynalyze.watch.live import LiveView
+    from dynalyze.watch.metrics import Metrics
     from dynalyze.watch.records import Notice
+    from dynalyze.watch.run import Watcher
+    from dynalyze.watch.tensorboard import Board
 
 _RULES = ("recompile", "compile", "compiling", "limit", "cache-miss", "memory", "diverged")
 _REPORTS = Path("dynalyze-reports")
@@ -54,10 +58,9 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
     """
     from dynalyze.cli.outputs import Outputs
     from dynalyze.launch.logs import report_from_logs
-    from dynalyze.watch.alerts import Alerts
     from dynalyze.watch.follow import is_job, trace_logs
     from dynalyze.watch.report import job_report
-    from dynalyze.watch.run import Watcher, job_command, job_name, start_folder, watch_command, watch_folder
+    from dynalyze.watch.run import job_command, job_name, start_folder, watch_command, watch_folder
 
     follows = len(arguments) == 1 and Path(arguments[0]).is_dir()
     if follows and options["folder"] is not None:
@@ -70,43 +73,8 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
         say(f"waiting for a job to write to {folder}")
     elif follows and not is_job(folder) and not trace_logs(folder):
         raise UsageError(f"{folder} holds no records of a watched job, nor logs that torch wrote under TORCH_TRACE")
-    streamed = "-" in (options["json_file"], options["markdown"])
     with contextlib.ExitStack() as stack:
-        alerts = Alerts(options["alert"], options["alert_url"])
-        stack.callback(alerts.close)
-        view = None
-        if follows and not streamed and sys.stdout.isatty():
-            from dynalyze.watch.live import LiveView
-
-            view = stack.enter_context(LiveView())
-
-        def tell(notice: Notice, line: str) -> None:
-            if view is not None:
-                view.tell(line)
-            elif streamed:
-                say(line)
-            else:
-                print(line, flush=True)
-            alerts.send(notice, line)
-            if metrics is not None:
-                metrics.count(notice)
-
-        hidden = {name: options[name] for name in ("no_source", "redact", "show_values")}
-        board = None
-        if options["tensorboard"] is not None:
-            from dynalyze.watch.tensorboard import Board
-
-            board = Board(Path(options["tensorboard"]))
-        shown_by = [each.show for each in (view, board) if each is not None]
-        watcher = Watcher(folder, tell, options["rules"], shown_by=shown_by, **hidden)
-        if board is not None:
-            stack.callback(lambda: board.close(watcher.rows()))
-        metrics = None
-        if options["metrics_port"] is not None:
-            from dynalyze.watch.metrics import Metrics
-
-            metrics = Metrics(watcher.job, options["metrics_port"])
-            stack.callback(metrics.close)
+        watcher = _watcher(folder, options, stack, live=follows)
         if follows:
             watch_folder(watcher)
             ended = None
@@ -123,6 +91,50 @@ def watch(context: click.Context, /, arguments: tuple[str, ...], **options: Any)
         say(f"--fail-fast {watcher.failed.kind}: {'the job was ended' if ended is not None else 'met'}")
         return 1
     return status
+
+
+def _watcher(folder: Path, options: dict[str, Any], stack: contextlib.ExitStack, *, live: bool) -> Watcher:
+    """The watcher with all that its notices and ranks go to; `live`: a table of ranks, on a terminal."""
+    from dynalyze.watch.alerts import Alerts
+    from dynalyze.watch.run import Watcher
+
+    streamed = "-" in (options["json_file"], options["markdown"])
+    alerts = Alerts(options["alert"], options["alert_url"])
+    stack.callback(alerts.close)
+    view: LiveView | None = None
+    board: Board | None = None
+    metrics: Metrics | None = None
+    if live and not streamed and sys.stdout.isatty():
+        from dynalyze.watch.live import LiveView
+
+        view = stack.enter_context(LiveView())
+    if options["tensorboard"] is not None:
+        from dynalyze.watch.tensorboard import Board
+
+        board = Board(Path(options["tensorboard"]))
+
+    def tell(notice: Notice, line: str) -> None:
+        if view is not None:
+            view.tell(line)
+        elif streamed:
+            say(line)
+        else:
+            print(line, flush=True)
+        alerts.send(notice, line)
+        if metrics is not None:
+            metrics.count(notice)
+
+    hidden = {name: options[name] for name in ("no_source", "redact", "show_values")}
+    shown_by = [each.show for each in (view, board) if each is not None]
+    watcher = Watcher(folder, tell, options["rules"], shown_by=shown_by, **hidden)
+    if board is not None:
+        stack.callback(lambda: board.close(watcher.rows()))
+    if options["metrics_port"] is not None:
+        from dynalyze.watch.metrics import Metrics
+
+        metrics = Metrics(watcher.job, options["metrics_port"])
+        stack.callback(metrics.close)
+    return watcher
 
 
 def _new_folder(name: str) -> Path:

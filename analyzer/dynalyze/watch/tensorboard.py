@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
 
 from dynalyze.text.errors import UsageError
+from dynalyze.text.escape import say
 from dynalyze.watch.metrics import COUNTS
 from dynalyze.watch.records import JobRank
+from dynalyze.watch.view import rank_name
 
 _EVERY_SECONDS = 5.0
 
 
 class Board:
-    """Writes the counts of each rank at its step, every few seconds while they move.
+    """Writes the counts of each rank at its step, every few seconds while they move, until the disk refuses.
 
     Raises UsageError where tensorboard is missing or the folder cannot be written.
     """
@@ -41,13 +44,22 @@ class Board:
 
     def close(self, rows: list[JobRank]) -> None:
         """Write the last of it."""
-        self._write(rows)
+        if self._next < float("inf"):
+            self._write(rows)
         for writer in self._writers.values():
-            writer.close()
+            with contextlib.suppress(OSError):
+                writer.close()
 
     def _write(self, rows: list[JobRank]) -> None:
+        try:
+            self._add(rows)
+        except OSError as error:  # A full disk must not end the watching.
+            say(f"--tensorboard {self._folder}: {error.strerror}; no more curves are written")
+            self._next = float("inf")
+
+    def _add(self, rows: list[JobRank]) -> None:
         for row in rows:
-            name = f"process {row.process}" if row.rank is None else f"rank {row.rank}"
+            name = rank_name(row)
             if row == self._written.get(name) or not row.steps:
                 continue
             self._written[name] = row

@@ -17,13 +17,15 @@ class WatchedTraining(HasReport):
     """Has this process watched from step `number` of its training on; its report is that of the whole job."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        self._folder = start.begin_training(folder, number)
+        self._folder, self._steps = start.begin_training(folder, number), number
         self._began = time.monotonic()
         self._ended: Outcome | None = None
 
     def stepped(self, number: int) -> None:
-        """So many steps have ended, by the trainer's own count."""
-        start.stepped(number)
+        """So many steps have ended, by the trainer's own count: batches that are accumulated end none."""
+        if number > self._steps:
+            self._steps = number
+            start.stepped(number)
 
     def stop(self, error: BaseException | None = None) -> None:
         """The training is over; `error` is what ended it. The process stays watched: another training may follow."""

@@ -55,7 +55,7 @@ def ranks_table(ranks: Sequence[JobRank]) -> Table:
     heads = ["Rank", "Host", "Status", "Steps", "A step", "Compiles", "Recompiles", "Compile time", "Waited"]
     rows = [
         [
-            _name(each), each.host, each.status, f"{each.steps:,}",
+            rank_name(each), each.host, each.status, f"{each.steps:,}",
             "" if each.usual_ms is None else milliseconds(each.usual_ms), f"{each.compiles:,}",
             f"{each.recompiles:,}", duration(each.compile_seconds),
             duration(each.waited_seconds) if each.waited_seconds else "",
@@ -77,16 +77,16 @@ def _plot(identity: str, job: Job) -> Plot | None:
     bottom = _TOP + len(rows) * _ROW
     shapes: list[Shape] = list(draw.across(x, 0, bottom, draw.time_tick))
     for number, row in enumerate(rows):
-        shapes.append(draw.Label("name", 0, _TOP + number * _ROW + 11, draw.shortened(_name(row))))
+        shapes.append(draw.Label("name", 0, _TOP + number * _ROW + 11, draw.shortened(rank_name(row))))
     for each in sorted(marked, key=lambda each: each.began):
         left, right = x.at(each.began), x.at(each.began + each.seconds)
         step = f", step {each.step:,}" if each.step is not None else ""
-        what = "recompiled" if each.again else "compiled"
+        what, name = "recompiled" if each.again else "compiled", rank_name(rows[each.process])
         shapes.append(
             Rect(
                 f"part {'break' if each.again else 'graph'}", left, _TOP + each.process * _ROW,
                 max(2.0, round(right - left, 1)), _BAR,
-                f"{_name(rows[each.process])}{step}: {what} for {duration(each.seconds)}, {duration(each.began)} in",
+                f"{name}{step}: {what} for {duration(each.seconds)}, {duration(each.began)} in",
             )
         )  # fmt: skip
     again = sum(each.again for each in known)
@@ -98,6 +98,7 @@ def _plot(identity: str, job: Job) -> Plot | None:
     return Plot(identity, "Compiles by rank", said, _WIDTH, bottom + 20, shapes, legend, note)
 
 
-def _name(row: JobRank) -> str:
+def rank_name(row: JobRank) -> str:
+    """`rank 0, restart 1`: an elastic job starts its ranks anew."""
     restarted = f", restart {row.restart}" if row.restart else ""
     return f"rank {row.rank}{restarted}" if row.rank is not None else f"process {row.process}"
