@@ -4,6 +4,7 @@ folders behind, be misunderstood. All of it over stdio, as an agent would try it
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -270,8 +271,9 @@ def test_what_runs_ends_with_the_call_or_the_server(root: Path, number: signal.S
 
 
 @linux_only
-def test_sigterm_ends_a_server_whose_client_says_nothing(root: Path) -> None:
-    """The SDK waits for its standard input, which stays open."""
+@pytest.mark.parametrize("thread", [0, -1], ids=["main thread", "another thread"])
+def test_sigterm_ends_a_server_whose_client_says_nothing(root: Path, thread: int) -> None:
+    """The SDK waits for its standard input, which stays open. The kernel may give a signal to any thread."""
     server = subprocess.Popen(
         [*COMMAND, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, env=environment()
     )
@@ -282,7 +284,8 @@ def test_sigterm_ends_a_server_whose_client_says_nothing(root: Path) -> None:
     )
     server.stdin.flush()
     assert json.loads(server.stdout.readline())["id"] == 0
-    server.terminate()
+    threads = sorted(int(each) for each in os.listdir(f"/proc/{server.pid}/task"))
+    assert ctypes.CDLL(None).tgkill(server.pid, threads[thread], signal.SIGTERM) == 0
     assert server.wait(WALL_SECONDS) == 128 + signal.SIGTERM
     server.stdin.close()
     server.stdout.close()

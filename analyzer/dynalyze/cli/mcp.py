@@ -11,12 +11,12 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -111,7 +111,7 @@ def _served(server: Any, ending: threading.Event) -> int:
     nothing = os.open(os.devnull, os.O_WRONLY)
     came: list[tuple[int, float]] = []
 
-    def end(number: int, _: FrameType | None) -> None:
+    def end(number: int) -> None:
         if came and time.monotonic() - came[0][1] > _ONE_SIGNAL_SECONDS:
             os._exit(128 + number)  # What runs ends with this process.
         came.append((number, time.monotonic()))
@@ -119,15 +119,35 @@ def _served(server: Any, ending: threading.Event) -> int:
             ending.set()
             os.dup2(nothing, writing)  # The SDK comes to the end of what it reads.
 
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
+    _on_signals(end)
     threading.Thread(target=_feed, args=(writing, ending), daemon=True).start()
     sys.stdin = io.TextIOWrapper(open(reading, "rb"), encoding="utf-8")  # noqa: SIM115, PTH123
     server.run("stdio")
     if sys.stdout.closed:  # By the SDK before version 2.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
     return 128 + came[0][0] if came else 0
+
+
+def _on_signals(end: Callable[[int], None]) -> None:
+    """Have a thread call `end` with each of SIGNALS that is not ignored.
+
+    Python's own handlers run in the main thread. One that comes when that thread is about to wait for the SDK's
+    threads, or in another thread, would run after the next message, which may never come.
+    """
+    arrived, arrives = socket.socketpair()
+    arrives.setblocking(False)
+
+    def wait() -> None:
+        while numbers := arrived.recv(64):
+            for number in numbers:
+                if number in SIGNALS:
+                    end(number)
+
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(arrives.detach(), warn_on_full_buffer=False)
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _feed(writing: int, ending: threading.Event) -> None:
