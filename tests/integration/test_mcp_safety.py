@@ -284,7 +284,7 @@ def test_sigterm_ends_a_server_whose_client_says_nothing(root: Path, thread: int
     )
     server.stdin.flush()
     assert json.loads(server.stdout.readline())["id"] == 0
-    threads = sorted(int(each) for each in os.listdir(f"/proc/{server.pid}/task"))
+    threads = sorted(int(each.name) for each in Path(f"/proc/{server.pid}/task").iterdir())
     assert ctypes.CDLL(None).tgkill(server.pid, threads[thread], signal.SIGTERM) == 0
     assert server.wait(WALL_SECONDS) == 128 + signal.SIGTERM
     server.stdin.close()
