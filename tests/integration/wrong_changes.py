@@ -353,6 +353,9 @@ BASES: dict[str, Files] = {
         _IDENTITY, top="import random\n", after="order = [1, 2, 3]\nrandom.shuffle(order)\nprint('done')\n"),
     "imports": program("return y * helper.rate()", top="import helper\n")
     | {"helper.py": "def rate():\n    return 2\n\n\ndef other():\n    return 3\n"},
+    "registry": program("return helper.KINDS['double'](y)", top="import helper\n")
+    | {"helper.py": "def double(y):\n    return y * 2\n\n\ndef half(y):\n    return y / 2\n\n\n"
+       "KINDS = {'double': double, 'half': half}\n"},
     "lambda": program(_IDENTITY, top="post = lambda t: t * 2\n", after="print('sum', post(out).sum().item())\n"),
     "caller": program(
         _IDENTITY, top="def report(t):\n    return round(t.sum().item(), 3)\n", after="print('sum', report(out))\n"),
@@ -513,6 +516,9 @@ WRONG: dict[str, dict[str, Change]] = {
         "threads": Change("net", (("print('done'", "torch.set_num_threads(1)\nprint('done'"),)),
         "a seed": Change("threads", (("import torch\n", "import torch\n\nSEEDED = torch.manual_seed(0)\n"),)),
         "the seed": Change("net", (("manual_seed(0)", "manual_seed(1)"),)),
+        "a seed of Python": Change("any order", (("import random\n", "import random\n\nSEEDED = random.seed(0)\n"),)),
+        "a seed of NumPy": Change("any order", (
+            ("import random\n", "import random\nimport numpy\n\nSEEDED = numpy.random.seed(0)\n"),)),
     },
     "functions of others": {
         "of Python": Change("net", (("import torch\n", (
@@ -528,15 +534,12 @@ WRONG: dict[str, dict[str, Change]] = {
             "import random\nimport torch\n\nOLD = setattr(random, 'gauss', random.uniform)\n")),)),
         "of the program": Change(
             "imports", (("import helper\n", "import helper\n\nOLD = setattr(helper, 'other', helper.rate)\n"),)),
+        "a constant": Change("module attribute", (("import helper\n", "import helper\n\nhelper.RATE = 3\n"),)),
+        "a registry": Change(
+            "registry", (("import helper\n", "import helper\n\nhelper.KINDS['half'] = helper.double\n"),)),
     },
 }  # fmt: skip
 """Changes that do something else, by kind and name."""
-
-OPEN: dict[str, Change] = {
-    "a seed of Python": Change("any order", (("import random\n", "import random\n\nSEEDED = random.seed(0)\n"),)),
-}
-"""Changes that do something else where nothing looks, as the program does another thing in each run. They are verified.
-"""
 
 SIGN_OF_ZERO = Change("trunc", (("torch.trunc(y * 0.3)", "torch.trunc(y * 0.3) + 0.0"),))
 
@@ -565,6 +568,7 @@ RIGHT: dict[str, Change] = {
     "a patch with a README": Change("net", patch="README.md"),
     "with a time": Change("timed"),
     "without a seed": Change("unseeded"),
+    "with Python's random numbers": Change("any order"),
     "in training": Change("trained"),
     "with gradients of gradients": Change("gradients twice"),
     "with files": Change("saved"),

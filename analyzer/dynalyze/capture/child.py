@@ -34,7 +34,8 @@ from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
-from dynalyze.capture.inspecting.settings import functions_of_modules, left_behind
+from dynalyze.capture.inspecting.seeds import SeedWatch
+from dynalyze.capture.inspecting.settings import left_behind, names_of_modules
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SOFT_STOP_SIGNAL, SoftStop, stop_softly
 from dynalyze.capture.settings import CompileOptions
@@ -100,7 +101,7 @@ class TargetSession:
         self._recorder: Any = None
         self._compiled_recording: Any = None
         self._too_large: Any = None
-        self._seed: int | None = None
+        self._seeds = SeedWatch() if request.get("compared") else None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
         self._refused = False
@@ -142,11 +143,10 @@ class TargetSession:
         else:
             ending, names = program.run_script(self._request["path"], self._request["arguments"], *chosen)
         shadows.put_back()
-        left = left_behind() if "torch" in sys.modules else {}
-        if self._seed is not None:  # Without a seed each run has another one: whether it is set says more than which.
-            left["torch.manual_seed"] = sys.modules["torch"].initial_seed() != self._seed
-        functions = functions_of_modules() if self._request.get("functions") else {}
-        self.emit(events.ProgramEnded(**vars(ending), left=left, functions=functions))
+        left, names_left = {}, {}
+        if self._seeds is not None and "torch" in sys.modules:
+            left, names_left = left_behind() | self._seeds.set_by_program(sys.modules), names_of_modules()
+        self.emit(events.ProgramEnded(**vars(ending), left=left, names=names_left))
         if self._in_place is not None:
             self._in_place.emit_seen()
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):
@@ -349,7 +349,6 @@ class TargetSession:
             self._refuse(reason)
             return
         self._listener.listen()
-        self._seed = torch.initial_seed()
         self.emit(environment.torch_facts(torch))
         if self._bundles:
             from dynalyze.capture.calls import CompiledRecording

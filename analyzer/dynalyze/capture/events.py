@@ -374,12 +374,12 @@ class Ending(Event):
 
 
 class ProgramEnded(Ending, tag="program_end"):
-    """The target's own code is through; what dynalyze compiles itself may follow. `left` is how it leaves the process
-    (inspecting/settings.py), nothing where there is no torch; `functions` are those of its modules, where asked for.
+    """The target's own code is through; what dynalyze compiles itself may follow. Where asked for and there is torch,
+    `left` is how it leaves the process and `names` are functions and values of its modules (inspecting/settings.py).
     """
 
     left: dict[str, Any] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 class TargetEnded(Ending, tag="target_end"):

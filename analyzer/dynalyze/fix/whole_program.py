@@ -50,7 +50,7 @@ _ENDED = ("complete", "incomplete", "failed")
 @dataclass
 class ProgramRun:
     """What one run of the program did: how it ended, its output line by line, the files that it left, by path, how it
-    left torch and Python set, and the functions of its modules, by name.
+    left torch and Python set, and the functions and values of its modules, by name.
     """
 
     report: Report
@@ -58,7 +58,7 @@ class ProgramRun:
     errors: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     left: dict[str, object] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -83,7 +83,7 @@ class Gate:
     """
 
     def __init__(self, observation: Observation, again: Again, progress: Callable[[str], None]) -> None:
-        self._observation = replace(observation, bundle=False, isolation=again.isolation)
+        self._observation = replace(observation, bundle=False, isolation=again.isolation, compared=True)
         self._again = again
         self._progress = progress
         self._before: list[ProgramRun] = []
@@ -100,7 +100,8 @@ class Gate:
         found = WholeProgram(runs=2, sandboxed=sandboxed)
         if uncovered and not sandboxed:
             found.unchecked.append(uncovered)
-        changed = replace(changed, bundle=False, isolation=self._again.isolation, put=put if sandboxed else {})
+        put_there = put if sandboxed else {}
+        changed = replace(changed, bundle=False, isolation=self._again.isolation, put=put_there, compared=True)
         try:
             while len(self._before) < found.runs:
                 self._progress(f"running the unchanged program, {len(self._before) + 1} of {found.runs}")
@@ -131,8 +132,8 @@ class Gate:
             kept = _left({path: state for path, state in files.items() if path not in observation.put}, seen.folder)
             ended = seen.log.last(ProgramEnded)
         errors = list(_of_program(streams.lines("stderr")))
-        left, functions = (ended.left, ended.functions) if ended else ({}, {})
-        return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, left, functions)
+        left, names = (ended.left, ended.names) if ended else ({}, {})
+        return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, left, names)
 
 
 def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
@@ -147,15 +148,15 @@ def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:
 
 def _without_places(run: ProgramRun, files: Collection[str]) -> ProgramRun:
     """The run with `#` for the line numbers in these files that its output names, since a change moves the lines below
-    it, and without the functions of these files.
+    it, and without the names of these files.
     """
     if not files:
         return run
     at = re.compile(rf"((?:{'|'.join(map(re.escape, files))})(?::|\", line ))\d+")
     return replace(run, printed=[at.sub(r"\1#", line) for line in run.printed],
                    errors=[at.sub(r"\1#", line) for line in run.errors],
-                   functions={name: what for name, what in run.functions.items()
-                              if name.partition(" of ")[2] not in files})  # fmt: skip
+                   names={name: what for name, what in run.names.items()
+                          if name.partition(" of ")[2] not in files})  # fmt: skip
 
 
 def _unusable(one: ProgramRun, other: ProgramRun) -> str:
@@ -202,8 +203,8 @@ def _differences(found: WholeProgram, one: ProgramRun, other: ProgramRun, after:
     for name in _other_names(one.left, other.left, after.left):
         yield f"the program leaves {name} set otherwise when it ends"
     # What the change alone imports, nothing else of the program calls.
-    now = {name: what for name, what in after.functions.items() if name in one.functions}
-    for name in _other_names(one.functions, other.functions, {**one.functions, **now}):
+    now = {name: what for name, what in after.names.items() if name in one.names}
+    for name in _other_names(one.names, other.names, {**one.names, **now}):
         yield f"with the change, {name} is another one when the program ends"
 
 

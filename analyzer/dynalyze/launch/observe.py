@@ -59,6 +59,7 @@ class Observation:
       `settings`, Python statements about torch's settings, and in `folder`, by default ours.
     - `isolation` is that of this run, `sandbox` the wish for further ones; with `allow_effects` calls with outside
       effects may be repeated. `keep` and `put` are those of `Sandbox`.
+    - What a `compared` run leaves set, and its functions, are recorded.
     """
 
     target: TargetSpec
@@ -86,6 +87,7 @@ class Observation:
     isolation: Isolation = "open"
     keep: Sequence[str] = ()
     put: Mapping[str, str] = field(default_factory=dict)
+    compared: bool = False
 
     def again(self, first: Report) -> Again:
         """How the target may be run after this first run. Raises UsageError where `--sandbox on` cannot be had."""
@@ -194,7 +196,7 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "settings": observation.settings,
         "regions": dict(observation.regions),
         "refuses": observation.isolation == "refuse",
-        "functions": observation.isolation != "open",
+        "compared": observation.compared,
         "allow_effects": observation.allow_effects,
         "bundle": observation.bundle,
         "largest_copy": observation.largest_copy,

@@ -41,6 +41,7 @@ OF_LIBRARIES = ("TORCH", "_TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_"
 _Reading = tuple[str, Callable[[], Any]]
 _OF_COMPILERS = frozenset({"dynalyze", "triton", "sympy", "torchgen", "depyf"})
 """Packages that change as they are used, by what is compiled."""
+_MOST_VALUES = 100_000
 _OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
@@ -181,9 +182,10 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def functions_of_modules() -> dict[str, str]:
+def names_of_modules() -> dict[str, str]:
     """By "a function of math" a digest of all functions and classes in an installed module, and by "scale of
-    /work/helper.py" each function of another one. torch's private parts are left out: they differ by what is compiled.
+    /work/helper.py" each function and each plain value of another one, but no value of `__main__`, whose results are
+    printed. torch's private parts are left out: they differ by what is compiled.
     """
     found: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
@@ -192,15 +194,39 @@ def functions_of_modules() -> dict[str, str]:
         if first in _OF_COMPILERS or (first == "torch" and private) or not isinstance(module, types.ModuleType):
             continue
         file, own = getattr(module, "__file__", None) or "", {}
+        is_programs = file.endswith(".py") and not is_installed(file)
         for attribute, value in list(vars(module).items()):
             with contextlib.suppress(Exception):  # A metaclass may answer anything.
-                if not attribute.startswith("__") and (what := _described(value, name)):
+                what = _described(value, name) or (_of_values(value) if is_programs and name != "__main__" else "")
+                if not attribute.startswith("__") and what:
                     own[attribute] = what
-        if file.endswith(".py") and not is_installed(file):
+        if is_programs:
             found |= {f"{attribute} of {os.path.realpath(file)}": what for attribute, what in own.items()}
         else:
             found[f"a function of {name}"] = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:16]
     return found
+
+
+def _of_values(value: Any) -> str:
+    """A digest of a constant, or of a list or dict of them and of functions; "" for an object, for one inside, and for
+    floats inside, which are results more often than settings, and may be rounded otherwise.
+    """
+    count = 0
+
+    def plain(value: Any) -> str:
+        nonlocal count
+        count += 1
+        if isinstance(value, float) or count > _MOST_VALUES:
+            raise TypeError
+        if isinstance(value, set | frozenset):
+            return f"{type(value)}{sorted(map(plain, value))}"
+        if isinstance(value, list | tuple | dict):
+            return f"{type(value)}{[*map(plain, value.items() if isinstance(value, dict) else value)]}"
+        return _described(value, "") or repr(_plain(value))
+
+    with contextlib.suppress(TypeError, RecursionError):
+        return _digest(value if isinstance(value, float) else plain(value))
+    return ""
 
 
 def _described(value: Any, module: str) -> str:
