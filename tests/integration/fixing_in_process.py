@@ -17,7 +17,6 @@ from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.fixing import prove
 from dynalyze.capture.fixing.records import BaselineResult
 from dynalyze.capture.inputs import Inputs
-from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import proof
 from dynalyze.fix.proof import Attempt
 from dynalyze.fix.search import FixSearch
@@ -36,7 +35,6 @@ class Searched:
     settings: dict[str, object] = field(default_factory=dict)
     problem: str = ""
     breaks: list[GraphBreak] = field(default_factory=list)
-    instead: RegionalCompile = field(default_factory=RegionalCompile)
 
     @property
     def verified(self) -> list[Attempt]:
@@ -64,7 +62,7 @@ def search(source: str, inputs: str, folder: Path, *, training: bool = False, dr
     text = looked.state.texts.get(str(path), source)
     return Searched(
         attempts, baseline.compiled.counts, looked.state.compiled.counts, text, looked.state.settings, "",
-        baseline.compiled.breaks, looked.state.instead,
+        baseline.compiled.breaks,
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from dynalyze.capture import (
     objects,
     overlay,
     program,
-    regions,
     shadows,
     side_effects,
     transforms,
@@ -61,8 +60,6 @@ def main(run: Path) -> int:
     overlay.put_over(request.get("changes", {}))
     if settings := request.get("settings"):
         after_import("torch._dynamo", lambda _: runtime.run_settings(settings))
-    if instead := request.get("regions"):
-        after_import("torch", lambda torch: regions.compile_in_place_of_wholes(torch, instead))
     session.listen()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

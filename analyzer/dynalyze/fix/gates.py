@@ -90,7 +90,7 @@ class Gates:
     def request_with(self, state: FixState, changes: list[SourceChange]) -> WorkerRequest:
         """A process with a change, which compiles as the program does."""
         settings = "\n".join(filter(None, [self._own.settings, as_python(state.settings)]))
-        configuration = replace(self._own, settings=settings, regions=state.instead.regions)
+        configuration = replace(self._own, settings=settings)
         return replace(
             self.request(), configuration=configuration, extra={"changes": [asdict(each) for each in changes]}
         )

@@ -11,10 +11,9 @@ from typing import Any
 
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import Baseline, CheckChange, FindRegions, Load, ReadValues
+from dynalyze.capture.bench.commands import Baseline, CheckChange, Load, ReadValues
 from dynalyze.capture.bench.protocol import Answer, Command
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult, CompiledShare, SourceChange
-from dynalyze.capture.regions import RegionalCompile
 from dynalyze.events.reading import read_run
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
@@ -72,14 +71,12 @@ class UnchangedCode:
 @dataclass(frozen=True)
 class FixState:
     """The files after some changes, the settings, and what the calls compile then. `loses` are the kinds of side
-    effects that compiled code lacks on purpose, `effects` those that differ. `instead` is what is compiled in place of
-    the model.
+    effects that compiled code lacks on purpose, `effects` those that differ.
     """
 
     texts: dict[str, str]
     settings: dict[str, object]
     compiled: Compiled
-    instead: RegionalCompile = field(default_factory=RegionalCompile)
     loses: frozenset[str] = frozenset()
     effects: frozenset[str] = frozenset()
     changed: bool = False
@@ -143,14 +140,6 @@ class ChangeProcess:
             (file, line): {text: Value(**known) for text, known in values.items()}
             for file, line, values in answer.places
         }
-
-    def instead(self, texts: Texts, settings: Mapping[str, object]) -> RegionalCompile:
-        """What can be compiled in place of a model that breaks, with this change; nothing if that is unknown."""
-        try:
-            return self._ask(FindRegions(asdict(CheckRequest(self.changes(texts), dict(settings)))))
-        except WorkerFailed:
-            self._end((None, None, None))
-            return RegionalCompile()
 
     def check(self, texts: Texts, request: CheckRequest) -> Checked:
         """Compare files with these texts with the unchanged files, as the request asks."""

@@ -16,7 +16,7 @@ from dynalyze.bench.measure import announce_repeats, planned
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
-from dynalyze.capture.events import CompileCall, TorchLoaded
+from dynalyze.capture.events import TorchLoaded
 from dynalyze.capture.fixing.records import CheckRequest, SourceChange
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
@@ -31,9 +31,8 @@ from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.launch.streams import Streams
 from dynalyze.render.text.report import line_words
 from dynalyze.report import GraphBreak, Location, Report
-from dynalyze.report.fixes import BranchSide, CompileCounts, Evidence, Fix, Fixed, Instead, Unfixed
+from dynalyze.report.fixes import BranchSide, CompileCounts, Evidence, Fix, Fixed, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
-from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
 _MOST_ROUNDS = 4
@@ -136,13 +135,10 @@ class FixSession:
         self._fixed = seen.report.fixed
         torch = seen.log.last(TorchLoaded)
         self._folder = torch.folder if torch is not None else ""
-        calls = [each for _, each in seen.log.all() if isinstance(each, CompileCall)]
-        by_program = [] if observation.target.rebuilt else calls
         self._gone: Sequence[GraphBreak] = ()
         self._again = None if observation.target.rebuilt else observation.again(seen.report)
         program = None if self._again is None else Gate(observation, self._again, progress)
         self._gates = Gates(plan, lambda: self._pool(untimed=True), program, seen.report, progress)
-        self._compiled_at = {each.name: f"{Path(each.file).name}:{each.line}" for each in by_program}
 
     def go(self) -> FixResult:
         """Look for changes, verify them, and run the program with those that were kept."""
@@ -233,7 +229,7 @@ class FixSession:
             if record.status == "verified":
                 search.state, fixed.evidence, fixed.after = state, record.evidence, after
                 fixed.kept.append(record.id)
-                fixed.setting = _lines_of(state, self._compiled_at)
+                fixed.setting = as_python(state.settings)
             if record.status != "rejected":
                 return
 
@@ -243,7 +239,7 @@ class FixSession:
         """The record of settings tried against recompiles, and what the whole program compiles with them, if it was
         run.
         """
-        asked = CheckRequest(settings=state.settings, regions=state.instead.regions, draws=DRAWS)
+        asked = CheckRequest(settings=state.settings, draws=DRAWS)
         tried = search.process.check(state.texts, asked)
         calls = search.baseline.counts
         evidence = search.evidence(tried, calls)
@@ -374,13 +370,11 @@ class FixSession:
         last = {(id(each.broken), each.title): each for each in attempts}  # What was tried again counts as it was then.
         for number, each in enumerate(last.values(), 1):
             known = {**search.originals, **each.before.texts}  # With files that only a later change led to.
-            report.fixes.append(
-                fix_of(f"f{number}", each, known, names, Path(root), self._compiled_at, search.originals)
-            )
+            report.fixes.append(fix_of(f"f{number}", each, known, names, Path(root), search.originals))
         fixed.kept = [each.id for each in report.fixes if each.status == "verified"]
         state = search.set_aside_state or search.state
         fixed.patch = patch_of(search.originals, state.texts, Path(root))
-        fixed.setting = _lines_of(state, self._compiled_at)
+        fixed.setting = as_python(state.settings)
         files = changed(search.originals, search.state.texts)
         fixed.libraries = [file for file in files if is_library(file)]
         ended = {name for each in report.fixes if each.status == "verified" for name in each.breaks}
@@ -418,20 +412,17 @@ class FixSession:
 
     def _with(self, state: FixState) -> Observation:
         return replace(
-            self._observation, changes=dict(state.texts), settings=as_python(state.settings),
-            regions=state.instead.regions, bundle=False,
+            self._observation, changes=dict(state.texts), settings=as_python(state.settings), bundle=False,
         )  # fmt: skip
 
 
 def fix_of(
     name: str, attempt: Attempt, texts: Mapping[str, str], names: Mapping[int, str], root: Path,
-    compiled_at: Mapping[str, str], originals: Mapping[str, str],
+    originals: Mapping[str, str],
 ) -> Fix:  # fmt: skip
     """The record of an attempt. `texts` are the files before it, `originals` the unchanged ones."""
     before, after = attempt.before, attempt.proposed
     files = [] if after is None else [file for file, text in after.texts.items() if text != texts[file]]
-    less = after.instead if after is not None and after.instead != before.instead else None
-    modules = [f"{name}.{path}" for name, paths in less.regions.items() for path in paths] if less is not None else []
     breaks = [names[id(each)] for each in [attempt.broken, *attempt.ends] if id(each) in names]
     return Fix(
         id=name,
@@ -445,23 +436,11 @@ def fix_of(
         patch="" if after is None else "".join(
             patch_of_file(originals, file, texts[file], after.texts[file], root) for file in files
         ),
-        setting="" if after is None else _lines_of(replace(
-            after, settings={key: value for key, value in after.settings.items() if before.settings.get(key) != value},
-        ), compiled_at),
-        instead=Instead(modules, less.operators, less.seconds) if less is not None else None,
+        setting="" if after is None else as_python(
+            {key: value for key, value in after.settings.items() if before.settings.get(key) != value}
+        ),
         evidence=attempt.evidence,
     )  # fmt: skip
-
-
-def _lines_of(state: FixState, compiled_at: Mapping[str, str]) -> str:
-    """The settings and compile lines of a state, to be pasted. `compiled_at`: where the program compiles, by class."""
-    lines = [as_python(state.settings)]
-    if state.instead.regions:
-        places = dict.fromkeys(compiled_at[name] for name in state.instead.regions if name in compiled_at)
-        where = f" at {listed(list(places))}" if places else ""
-        what = "(model)" if len(state.instead.regions) == 1 else f" of {listed(list(state.instead.regions))}"
-        lines += [f"# In the place of torch.compile{what}{where}, with its arguments:", state.instead.lines]
-    return "\n".join(filter(None, lines))
 
 
 def counts_of(report: Report) -> CompileCounts:

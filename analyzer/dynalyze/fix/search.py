@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ import msgspec
 
 from dynalyze.bench.workers import OUT_OF_TIME
 from dynalyze.capture.fixing.records import CheckRequest
-from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix.gates import less_compiled
 from dynalyze.fix.proof import (
     DRAWS,
@@ -54,8 +53,6 @@ _AGAIN = ", after the others"
 
 _KEPT = "No change: the program keeps this number in Python"
 _NOT_TOGETHER = "all changes together could not be verified"
-_INSTEAD = "Compile submodules that no graph break is met in, not the whole"
-_LEAST_COVERED = 0.5
 """Of the operators or of the time of a call: submodules that run less are no fix."""
 
 RAISES = "raises"
@@ -115,8 +112,6 @@ class FixSearch:
                     self.state = best.proposed
                 yield from attempts
         self.stopped_early = self._out_of_time
-        if not self.stopped_early:
-            yield from self._compiled_instead(wanted)
 
     @property
     def _out_of_time(self) -> bool:
@@ -130,10 +125,10 @@ class FixSearch:
         if not state.changed:
             return None, True
         self._progress("verifying all changes together")
-        tried = self._check(state, draws=DRAWS, regions=state.instead.regions, seconds=WHOLE_SECONDS)
+        tried = self._check(state, draws=DRAWS, seconds=WHOLE_SECONDS)
         whole = self.evidence(tried, self.baseline.counts)
         kept = [each for each in attempts if each.status == "verified"]
-        reason = reason_against(tried, state.loses) or ("" if state.instead.regions else less_compiled(whole))
+        reason = reason_against(tried, state.loses) or less_compiled(whole)
         if OUT_OF_TIME in tried.problem:  # Nothing speaks against it but the clock.
             self.set_aside(kept, f"{_NOT_TOGETHER}: {reason}")
         for each in kept:
@@ -178,39 +173,6 @@ class FixSearch:
                 texts |= {file: text for file, text in new.items() if text is not None}
                 ended.add(id(each.broken))
         return texts
-
-    def _compiled_instead(self, wanted: Sequence[GraphBreak]) -> Iterator[Attempt]:
-        """If breaks are left: compile submodules without a break in place of the model."""
-        left = [each for each in wanted if self._find(self.state, each) is not None]
-        if not left:
-            return
-        known: list[Mapping[str, Sequence[str]]] = [{}]
-        for settings in (self.state.settings, merged(self.state.settings, READS_VALUES)):
-            self._progress("looking for submodules that can be compiled instead")
-            instead = self.process.instead(self.state.texts, settings)
-            if instead.regions in known:
-                continue
-            known.append(instead.regions)
-            attempt = Attempt(left[0], self.state, "setting", ends=left[1:])
-            self._try_instead(attempt, replace(self.state, settings=settings, instead=instead, changed=True))
-            yield attempt
-            if attempt.status == "verified" and attempt.proposed is not None:
-                self.state = attempt.proposed
-                return
-
-    def _try_instead(self, attempt: Attempt, new: FixState) -> None:
-        instead, before = new.instead, attempt.before.compiled.counts
-        share = f"{instead.operators:.0%} of the operators"
-        attempt.title = _INSTEAD
-        tried = self._check(new, draws=DRAWS, regions=instead.regions)
-        attempt.proposed = replace(new, compiled=tried.after or new.compiled)
-        attempt.evidence = self.evidence(tried, before)
-        attempt.reason = reason_against(tried, new.loses) or _worse(tried, before, instead)
-        if not attempt.reason:
-            covers = max(instead.operators, instead.seconds) >= _LEAST_COVERED
-            less = less_compiled(attempt.evidence) or ("" if covers else f"it compiles only {share}")
-            attempt.status = "suggested" if less else "verified"
-            attempt.reason = less
 
     def _attempts(self, broken: GraphBreak, there: GraphBreak) -> Iterator[Attempt]:
         """The proposals for a break in turn, until one is verified."""
@@ -413,20 +375,6 @@ def reason_against(tried: Checked, loses: frozenset[str]) -> str:
     wanted = tuple(kind if kind == RAISES else f"not {kind}" for kind in loses)
     unwanted = [text for each in tried.compared for text in each.effects if not text.startswith(wanted)]
     return f"side effects differ: {unwanted[0]}" if unwanted else tried.draws.unproved
-
-
-def _worse(tried: Checked, before: CompileCounts, instead: RegionalCompile) -> str:
-    """Why submodules compile worse than the whole; "" if they do not. Blocks that run the same code are compiled for
-    one of them, or each for itself, which torch calls a recompile.
-    """
-    if tried.after is None or not tried.after.counts.graphs:
-        return _NOTHING_COMPILED
-    if tried.after.breaks:
-        found = tried.after.breaks[0]
-        return f"{_LEADS_ON} {found.location.short} then: {found.gb_type}"
-    more, blocks = tried.after.counts.recompiles - before.recompiles, sum(map(len, instead.regions.values()))
-    again = more > 0 and tried.after.counts.graphs > blocks
-    return f"the submodules recompile, {more} more than the whole" if again else ""
 
 
 def _worst(tried: Checked) -> Equality:

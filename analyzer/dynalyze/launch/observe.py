@@ -52,9 +52,8 @@ class Observation:
     - `hint` is shown where the program goes on and nothing new compiles.
     - `bundle`: its calls are written, for processes that make them again; without `written` they are only listed. Calls
       with more than `largest_copy` bytes of tensors are not written, but timed in the program for `seconds_in_turns`.
-    - Without `in_place` the calls of a program that compiles nothing are recorded, and not compiled. `regions`
-      (capture/regions.py) are compiled in place of modules. With `overrides` a given `--backend` also holds for what
-      the program compiles itself.
+    - Without `in_place` the calls of a program that compiles nothing are recorded, and not compiled. With `overrides` a
+      given `--backend` also holds for what the program compiles itself.
     - It runs with `switches` in its environment over the user's, with `changes`, other texts for files by path, with
       `settings`, Python statements about torch's settings, and in `folder`, by default ours.
     - `isolation` is that of this run, `sandbox` the wish for further ones; with `allow_effects` calls with outside
@@ -81,7 +80,6 @@ class Observation:
     changes: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""
     folder: str | None = None
-    regions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     allow_effects: bool = False
     sandbox: Wanted = "auto"
     isolation: Isolation = "open"
@@ -194,7 +192,6 @@ def request_of(observation: Observation) -> dict[str, Any]:
         "compile": asdict(observation.options),
         "changes": dict(observation.changes),
         "settings": observation.settings,
-        "regions": dict(observation.regions),
         "refuses": observation.isolation == "refuse",
         "compared": observation.compared,
         "allow_effects": observation.allow_effects,

@@ -8,7 +8,7 @@ import msgspec
 
 from dynalyze.report.code import Location
 from dynalyze.report.measurements import Speedup
-from dynalyze.report.sensitivity import BreakType, CommandLine, FilePath, Message, Name, Quote, Source, Word
+from dynalyze.report.sensitivity import BreakType, CommandLine, FilePath, Message, Quote, Source, Word
 
 FixKind = Literal["source", "setting"]
 FixStatus = Literal["verified", "suggested", "rejected", "proved"]
@@ -31,16 +31,6 @@ class CompileCounts(msgspec.Struct):
     breaks: int = 0
     graphs: int = 0
     recompiles: int = 0
-
-
-class Instead(msgspec.Struct):
-    """Submodules that are compiled in the place of the modules that hold them, as Class.path. `operators` and `time`
-    are the shares of an eager call that they run: of its operators (views are none), and of its measured time.
-    """
-
-    modules: list[Name] = []
-    operators: float = 0.0
-    time: float = 0.0
 
 
 class CompiledOperators(msgspec.Struct):
@@ -118,7 +108,6 @@ class Fix(msgspec.Struct):
     patch: Source = ""
     setting: Source = ""
     evidence: Evidence = msgspec.field(default_factory=Evidence)
-    instead: Instead | None = None
     recompiles: list[Word] = []
 
     @property

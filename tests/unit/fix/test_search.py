@@ -10,7 +10,6 @@ from typing import Any, Literal
 import pytest
 
 from dynalyze.capture.fixing.records import CheckRequest, Compared, Draws
-from dynalyze.capture.regions import RegionalCompile
 from dynalyze.fix import rewriting
 from dynalyze.fix.proof import Attempt, Checked, Compiled, FixState, UnchangedCode
 from dynalyze.fix.run import fix_of
@@ -46,11 +45,6 @@ class FakeProver:
         self.originals: dict[str, str] = {}
         self.found: Callable[[str, Checked], None] = lambda text, found: None
         self.draws: list[int] = []
-        self.less = RegionalCompile()
-        self.with_less = Compiled([], CompileCounts(graphs=2))
-
-    def instead(self, texts: Mapping[str, str], settings: Mapping[str, object]) -> RegionalCompile:
-        return self.less
 
     def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
         return {place: {"x": Value("tensor", dtype="float32"), "torch": Value("module", "torch")} for place in places}
@@ -61,7 +55,7 @@ class FakeProver:
         own: dict[Any, Compared] = {"eager": Compared("bitwise"), "traced": Compared("bitwise")}
         found = Checked(own=own, draws=Draws(request.draws, bitwise=request.draws))
         after = self.breaks(text, request.settings)
-        found.after = self.with_less if request.regions else Compiled(after, CompileCounts(len(after)))
+        found.after = Compiled(after, CompileCounts(len(after)))
         self.found(text, found)
         return found
 
@@ -119,53 +113,6 @@ def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -
     search = FixSearch(prover, UnchangedCode(Compiled(start, CompileCounts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
     attempts = list(search.run(start[1:]))
     assert attempts and {each.reason for each in attempts} == {"nothing is compiled then"}
-
-
-def unfixable(file: Path) -> FakeProver:
-    """Breaks that no change ends, and submodules that can be compiled instead."""
-    breaks = [broken(file, 4, "No such type"), broken(file, 7, "Nor this one")]
-    prover = FakeProver(lambda text, settings: breaks)
-    prover.less = RegionalCompile({"Net": ["a", "b"]}, "model.a.compile()", operators=0.7, seconds=0.4)
-    return prover
-
-
-def test_where_breaks_stay_submodules_are_compiled_instead(file: Path) -> None:
-    prover = unfixable(file)
-    search, (attempt,) = searched(file, prover)
-    assert (attempt.status, attempt.kind, attempt.reason) == ("verified", "setting", "")
-    assert [each.location.line for each in (attempt.broken, *attempt.ends)] == [4, 7]
-    assert search.state.instead is prover.less and search.state.compiled is prover.with_less
-    assert prover.draws == [20] and search.state.texts == search.start.texts
-
-
-@pytest.mark.parametrize(
-    ("less", "compiled", "status", "reason"),
-    [
-        ({"operators": 0.4, "seconds": 0.49}, {}, "suggested", "it compiles only 40% of the operators"),
-        ({"operators": 0.1, "seconds": 0.5}, {}, "verified", ""),
-        ({}, {"graphs": 0}, "rejected", "nothing is compiled then"),
-        ({}, {"graphs": 3, "recompiles": 1}, "rejected", "the submodules recompile, 1 more than the whole"),
-        ({}, {"graphs": 2, "recompiles": 1}, "verified", ""),
-        ({"regions": {}}, {}, None, ""),
-    ],
-)  # fmt: skip
-def test_submodules_are_kept_where_they_cover_enough_and_are_no_worse(
-    file: Path, less: dict[str, Any], compiled: dict[str, int], status: str | None, reason: str
-) -> None:
-    prover = unfixable(file)
-    prover.less = replace(prover.less, **less)
-    prover.with_less = Compiled([], CompileCounts(**{"graphs": 2, **compiled}))
-    search, attempts = searched(file, prover)
-    assert [(each.status, each.reason) for each in attempts] == ([(status, reason)] if status else [])
-    assert bool(search.state.instead.regions) == (status == "verified")
-
-
-def test_a_break_in_a_submodule_speaks_against_it_and_so_does_what_differs(file: Path) -> None:
-    prover = unfixable(file)
-    prover.with_less = Compiled([broken(file, 7, "Nor this one")], CompileCounts(1, 2))
-    assert searched(file, prover)[1][0].reason == "the graph breaks at model.py:7 then: Nor this one"
-    prover.found = different("traced", "it is another number")
-    assert "it is another number" in searched(file, prover)[1][0].reason
 
 
 def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Path) -> None:
@@ -348,7 +295,7 @@ def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_pat
     proposed = FixState({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
     attempt = Attempt(broken(Path(one), 1, PRINT), FixState({one: "x = 1\n"}, {}, nothing), proposed=proposed)
     originals = {one: "x = 1\n", other: "y = 1\n"}
-    told = fix_of("f1", attempt, originals, {}, tmp_path, {}, originals)
+    told = fix_of("f1", attempt, originals, {}, tmp_path, originals)
     assert told.files == [one] and "-x = 1\n+x = 2\n" in told.patch
 
 

@@ -148,7 +148,7 @@ class Bisector:
         were captured; with the graph that each stands in, and how it is compiled.
         """
         train = self._workload.phase == "train"
-        configuration = replace(self._as_far_as(stage), region="", regions={})
+        configuration = replace(self._as_far_as(stage), region="")
         if (fault := self._faults.get(stage)) is not None:
             with suppress(KeyError):
                 alone, until, whole = wrong_operation(fault, train=train)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from dynalyze.capture.bench.protocol import Command
 from dynalyze.capture.bench.workload import run_untimed
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult
-from dynalyze.capture.regions import RegionalCompile
 
 BISECT_SCRIPT, BISECT_DATA = "script.py", "inputs.pt"
 """In the folder of a bisection's step `script`; the second only where inputs are too large to stand in the first."""
@@ -363,15 +362,4 @@ class CheckChange(Command[CheckResult], do="change"):
 
     def carry_out(self, session: MeasuringSession) -> CheckResult:
         found: CheckResult = session.changes.check(CheckRequest.of(self.request))
-        return found
-
-
-@dataclass
-class FindRegions(Command[RegionalCompile], do="regions"):
-    """What can be compiled in the place of a model that breaks, with a change."""
-
-    request: dict[str, Any]
-
-    def carry_out(self, session: MeasuringSession) -> RegionalCompile:
-        found: RegionalCompile = session.changes.regions(CheckRequest.of(self.request))
         return found

@@ -89,7 +89,7 @@ def check(configuration: Configuration) -> None:
 
 def _compiled(model: Target, configuration: Configuration) -> Target:
     arguments = checked_arguments(configuration)
-    regions = configuration.regions or getattr(model, "compiled_regions", {})
+    regions = getattr(model, "compiled_regions", {})
     if compile_parts(model, regions, lambda call: torch.compile(call, **arguments)):
         return model
     if not configuration.region:

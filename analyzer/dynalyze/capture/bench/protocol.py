@@ -76,8 +76,7 @@ class Configuration(CompileArguments):
     `region` compiles repeated blocks only: "blocks" with torch.compile on each, "accelerate" through Accelerate.
     `autocast` is a dtype's name. Of AS_WRITTEN the arguments of torch.compile are those that the program gave, as far
     as its calls agree, and `written` has them for people. `settings` are Python statements about torch's own settings,
-    in our words and never the user's: they run before anything compiles. `regions` are submodules that are compiled in
-    the place of modules of a class (capture/regions.py).
+    in our words and never the user's: they run before anything compiles.
     """
 
     name: str
@@ -86,7 +85,6 @@ class Configuration(CompileArguments):
     autocast: str = ""
     settings: str = ""
     written: dict[str, Any] = field(default_factory=dict, hash=False)
-    regions: dict[str, list[str]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import contextlib
 import time
 import types
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,6 @@ from dynalyze.capture.fixing.records import (
     Draws,
     SourceChange,
 )
-from dynalyze.capture.fixing.regions import find, members_of
 from dynalyze.capture.fixing.runs import (
     OF_GRADIENTS,
     Endless,
@@ -72,7 +71,6 @@ from dynalyze.capture.fixing.watching import (
     look,
     without_numbers,
 )
-from dynalyze.capture.regions import RegionalCompile, drop_parts
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.torch_private.runtime import UnknownSetting, settings_of_dynamo
 
@@ -112,7 +110,6 @@ class ChangeChecker:
         self._remembering = Remembering()
         self._once: set[Effect] = set()
         self._compiles_itself = False
-        self._regions: dict[str, list[str]] = {}
         self._patience = _LEAST_PATIENCE
         self._arms: list[tuple[Arm, Configuration]] = []
         self._own_traced: tuple[Hashable, Run] | None = None
@@ -161,18 +158,6 @@ class ChangeChecker:
                 result.problem = str(error)
         return result
 
-    def regions(self, request: CheckRequest) -> RegionalCompile:
-        """What can be compiled in place of the model, with a change."""
-        with self._undone(), contextlib.suppress(CannotSwap, UnknownSetting), self._with(_Change.of(request)):
-            model = self._workload.model
-            return find(
-                model,
-                configured(model, self._eager, self._device or "cpu"),
-                lambda target: self._runs.of(self._workload, target, stays_eager=False),
-                lambda target: self._runs.of(self._workload, target, stays_eager=not self._compiles_itself),
-            )
-        return RegionalCompile()
-
     @contextlib.contextmanager
     def _undone(self) -> Iterator[None]:
         """Nothing is compiled before the block, and everything is restored after it."""
@@ -186,7 +171,7 @@ class ChangeChecker:
 
     def _own_once(self, change: _Change) -> CheckResult:
         """The result of the program's own calls; they are not repeated for the change that was asked for last."""
-        key = tuple(change.changes), repr(change.settings), repr(change.regions)
+        key = tuple(change.changes), repr(change.settings)
         if self._own_result is None or self._own_result[0] != key:
             result = CheckResult()
             self._new_code_run = set()
@@ -411,24 +396,20 @@ class ChangeChecker:
     def _with(self, change: _Change) -> Iterator[None]:
         # In eager torch.cond compiles its sides, and has no backward where it may not.
         self._compiles_itself = change.swap is not None and bool(change.swap.new_names & _HIGHER_ORDER)
-        self._regions = change.regions
         try:
             with change.applied():
                 yield
         finally:
             self._compiles_itself = False
-            self._regions = {}
-            drop_parts(members_of(self._workload.model), change.regions)
 
     def _run(self, workload: Workload, how: Configuration) -> Run:
-        how = replace(how, regions=self._regions)
         target = configured(workload.model, how, self._device or "cpu")
         return self._runs.of(workload, target, stays_eager=not (how.compile or self._compiles_itself))
 
     def _share(self) -> CompiledShare:
         """How much of the program's own calls runs in compiled graphs now."""
         dynamo.forget_compiled()
-        how = replace(self._traced, backend=BACKEND, regions=self._regions)
+        how = replace(self._traced, backend=BACKEND)
         steps = self._workload.steps(configured(self._workload.model, how, self._device or "cpu"))
         found: list[CompiledShare] = []
         with effects([]):
@@ -525,20 +506,19 @@ class ChangeChecker:
 
 @dataclass(frozen=True)
 class _Change:
-    """A change to verify: other code for functions, settings of Dynamo, regions to compile instead, or several of
-    these. `sides` are lines that random inputs should reach.
+    """A change to verify: other code for functions, settings of Dynamo, or both. `sides` are lines that
+    random inputs should reach.
     """
 
     swap: Swap | None
     settings: dict[str, Any]
-    regions: dict[str, list[str]] = field(default_factory=dict)
     sides: frozenset[tuple[str, int]] = frozenset()
 
     @classmethod
     def of(cls, request: CheckRequest) -> _Change:
         """Raises CannotSwap."""
         swap = Swap(request.changes) if request.changes else None
-        return cls(swap, request.settings, request.regions, frozenset(request.sides))
+        return cls(swap, request.settings, frozenset(request.sides))
 
     @property
     def changes(self) -> Sequence[SourceChange]:

@@ -20,9 +20,9 @@ class SourceChange:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """A change of source files, settings of Dynamo, or `regions` to compile in place of the model. `sides` are lines of
-    the unchanged code, one in each side of a branch, that random inputs should reach. No new inputs are drawn after
-    `seconds` of processor time. Without `traced` they are compared in eager alone, and not at all if no code changes.
+    """A change of source files, or of settings of Dynamo. `sides` are lines of the unchanged code, one in each side of
+    a branch, that random inputs should reach. No new inputs are drawn after `seconds` of processor time. Without
+    `traced` they are compared in eager alone, and not at all if no code changes.
     """
 
     changes: list[SourceChange] = field(default_factory=list)
@@ -30,7 +30,6 @@ class CheckRequest:
     draws: int = 0
     seconds: float = 10.0
     sides: list[tuple[str, int]] = field(default_factory=list)
-    regions: dict[str, list[str]] = field(default_factory=dict)
     traced: bool = True
 
     @classmethod

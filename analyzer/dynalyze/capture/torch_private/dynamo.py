@@ -259,14 +259,6 @@ def refuses_breaks(error: BaseException | None = None) -> bool | None:
     return bool(held)
 
 
-def refusing_breaks() -> contextlib.AbstractContextManager[Any]:
-    """Have what is compiled in the block raise at a graph break, all else being as it is: fullgraph=True captures more.
-    torch before 2.9 cannot.
-    """
-    make = getattr(sys.modules.get("torch._dynamo"), "error_on_graph_break", None)
-    return contextlib.nullcontext() if make is None else make(True)
-
-
 def raises_at_limit(error: BaseException | None) -> bool | None:
     """Whether `error`, with which torch refuses one more recompile, reaches the program; None where it is unknown.
 

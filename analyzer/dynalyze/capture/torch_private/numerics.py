@@ -159,12 +159,6 @@ def is_custom(operation: Any) -> bool:
     return operation.name().partition("::")[0] not in _OF_TORCH
 
 
-def is_view(operation: Any) -> bool:
-    """Whether an operation of the dispatcher gives its input in another shape, and computes nothing."""
-    given = (each.alias_info for each in operation._schema.returns)
-    return any(each is not None and not each.is_write for each in given)
-
-
 def watched_operations(
     handle: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
 ) -> contextlib.AbstractContextManager[Any]:

@@ -52,11 +52,6 @@ def verdict(report: Report, fixed: Fixed) -> str:
     if not ended:
         return f"Fixed none of {asked}: no change could be verified. {again}".strip()
     said = [f"Fixed and verified {len(ended)} of {asked}."]
-    said += [
-        f"{len(each.breaks)} of them by compiling less: {each.instead.operators:.0%} of the operators."
-        for each in report.fixes
-        if each.status == "verified" and each.instead is not None
-    ]
     if suggested:
         said.append(f"Changes for {len(suggested)} more are suggested, not verified.")
     if fixed.after and not fixed.after.breaks and len(said) == 1:
@@ -154,12 +149,8 @@ def _left_out(program: WholeProgram) -> list[str]:
 
 def caveats(fix: Fix) -> list[str]:
     """What people have to judge themselves."""
-    evidence, less = fix.evidence, fix.instead
+    evidence = fix.evidence
     said = [_AS_COMPILED] if evidence.as_compiled else []
-    if less is not None:
-        shares = f"{less.operators:.0%} of the operators and {less.time:.0%} of the time of an eager call"
-        graphs = f", in {count_of(evidence.after.graphs, 'graph')}" if evidence.after else ""
-        said.append(f"This compiles {shares}{graphs}; the rest, with what broke, runs in eager.")
     if evidence.effects:
         more = len(evidence.effects) - _MOST_EFFECTS
         named = "; ".join(_effect(each) for each in evidence.effects[:_MOST_EFFECTS])
@@ -243,8 +234,6 @@ def gain(evidence: Evidence | None) -> str:
 
 
 def changes(fix: Fix) -> str:
-    if fix.instead is not None:
-        return f"a setting that compiles less: {fix.instead.operators:.0%} of the operators"
     if fix.kind == "source":
         return "a change of source"
     return "a change of source with a setting" if fix.patch else "a setting"
