@@ -8,8 +8,7 @@ Each target is fixed in a process of its own; a line of the list is what stands 
 the examples of all recipes, as they are before the change that the recipe tells of. A distinct break counts once,
 however many targets meet it, by the text of its statement and its type: transformers copies the code of one model into
 the files of many. "by source" counts those that changes of source alone end, "with settings" those with settings of
-Dynamo too, and "with regions" those too that end because submodules are compiled in the place of the whole: less of
-the program is compiled then.
+Dynamo too.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def cookbook(folder: Path) -> list[str]:
     return targets
 
 
-HOW = ("source", "setting", "regions", "stays")
+HOW = ("source", "setting", "stays")
 """How a break may end, the least change first."""
 
 
@@ -78,7 +77,7 @@ def cause_of(found: dict[str, Any]) -> tuple[str, str]:
 
 
 def kind_of(fix: dict[str, Any]) -> str:
-    return "regions" if fix.get("instead") else str(fix["kind"])
+    return str(fix["kind"])
 
 
 def main() -> int:
@@ -98,7 +97,7 @@ def main() -> int:
     kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     met = Counter[str]()
-    whole, less, broken = list[str](), list[str](), list[str]()
+    whole, broken = list[str](), list[str]()
     targets = list(filter(None, map(str.strip, targets)))
     pool = ThreadPoolExecutor(options.jobs)
     reports = pool.map(lambda target: fixed(target, keep, options.seconds), targets)
@@ -124,14 +123,13 @@ def main() -> int:
             reasons[each["gb_type"]][each["reason"].partition(":")[0][:90]] += 1
         left = len(told["unfixed"])  # Of `hf:NAME` no whole program is run, and nothing is counted after the change.
         if not left:
-            (less if "regions" in ends.values() else whole).append(target)
+            whole.append(target)
         seconds, status = report["seconds"], report["outcome"]["status"]
         print(f"{target}: {told['before']['breaks']} -> {left} breaks, {Counter(ends.values())}, "
               f"{seconds:.0f} s, {status}", flush=True)  # fmt: skip
     table(kinds)
     print(f"\nbreaks of all targets, each in each: {met.total()}, {', '.join(f'{how} {met[how]}' for how in HOW)}")
     print(f"{len(whole)} of {len(broken)} targets end without a break: {', '.join(whole)}")
-    print(f"{len(less)} more where less is compiled: {', '.join(less)}")
     for gb_type, counted in reasons.items():
         print(f"\n{gb_type}")
         for reason, count in counted.most_common(5):
@@ -140,14 +138,14 @@ def main() -> int:
 
 
 def table(kinds: dict[tuple[str, str], set[str]]) -> None:
-    """Distinct breaks by type: how many there are, how many end by source, with settings, with regions. One counts
+    """Distinct breaks by type: how many there are, how many end by source, with settings. One counts
     as the most that it takes in any target that meets it.
     """
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for (_, gb_type), found in kinds.items():
         rows[gb_type][max(found, key=HOW.index)] += 1
     total = sum(rows.values(), Counter[str]())
-    print("\n| cause | distinct breaks | by source | with settings | with regions |")
+    print("\n| cause | distinct breaks | by source | with settings |")
     print("|---|---|---|---|---|")
     ordered = sorted(rows.items(), key=lambda row: -row[1].total())
     for name, row in [*ordered, ("all", total)]:
