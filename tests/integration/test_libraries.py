@@ -33,8 +33,15 @@ class TestTimm:
         assert small.parameters < whole.parameters and type(small.model) is type(whole.model)
         assert (small.family, small.class_name) == ("resnet", "ResNet")
         assert [tuple(call.args[0].shape) for call in whole.calls] == [(2, 3, 224, 224)]
+        assert (small.is_small, whole.is_small, whole.has_small_inputs) == (True, False, False)
         (logits,) = outputs(small)
         assert logits.shape == (2, 1000)  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("name", ["resnet18", "convnext_atto", "regnetx_002", "hiera_tiny_224"])
+    def test_a_model_is_called_small_where_it_has_fewer_parameters(self, name: str) -> None:
+        small, whole = built(f"timm:{name}"), built(f"timm:{name}", full_size=True)
+        assert small.is_small == (small.parameters < whole.parameters)
+        assert small.has_small_inputs == (small.calls[0].args[0].shape != whole.calls[0].args[0].shape)
 
     def test_each_size_is_a_call(self) -> None:
         for name in "resnet18", "vit_tiny_patch16_224":  # Any size, and one that the model is made for.
@@ -72,6 +79,7 @@ class TestDiffusers:
         import diffusers
 
         assert small.model.config.cross_attention_dim == 1280 and small.model.config.in_channels == 4
+        assert small.is_small and not built("diffusers:UNet2DConditionModel", full_size=True).is_small
         assert len(small.model.down_blocks) == len(diffusers.UNet2DConditionModel().down_blocks)
         (output,) = outputs(small)
         assert output.sample.shape == small.calls[0].kwargs["sample"].shape  # type: ignore[attr-defined]

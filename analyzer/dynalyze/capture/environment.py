@@ -22,7 +22,10 @@ from dynalyze.capture.events import NothingCompiled, TorchLoaded, Wrapped
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import RUN_VARIABLE, TRACE_FOLDER, TRACE_VARIABLE
 
-_PACKAGES = ("transformers", "triton", "numpy", "accelerate", "peft", "bitsandbytes", "flash-attn", "torchao")
+_PACKAGES = (
+    "transformers", "timm", "diffusers", "torchvision", "triton", "numpy", "accelerate", "peft", "bitsandbytes",
+    "flash-attn", "torchao",
+)  # fmt: skip
 _VARIABLES = (
     "TORCH_LOGS", "TORCH_TRACE", "TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_VERBOSE",
     "TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCHINDUCTOR_COMPILE_THREADS",

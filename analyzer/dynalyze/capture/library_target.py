@@ -69,13 +69,13 @@ def description(built: Built) -> str:
     return f"{built.class_name} ({built.family}) with {built.parameters:,} parameters; its inputs: {inputs}."
 
 
-def how_built(full_size: bool, weights: bool) -> str:
+def how_built(built: Built, weights: bool) -> str:
     """What a reader has to know about every number that is measured on the model."""
-    if weights:
-        return "It has the weights of its checkpoint."
-    if full_size:
-        return "It has the size of its configuration and random weights."
-    return "It was made small, with random weights: --full-size keeps the size of its configuration."
+    if built.is_small:
+        return "It was made small, with random weights: --full-size keeps the size of its configuration."
+    how = "the weights of its checkpoint" if weights else "the size of its configuration and random weights"
+    inputs = " Its inputs are small: --full-size keeps their size." if built.has_small_inputs else ""
+    return f"It has {how}.{inputs}"
 
 
 def texts_of(inputs: Inputs, model: Callable[..., Any]) -> dict[str, str]:
@@ -106,7 +106,7 @@ class _Target:
         )  # fmt: skip
         with self._stage("model"):
             built = libraries.library(self._library).build(request)
-        notes = [how_built(asked.full_size, asked.weights)]
+        notes = [how_built(built, asked.weights)]
         seconds, inputs = time.perf_counter() - began, texts_of(built.calls[0], built.model)
         self._emit(ModelBuilt(built.class_name, built.family, built.parameters, seconds, inputs, notes))
         with self._stage("eager"):

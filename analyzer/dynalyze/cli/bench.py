@@ -49,7 +49,7 @@ _AS_THEY_ARE = (
 @click.option(
     "--phase", "phases", metavar="LIST", help="forward, train; of a language model prefill, decode, generate."
 )
-@click.option("--batch", "batches", metavar="LIST", help="Batch sizes of a language model or of hf:NAME, e.g. 1,4.")
+@click.option("--batch", "batches", metavar="LIST", help="Batch sizes of a library's model, as hf:NAME, e.g. 1,4.")
 @click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt or of its inputs, e.g. 128,1024.")
 @shape_options(", a row for each combination:")
 @click.option(

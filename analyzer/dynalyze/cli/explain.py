@@ -61,8 +61,8 @@ def explain(context: click.Context, /, **options: Any) -> int:
       model.py:NAME      a module, a class or a function, with --input
       package.mod:NAME   the same from an importable module
       -m package.mod     a module, run as python -m would
-      hf:NAME            a class of transformers, a local folder or a hub id:
-                         built small, with random weights
+      hf:NAME            a class of transformers, a local folder or a hub id
+      timm:NAME, diffusers:NAME   a model of these; all small, random weights
 
     A program that compiles something is observed. One that compiles nothing has its outermost modules compiled
     in its own calls; --compile chooses others. One that only defines `model` and `example_inputs` has those compiled.

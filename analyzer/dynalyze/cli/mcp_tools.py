@@ -76,9 +76,9 @@ class Tools:
         measure: bool = False, seconds: float | None = None, save_report: str | None = None,
     ) -> str:  # fmt: skip
         """Run TARGET under torch.compile: what broke the graph, what recompiled, and what to do. TARGET is a script, or
-        FILE.py:NAME or package.module:NAME with `inputs` (Python expressions), or hf:NAME. `arguments` go to the
-        program, `compile` names modules of a program that compiles nothing, `measure` measures speed too (slow),
-        `seconds` limits the run, `save_report` (FILE.json) keeps the whole report for `diff`.
+        FILE.py:NAME or package.module:NAME with `inputs` (Python expressions), or hf:NAME, timm:NAME, diffusers:NAME.
+        `arguments` go to the program, `compile` names modules of a program that compiles nothing, `measure` measures
+        speed too (slow), `seconds` limits the run, `save_report` (FILE.json) keeps the whole report for `diff`.
         """
         call = self._call(target, arguments, inputs, compile, measure, seconds)
         if save_report is None:

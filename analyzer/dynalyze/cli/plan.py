@@ -62,7 +62,7 @@ _NOTHING_MEASURED = 4
     help="The ways to consider: those of `dynalyze bench`. [default: what makes sense on the device]",
 )  # fmt: skip
 @click.option("--phase", metavar="PHASE", help="forward, train; of a language model prefill, decode, generate.")
-@count_option("--batch", "Batch size of a language model or of hf:NAME.")
+@count_option("--batch", "Batch size of a library's model, as hf:NAME.")
 @count_option("--sequence", "Length of its prompt or of its inputs.")
 @click.option(
     "--histogram", "--shapes", "shapes_file", metavar="FILE", cls=Renamed,

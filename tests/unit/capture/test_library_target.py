@@ -14,7 +14,7 @@ import torch._dynamo
 from dynalyze.capture import libraries, library_target
 from dynalyze.capture.events import EagerCall, Ending, Event, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.inputs import Inputs
-from dynalyze.capture.libraries.building import Built, CannotBuild, ModelRequest
+from dynalyze.capture.libraries.building import Built, CannotBuild, ModelRequest, built
 from dynalyze.capture.library_target import failure_of, texts_of
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 
@@ -55,11 +55,11 @@ def run_of(
 ) -> tuple[Ending, list[Event]]:
     """Run a target whose model is `model`; returns how it ended and the events."""
     torch.manual_seed(0)
-    built = Built(model, [Inputs((), {"x": torch.zeros(2, 3)})], type(model).__name__, "made", 12)
+    given = Built(model, [Inputs((), {"x": torch.zeros(2, 3)})], type(model).__name__, "made", 12)
 
     def make(request: ModelRequest) -> Built:
         model.train(bool(request.train))
-        return built
+        return given
 
     monkeypatch.setattr(libraries.library("hf"), "build", make)
     events: list[Event] = []
@@ -79,6 +79,16 @@ def test_the_compiled_call_meets_what_the_eager_one_met(monkeypatch: pytest.Monk
     assert eager[0] == [[0.0] * 3] * 2
     assert eager[3:] == (train, True, train)
     assert (model.linear.weight.grad is not None) is train
+
+
+def test_only_a_model_that_was_cut_is_called_small() -> None:
+    def how(weights: bool = False, **smaller: bool) -> str:
+        return library_target.how_built(built(Model(), [], "made", **smaller), weights)
+
+    assert how(is_small=True, has_small_inputs=True).startswith("It was made small, with random weights")
+    assert how() == "It has the size of its configuration and random weights."
+    assert how(has_small_inputs=True) == f"{how()} Its inputs are small: --full-size keeps their size."
+    assert how(weights=True) == "It has the weights of its checkpoint."
 
 
 def test_nothing_compiles_in_the_eager_call(monkeypatch: pytest.MonkeyPatch) -> None:

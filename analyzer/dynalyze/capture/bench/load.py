@@ -221,7 +221,7 @@ def _library(requests: Sequence[WorkerRequest], note_how_built: bool) -> list[Wo
             )
         )
     if note_how_built:
-        how = library_target.how_built(first.source["full_size"], first.source["weights"])
+        how = library_target.how_built(built, first.source["weights"])
         workloads[0].notes.insert(0, f"{library_target.description(built)} {how}")
     return workloads
 

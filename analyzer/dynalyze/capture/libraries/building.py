@@ -53,6 +53,9 @@ class Built:
     # What the library calls the architecture's family: transformers' model_type, e.g. "llama"; the module of another.
     family: str
     parameters: int
+    # Whether either is smaller than --full-size has it.
+    is_small: bool = False
+    has_small_inputs: bool = False
 
 
 class CannotBuild(Exception):
@@ -121,9 +124,9 @@ def place(model: Any, request: ModelRequest) -> None:
     compiling.place(model, replace(request, train=bool(request.train)))
 
 
-def built(model: Any, calls: Sequence[Inputs], family: str) -> Built:
+def built(model: Any, calls: Sequence[Inputs], family: str, **smaller: bool) -> Built:
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return Built(model, list(calls), type(model).__name__, family, parameters)
+    return Built(model, list(calls), type(model).__name__, family, parameters, **smaller)
 
 
 _KEPT: list[Any] = []  # What declares operators to torch takes them back when it goes.

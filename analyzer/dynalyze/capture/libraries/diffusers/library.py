@@ -61,31 +61,35 @@ def build(request: ModelRequest) -> Built:
         if request.lora and not is_pipeline:
             raise Misuse(f"--lora is for pipelines: {request.name} is a model")
         with stage("model"), random_weights(request):
-            model = _loop(found, request) if is_pipeline else _random(found, request)
+            model, is_small = (_loop if is_pipeline else _random)(found, request)
         with stage("model"):
             place(model, request)
         with stage("inputs"):
             calls = make_calls(model, request)
-    return built(model, calls, request.name if is_pipeline else found.__module__.rpartition(".")[2])
+    family = request.name if is_pipeline else found.__module__.rpartition(".")[2]
+    return built(model, calls, family, is_small=is_small)
 
 
-def _loop(pipeline: Any, request: ModelRequest) -> Any:
+def _loop(pipeline: Any, request: ModelRequest) -> tuple[Any, bool]:
     import diffusers
 
     denoiser, scheduler = (getattr(diffusers, name) for name in parts_of(pipeline))
-    model = _random(denoiser, request, pipeline.__name__)
-    return DenoisingLoop(model, scheduler(), request.steps, adapters=2 if request.lora else 0)
+    model, is_small = _random(denoiser, request, pipeline.__name__)
+    return DenoisingLoop(model, scheduler(), request.steps, adapters=2 if request.lora else 0), is_small
 
 
-def _random(model_class: Any, request: ModelRequest, pipeline: str = "") -> Any:
+def _random(model_class: Any, request: ModelRequest, pipeline: str = "") -> tuple[Any, bool]:
+    """The model, and whether it is smaller than its configuration."""
     config = defaults(model_class, pipeline)
     for name in {"controlnets", "adapters"} & set(inspect.signature(model_class.__init__).parameters):
         part = model_class.__name__.replace("Multi", "T2I" if name == "adapters" else "")  # It holds several of them.
-        config[name] = [_random(getattr(sys.modules["diffusers"], part), request) for _ in range(config.get(name, 2))]
+        made = [_random(getattr(sys.modules["diffusers"], part), request) for _ in range(config.get(name, 2))]
+        config[name] = [each for each, _ in made]
+        return model_class(**config), any(is_small for _, is_small in made)
     if not request.full_size:
         with contextlib.suppress(Exception):
-            return model_class(**small(config))
-    return model_class(**config)
+            return model_class(**(less := small(config))), less != config
+    return model_class(**config), False
 
 
 def make_calls(model: Any, request: ModelRequest) -> list[Inputs]:

@@ -42,7 +42,8 @@ def build(request: ModelRequest) -> Built:
         with stage("inputs"):
             calls = make_calls(model, request)
     name = type(model).__name__
-    return built(model, calls, str(getattr(model.config, "model_type", "")) or names.family(name))
+    family = str(getattr(model.config, "model_type", "")) or names.family(name)
+    return built(model, calls, family, is_small=not (request.full_size or request.weights))
 
 
 def _of_class(request: ModelRequest, class_name: str) -> Any:

@@ -64,24 +64,26 @@ def build(request: ModelRequest) -> Built:
         with stage("weights" if request.weights else "model"), random_weights(request):
             if request.weights:
                 with _no_network():
-                    model = timm.create_model(request.name, pretrained=True, **arguments)
+                    model, is_small = timm.create_model(request.name, pretrained=True, **arguments), False
             else:
-                model = _random(request, arguments)
+                model, is_small = _random(request, arguments)
         with stage("model"):
             place(model, request)
         with stage("inputs"):
             calls = make_calls(model, request)
-    return built(
-        model, calls, timm.models.model_entrypoint(request.name.partition(".")[0]).__module__.rpartition(".")[2]
-    )
+    family = timm.models.model_entrypoint(request.name.partition(".")[0]).__module__.rpartition(".")[2]
+    small_images = not request.size and calls[0].args[0].shape[1:] != tuple(config["input_size"])
+    return built(model, calls, family, is_small=is_small, has_small_inputs=small_images)
 
 
-def _random(request: ModelRequest, arguments: dict[str, Any]) -> Any:
+def _random(request: ModelRequest, arguments: dict[str, Any]) -> tuple[Any, bool]:
+    """The model, and whether it is smaller than its configuration."""
     timm = _timm()
     if not request.full_size:
-        with contextlib.suppress(Exception), made_small(request.name.partition(".")[0], features=request.features):
-            return timm.create_model(request.name, pretrained=False, **arguments)
-    return timm.create_model(request.name, pretrained=False, **arguments)
+        small = made_small(request.name.partition(".")[0], features=request.features)
+        with contextlib.suppress(Exception), small as cut:
+            return timm.create_model(request.name, pretrained=False, **arguments), bool(cut)
+    return timm.create_model(request.name, pretrained=False, **arguments), False
 
 
 def make_calls(model: Any, request: ModelRequest) -> list[Inputs]:
@@ -129,34 +131,37 @@ def _no_network() -> Any:
 
 
 @contextlib.contextmanager
-def made_small(architecture: str, *, features: bool) -> Iterator[None]:
-    """Within it, timm makes the architecture with at most so many blocks in a stage."""
+def made_small(architecture: str, *, features: bool) -> Iterator[set[str]]:
+    """Within it, timm makes the architecture with few blocks in a stage; gives the arguments that were cut."""
     from timm.models import model_entrypoint
 
     module: Any = sys.modules[model_entrypoint(architecture).__module__]
     build = module.build_model_with_cfg
     most = _MOST_WITH_FEATURES if features else _MOST
     at_most = partial(map_numbers, partial(min, most))
+    cut: set[str] = set()
 
     def build_small(model_class: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if getattr(model_class, "__name__", "") in _WHOLE:
             return build(model_class, *args, **kwargs)
         known = {name: each.default for name, each in inspect.signature(model_class).parameters.items()}
         depth = kwargs.get("depth", known.get("depth"))
+        less: dict[str, Any] = {}
         for name, value in kwargs.items():
             if isinstance(depth, int) and isinstance(value, (list, tuple)) and len(value) == depth:
-                kwargs[name] = value[:most]  # One for each block.
+                less[name] = value[:most]  # One for each block.
         for name in (*_DEPTHS, _BLOCKS):
-            value = kwargs.get(name, known.get(name, inspect.Parameter.empty))
+            value = {**known, **kwargs, **less}.get(name, inspect.Parameter.empty)
             if value is not inspect.Parameter.empty and value is not None:
-                kwargs[name] = at_most(value) if name in _DEPTHS else [stage[:most] for stage in value]
+                less[name] = at_most(value) if name in _DEPTHS else [stage[:most] for stage in value]
         if kwargs.get("model_cfg") is not None:
-            kwargs["model_cfg"] = _smaller(kwargs["model_cfg"], most)
-        return build(model_class, *args, **kwargs)
+            less["model_cfg"] = _smaller(kwargs["model_cfg"], most)
+        cut.update(name for name, value in less.items() if value != kwargs.get(name, known.get(name)))
+        return build(model_class, *args, **{**kwargs, **less})
 
     module.build_model_with_cfg = build_small
     try:
-        yield
+        yield cut
     finally:
         module.build_model_with_cfg = build
 
