@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -135,9 +136,21 @@ def attribute(series: Series, source: Expression) -> Advice:
     )
 
 
+def _grows(values: list[str]) -> bool:
+    """Whether numbers grew by more than a counter does."""
+    steps = [int(b) - int(a) for a, b in itertools.pairwise(values)] if all(v.isdecimal() for v in values) else []
+    return len(steps) > 1 and min(steps) > 0 and max(steps) > 1
+
+
 def of_library(series: Series, source: Expression) -> Advice:
     """A value that an object of a library holds: neither its class nor its code is the user's to change."""
     name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
+    if series.lead.library != "optimizer" and _grows(series.values):
+        return Advice(
+            f"{_IN_EAGER}, with the largest input that will come: `{name}`, of `{owner}` in {series.lead.library}, "
+            "grows with the inputs. Do not set it by hand: it says how much of a tensor of that class is filled.",
+            _CONSTANT,
+        )
     if series.lead.library != "optimizer":
         return Advice(
             f"Set `{name}` once, before the first call, or warm up each of its few values: it is a Python value of "
