@@ -458,3 +458,57 @@ def test_an_integer_varies_between_0_and_1_too(report: Json, tmp_path: Path) -> 
     (finding,) = (each for each in of(report, "depth") if each["rule"] == "recompile")
     assert "dynamic=True" in finding["advice"] and " 2 " not in finding["advice"]
     assert [graphs(each, tmp_path) for each in (plain, plain.replace('"eager"', '"eager", dynamic=True'))] == [2, 1]
+
+
+PROGRAMS["lazy"] = """
+import torch
+
+TABLES = {}
+
+def table(n):
+    if n not in TABLES:
+        TABLES[n] = torch.arange(float(n))
+    return TABLES[n]
+
+class Lazy(torch.nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "scale"):
+            self.scale = torch.full((3,), 2.0)
+        return x * self.scale
+
+class Kept:
+    pass
+
+def counted(x, kept):
+    if not hasattr(kept, "shift"):
+        kept.shift = torch.ones(3)
+    return x + kept.shift
+
+def shifted(x):
+    return x + table(x.shape[-1])
+
+x, kept, lazy = torch.ones(2, 3), Kept(), Lazy()
+# BEFORE
+for function, arguments in ((lazy, (x,)), (counted, (x, kept)), (shifted, (x,))):
+    compiled = torch.compile(function, backend="eager")
+    compiled(*arguments)
+    compiled(*arguments)
+"""
+
+
+def test_what_the_first_call_makes_is_made_before_it(report: Json, tmp_path: Path) -> None:
+    recompiles = of(report, "lazy", "recompiles")
+    assert [(each["source"], each["expected"]) for each in recompiles] == [
+        ("self.scale", "missing"), ("kept.shift", "missing"), ("TABLES", "3 not in TABLES"),
+    ]  # fmt: skip
+    lines = PROGRAMS["lazy"].splitlines()
+    asked = [each["forced_by"] for each in recompiles]
+    assert ["hasattr" in lines[each["line"] - 1] if each else None for each in asked] == [True, True, None]
+    by_source = {each["evidence"][0]: each["advice"] for each in of(report, "lazy")}
+    own, *others = (by_source[each["id"]] for each in recompiles)
+    assert own.startswith("Make `self.scale` in the constructor")
+    assert all("call once in eager" in each for each in others)
+    constructor = "    def __init__(self):\n        super().__init__()\n        self.scale = torch.full((3,), 2.0)\n\n"
+    made = PROGRAMS["lazy"].replace("    def forward", f"{constructor}    def forward")
+    eager = made.replace("# BEFORE", "counted(x, kept), shifted(x)")
+    assert [graphs(each, tmp_path) for each in (PROGRAMS["lazy"], made, eager)] == [6, 5, 3]

@@ -27,6 +27,8 @@ class Guard:
 SIZE = re.compile(r"[A-Za-z_][^\s()%*+/<>=-]*\.size\(\)\[\d+\]")
 # Every guard holds when torch looks: what made the call miss is over, another thread compiled it meanwhile.
 UNEXPLAINED = "Unexpected recompilation"
+# What an attribute is that code looks for with `hasattr`.
+MISSING, PRESENT = "missing", "present"
 _TENSOR = re.compile(
     r"tensor '(?P<source>.+?)' (?P<what>size|stride|rank|dtype|requires_grad|device|dispatch key set|type)"
     r" mismatch(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>[^,]+?)"
@@ -53,7 +55,10 @@ _DISPATCH = re.compile(
 _DEVICES = {"CPU", "CUDA", "HIP", "XPU", "MPS", "Meta", "HPU", "PrivateUse1", "XLA", "MTIA", "MAIA", "IPU", "VE"}
 _BACKENDS = re.compile(r"Cached backend: (?P<cached>.+?) \(id=\w+\)\. New backend: (?P<new>.+?) \(id=\w+\)")
 _STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>\S.*)")
-_LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: == (?P<expected>\d+))?")
+# Of a dictionary torch tells what it met: `len(table) != 1` where the code was compiled for one entry.
+_LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|size).*)(?: [=!]= (?P<expected>\d+))?")
+_GONE = re.compile(r"^KeyError on (?P<source>[A-Za-z_][\w.\[\]']*)\.(?P<name>[A-Za-z]\w*)$")
+_HAS = re.compile(r"^(?:not )?hasattr\((?P<source>.+), '(?P<name>\w+)'\)$")
 _EMPTY = re.compile(r"^not (?P<source>[A-Za-z_][^\s()]*)$")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
@@ -141,6 +146,13 @@ def _member(found: re.Match[str], _: str) -> Guard:
     return Guard("container", source, expected, actual)
 
 
+def _attribute(found: re.Match[str], _: str) -> Guard:
+    source = readable(found["source"])
+    cause: Cause = "module_attribute" if re.match(r"self\b", source) else "value"
+    expected, actual = (MISSING, PRESENT) if found.string.startswith("not ") else (PRESENT, MISSING)
+    return Guard(cause, f"{source}.{found['name']}", expected, actual)
+
+
 def _symbolic(found: re.Match[str], _: str) -> Guard:
     """The measured side of a condition on sizes, and what was wanted of it: a value, or the whole condition."""
     condition, node = readable(found.string), None
@@ -179,6 +191,8 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Guard]], .
     (_MISSING, _member),
     (_KEYS, lambda found, _: Guard("container", readable(found["source"]), found["expected"])),
     (_MEMBER, _member),
+    (_HAS, _attribute),
+    (_GONE, _attribute),
     (_KEY, _member),
     (_LENGTH, lambda found, _: Guard(
         "container", f"len({readable(found['source'] or found.string)})", found["expected"]

@@ -15,7 +15,7 @@ import msgspec
 from dynalyze.capture.events import CompileEnded, CompileStarted, FailedCheck, RecompileSeen, SpecializedSeen
 from dynalyze.capture.trace_records import hit_limit, refused_recompile
 from dynalyze.events.log import ProcessLog, RunLog
-from dynalyze.facts.guards import SIZE, UNEXPLAINED, Guard, read_guard, readable
+from dynalyze.facts.guards import MISSING, PRESENT, SIZE, UNEXPLAINED, Guard, read_guard, readable
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places, original_name
 from dynalyze.report import Compilation, FailedGuard, ForcedSize, GraphBreak, Location, Recompile
@@ -242,8 +242,8 @@ def _call_of(function: str, code: str | None) -> str:
 
 _DIMENSION = re.compile(r"(?P<name>.+)\.size\(\)\[(?P<dimension>\d{1,3})\]")
 _VIOLATED = re.compile(r"Constraints violated \((?P<sources>.+?)\)!")
-# torch names the line behind a condition on sizes in the guard's comment; the beginning of its path is missing.
-_ORIGIN = re.compile(r"  # (?P<path>[^\n#]{1,1000}?):(?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200}) \(")
+# torch names the line behind a condition in the guard's comment; the beginning of its path is missing.
+_ORIGIN = re.compile(r"  # (?P<path>[^\n#]{1,1000}?):(?P<line>\d{1,9}) in (?P<function>[\w<>.]{1,200})(?: \(|$)")
 # What torch says of a guard that no line asks for: the line in its comment is the first that uses the size.
 _OF_TORCH = "due to 0/1 specialization"
 _MOST_VALUES = 50
@@ -355,5 +355,5 @@ def connect(
             size.recompiles.append(recompile.id)
         elif recompile.cause == "shape":
             recompile.forced_by = _compared(recompile, sources)
-        elif recompile.cause == "symbolic":
+        elif recompile.cause == "symbolic" or {recompile.expected, recompile.actual} == {MISSING, PRESENT}:
             recompile.forced_by = asked.get((*place, recompile.compile_id))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dynalyze.facts.guards import MISSING
 from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
@@ -165,7 +166,7 @@ def _not_taken_again(lead: Recompile, members: Iterable[Recompile], report: Repo
     after, before = (
         taken.get((lead.process, lead.epoch, name or ""), set()) for name in (lead.compile_id, lead.previous)
     )
-    found_none = [each for each in members if each.cause == "module_attribute" and each.expected == "None"]
+    found_none = [each for each in members if each.cause == "module_attribute" and each.expected in ("None", MISSING)]
     names = {re.sub(r"\W+", "_", each.source or ""): each.source or "" for each in found_none}
     return [names[name] for name in names if lead.cause == "shape" and name in before - after]
 

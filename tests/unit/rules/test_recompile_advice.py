@@ -503,3 +503,9 @@ def test_ranks_that_recompile_alike_are_no_parts_of_a_broken_function() -> None:
     (halves,) = findings(*(recompile(f"r{frame}", f"{frame}/1", **fields) for frame in (0, 1)))
     assert ranks.advice == alone.advice != halves.advice
     assert "2 processes" in ranks.title and "2 parts" in halves.title
+
+
+def test_what_a_library_fills_further_is_not_set_by_hand() -> None:
+    for values, word in ((["0", "8", "12"], "largest input"), (["0", "1", "2"], "Set `self.rotary.seen` once")):
+        lengths = counted("value", "self.rotary.seen", values, owner="rotary.Rotary", library="rotary")
+        assert word in advise(series_of(*lengths)).action

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 
+from dynalyze.facts.guards import MISSING, PRESENT
+from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Location, Recompile
 from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
@@ -70,7 +73,7 @@ def module_attribute(series: Series, source: Expression) -> Advice:
     if source.text.endswith(".training"):
         return _training(source)
     name, held, first = source.shown, source.shown.rpartition(".")[2], series.lead.expected
-    if first == "None":
+    if first in ("None", MISSING):
         made = listed([f"`{each}`" for each in dict.fromkeys([name, *_made_too(series)])])
         return Advice(
             f"Make {made} in the constructor: the first call found nothing there and made it, so its code fits that "
@@ -101,15 +104,53 @@ def module_attribute(series: Series, source: Expression) -> Advice:
 def _made_too(series: Series) -> Iterator[str]:
     """What else of the module the first call made: where `None` was, or no entry of a dictionary."""
     for each in series.lead.also:
-        if each.cause == "module_attribute" and each.expected == "None":
+        if each.cause == "module_attribute" and each.expected in ("None", MISSING):
             yield as_written(each.source or "")
         elif each.cause == "container" and each.source and " not in " in (each.expected or ""):
             yield as_written(f"{each.source}[{(each.expected or '').partition(' not in ')[0]}]")
 
 
+_IN_EAGER = "Before the first compiled call, call once in eager what was given to torch.compile"
+
+
+def comes_and_goes(lead: Recompile) -> bool:
+    """Whether an attribute was there in one call and not in another."""
+    return {lead.expected, lead.actual} == {MISSING, PRESENT}
+
+
+def attribute(series: Series, source: Expression) -> Advice:
+    """An attribute that code looks for with `hasattr`, as code does that makes it in its first call."""
+    lead, line, name = series.lead, series.forced_by, source.shown
+    asked = f"{line.short} asks" if line is not None else "The code asks"
+    if lead.actual == MISSING:
+        return Advice(
+            f"Keep `{name}`: {asked} whether it is there, and between two calls it was deleted. Write an empty value "
+            "into it that the code knows, or warm up both cases: they are two programs.",
+            _CONSTANT,
+        )
+    if lead.cause == "module_attribute" and not lead.library and not (line is not None and library_of(line.file)):
+        return module_attribute(series, source)
+    return Advice(
+        f"{_IN_EAGER}: {asked} whether `{name}` is there, and the first call makes it. Or set it before that call.",
+        "The first call is compiled for an object without that attribute, and its code fits that call alone.",
+    )
+
+
+def _grows(values: list[str]) -> bool:
+    """Whether numbers grew by more than a counter does."""
+    steps = [int(b) - int(a) for a, b in itertools.pairwise(values)] if all(v.isdecimal() for v in values) else []
+    return len(steps) > 1 and min(steps) > 0 and max(steps) > 1
+
+
 def of_library(series: Series, source: Expression) -> Advice:
     """A value that an object of a library holds: neither its class nor its code is the user's to change."""
     name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
+    if series.lead.library != "optimizer" and _grows(series.values):
+        return Advice(
+            f"{_IN_EAGER}, with the largest input that will come: `{name}`, of `{owner}` in {series.lead.library}, "
+            "grows with the inputs. Do not set it by hand: it says how much of a tensor of that class is filled.",
+            _CONSTANT,
+        )
     if series.lead.library != "optimizer":
         return Advice(
             f"Set `{name}` once, before the first call, or warm up each of its few values: it is a Python value of "
@@ -196,9 +237,13 @@ def container(series: Series, source: Expression) -> Advice:
     for stars, name in _VARIABLE.findall(code if whole else "def forward(*args, **kwargs):"):
         if source.text in (name, f"len({name})") or source.text.startswith(f"list(dict.keys({name})"):
             return _arguments(series, by_position=stars == "*")
-    # The container behind `len(parts)` or `list(dict.keys(options))[0]`.
-    found = _CONTAINER.match(source.shown)
-    held = (found["name"] or found["keys"]) if found else source.shown
+    if series.changes == 1 and "G['" in series.lead.guard and _grew(series.lead):
+        return Advice(
+            f"{_IN_EAGER}: `{_held(source)}` is a global, and the first call fills it.",
+            "The number of its entries and its keys are built into the compiled code, so the code of the first call "
+            "fits that call alone.",
+        )
+    held = _held(source)
     if series.lead.library == "optimizer":
         return Advice(
             "Expected: the first step makes what the optimizer remembers of each parameter, so it is "
@@ -216,6 +261,20 @@ def container(series: Series, source: Expression) -> Advice:
         "stack the tensors of a list into one whose first dimension may vary.",
         "The compiled code goes through a container entry by entry, so its length and its keys are built in.",
     )
+
+
+def _held(source: Expression) -> str:
+    """The container behind `len(parts)` or `list(dict.keys(options))[0]`."""
+    found = _CONTAINER.match(source.shown)
+    return (found["name"] or found["keys"]) if found else source.shown
+
+
+def _grew(lead: Recompile) -> bool:
+    """Whether a container has more in it than the code was compiled for."""
+    before, after = lead.expected or "", lead.actual or ""
+    if before.isdecimal() and after.isdecimal():
+        return int(before) < int(after)
+    return before == "empty" or " not in " in before
 
 
 def _arguments(series: Series, *, by_position: bool) -> Advice:
