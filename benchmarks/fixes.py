@@ -146,7 +146,7 @@ def table(kinds: dict[tuple[str, str], set[str]]) -> None:
         rows[gb_type][max(found, key=HOW.index)] += 1
     total = sum(rows.values(), Counter[str]())
     print("\n| cause | distinct breaks | by source | with settings |")
-    print("|---|---|---|---|---|")
+    print("|---|---|---|---|")
     ordered = sorted(rows.items(), key=lambda row: -row[1].total())
     for name, row in [*ordered, ("all", total)]:
         so_far = [sum(row[how] for how in HOW[:end]) for end in range(1, len(HOW))]
