@@ -569,6 +569,7 @@ RIGHT: dict[str, Change] = {
     "with a time": Change("timed"),
     "without a seed": Change("unseeded"),
     "with Python's random numbers": Change("any order"),
+    "with an import of NumPy's": Change("net", (("import torch\n", "import numpy.random\nimport torch\n"),)),
     "in training": Change("trained"),
     "with gradients of gradients": Change("gradients twice"),
     "with files": Change("saved"),

@@ -17,11 +17,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from dynalyze.capture import libraries, program
-from dynalyze.capture.compiling import compile_arguments, compiled
+from dynalyze.capture.compiling import compile_arguments, compile_parts, compiled
 from dynalyze.capture.events import EagerCall, Emit, Ending, ModelBuilt, ObjectCall, ObjectStarted, StageFailed
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.libraries.building import Built, ModelRequest
-from dynalyze.capture.regions import compile_parts
 from dynalyze.capture.settings import (
     LANGUAGE_PHASES,
     CompileOptions,

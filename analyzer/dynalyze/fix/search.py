@@ -53,7 +53,6 @@ _AGAIN = ", after the others"
 
 _KEPT = "No change: the program keeps this number in Python"
 _NOT_TOGETHER = "all changes together could not be verified"
-"""Of the operators or of the time of a call: submodules that run less are no fix."""
 
 RAISES = "raises"
 """Of what a change loses: the type of an exception."""

@@ -92,9 +92,8 @@ class Fix(msgspec.Struct):
 
     verified: the breaks are gone, none is new, no less is compiled, the calls give the same in eager, traced and under
     the program's own backend, and the whole program does what it did. suggested: some of that could not be checked, as
-    `reason` says. rejected: `reason` says what went wrong. `patch` is a unified diff,
-    `setting` lines of Python that set it. `instead` says how much of the program they still compile, where that is less
-    than before: not the whole, submodules of it.
+    `reason` says. rejected: `reason` says what went wrong. `patch` is a unified diff, `setting` lines of Python that
+    set it.
     """
 
     id: Word

@@ -18,10 +18,9 @@ import torch
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.workload import Workload
-from dynalyze.capture.compiling import compile_arguments, mark_dynamic_inputs
+from dynalyze.capture.compiling import compile_arguments, compile_parts, mark_dynamic_inputs
 from dynalyze.capture.inputs import Misuse
 from dynalyze.capture.nested_values import reachable_modules
-from dynalyze.capture.regions import compile_parts
 from dynalyze.capture.torch_private import compiled_calls, runtime
 from dynalyze.capture.torch_private.dynamo import wrapped_by_compile
 

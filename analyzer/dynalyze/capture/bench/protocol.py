@@ -12,6 +12,7 @@ it died. Every command runs alone: the parent gives the next one, to whichever w
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
@@ -50,7 +51,7 @@ Answer = TypeVar("Answer")
 COMMANDS: dict[str, type[Command[Any]]] = {}  # Every command that is declared, by the `do` of its messages.
 
 
-class Command(Generic[Answer]):
+class Command(ABC, Generic[Answer]):
     """A request to a worker, declared once for both sides: a dataclass, as its answer is, or a dict of JSON.
 
     The parent sends one and reads the answer; the worker makes it of its fields, and carries it out.
@@ -64,9 +65,9 @@ class Command(Generic[Answer]):
         (cls.answer,), cls.do = get_args(base), do
         COMMANDS[do] = cls
 
+    @abstractmethod
     def carry_out(self, session: MeasuringSession) -> Answer:
         """Runs in the worker alone. Whatever it raises becomes the answer."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -506,8 +506,8 @@ class ChangeChecker:
 
 @dataclass(frozen=True)
 class _Change:
-    """A change to verify: other code for functions, settings of Dynamo, or both. `sides` are lines that
-    random inputs should reach.
+    """A change to verify: other code for functions, settings of Dynamo, or both. `sides` are lines that random inputs
+    should reach.
     """
 
     swap: Swap | None
