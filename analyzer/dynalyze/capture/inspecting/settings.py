@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
-import importlib
 import logging
 import os
 import pickle
@@ -162,8 +161,7 @@ def _surroundings() -> Iterator[_Reading]:
             yield f"os.environ[{name!r}]", partial(_digest, value)
     # Not those of torch: Inductor draws its seeds from them, as many as there are graphs.
     yield "random.getstate", lambda: _digest(random.getstate())
-    if "numpy" in sys.modules:  # It imports its random numbers when somebody asks for them: a change may be the first.
-        numpy_random = importlib.import_module("numpy.random")
+    if (numpy_random := sys.modules.get("numpy.random")) is not None:  # Dynamo imports it in any case.
         yield "numpy.random.get_state", lambda: _digest(pickle.dumps(numpy_random.get_state()))
 
 
