@@ -227,9 +227,7 @@ class Ways(WorkBench):
             self._pair(row)
         rows = [self.eager, *(row for row in self.rows if row.usable)]
         for _ in range(1, self._plan.pairs):
-            for row in self._random.sample(rows, len(rows)):
-                if row.usable:
-                    self._pair(row)
+            self._round([row for row in rows if row.usable])
         for row in rows:
             row.timed = True
         points = points_of([measurement(row, self.eager) for row in rows])

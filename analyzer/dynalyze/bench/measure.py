@@ -161,7 +161,7 @@ def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:
     if not (plan.allow_effects and effects) or plan.sandboxed:
         return
     rows = len(plan.configurations_on(plan.device or "cpu")) + 1
-    processes = rows * (2 + 2 * plan.pairs)
+    processes = 2 * rows + plan.pairs * (1 + rows)
     each = f"in about {processes} processes, in each at least 5 times and for up to {plan.seconds / plan.pairs:.2g} s"
     say(f"--allow-effects: the program's calls are made again {made or each}, with what they do: {effects[0]}")
 

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from dynalyze.bench.extras import RowBench, extras
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
-from dynalyze.bench.schedule import Arm
+from dynalyze.bench.schedule import Arm, Companion
 from dynalyze.bench.stats import enough
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
@@ -132,6 +132,8 @@ class WorkBench:
 
     def run(self) -> None:
         """Measure row by row; raises Stopped, and keeps what was measured until then."""
+        if self._budget is None and self.rows:  # It imports beside the one of the eager process.
+            self._pool.prepare(self._arm(self.rows[0]).request, new=True)
         self._first_calls(self.eager)
         if self.eager.problem:
             for row in self.rows:
@@ -276,30 +278,37 @@ class WorkBench:
                 if len(todo[0].pairs) == MIN_PAIRS and todo[0].usable and todo[0].accuracy is None:
                     self._answers(todo[0])
                 continue
-            for row in self._random.sample([self.eager, *todo], len(todo) + 1):
-                self._pair(row)
+            self._round([self.eager, *todo])
         for row in (self.eager, *self.rows):
             row.timed = True
 
-    def _pair(self, row: ConfigRun, *, control: bool = False) -> None:
-        """A pair of a row with eager; with `control` also one of eager with itself, from three processes instead of
-        four.
+    def _round(self, rows: Sequence[ConfigRun]) -> None:
+        """A pair of each row with the same eager process, in random order; with another where that one failed."""
+        waiting = self._random.sample(rows, len(rows))
+        while waiting:
+            with schedule.Companion(self._pool, self._arm(self.eager)) as eager:
+                while waiting and self._pair(waiting.pop(), eager):
+                    pass
+
+    def _pair(self, row: ConfigRun, beside: Companion | None = None, *, control: bool = False) -> bool:
+        """A pair of a row with eager, whose process may be there already; with `control` also one of eager with itself,
+        from three processes instead of four. Returns whether eager's process lives, as far as is known.
         """
         arms = [self._arm(self.eager)] * (1 + control) + [self._arm(row)]
         seconds, began = len(arms) / 2 * self._plan.seconds / self._plan.pairs, time.monotonic()
         try:
             with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
-                taken = schedule.take_turns(
+                taken = beside.take_turns(arms[-1], seconds, self._random) if beside else schedule.take_turns(
                     self._pool, arms, seconds, self._random, self._budget,
                     answers=control and self._plan.accuracy and row.accuracy is None,
                 )  # fmt: skip
         except WorkerFailed as error:
             if row is self.eager and row.pairs:
                 row.notes.append(f"a pair of eager processes failed: {error.message}")
-                return
-            beside = "the eager process beside it: " if error.who == self.eager.name != row.name else ""
-            row.fail(error.kind, beside + error.message)
-            return
+                return False
+            whose = "the eager process beside it: " if error.who == self.eager.name != row.name else ""
+            row.fail(error.kind, whose + error.message)
+            return error.who != self.eager.name
         row.pairs.append(taken.pair)
         self.eager.eager_samples += [each for samples in taken.samples[:-1] for each in samples]
         if row is self.eager:
@@ -314,6 +323,7 @@ class WorkBench:
             row.first = taken.first
         else:
             row.checks.append(taken.first.check)
+        return True
 
     @property
     def _pairs_with_control(self) -> bool:

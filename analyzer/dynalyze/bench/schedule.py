@@ -2,11 +2,11 @@
 
 first calls   a new process with empty caches, alone
 extras        the peaks of memory and the accuracy, each in a process of its own
-pairs         eager and one configuration in two fresh processes that take turns; among them, in random order, as
-              many pairs of two eager processes: the control. With a budget the three live at once, and eager's
-              first process is that of both pairs
+pairs         in a round a fresh eager process takes turns with a fresh one of each configuration, one after the
+              other in random order, and with another eager one: the control. With a budget the three live at once
 
-All but first calls of what compiles, and memory, may be forked off a server that has done the imports.
+Processes may be forked off a server that has done the imports: for first calls of what compiles, and for memory, those
+of torch and of the library alone.
 """
 
 from __future__ import annotations
@@ -184,6 +184,33 @@ def take_turns(
         check = last.ask(commands.Check())
         equal = _answers_at_once(last, budget) if answers else None
         return Turns(samples, FirstCalls(last.load, warmed[-1], check, accuracy=equal), last.forked)
+
+
+class Companion:
+    """A process that takes turns with others, one after the other. It is started with the first of them."""
+
+    def __init__(self, pool: WorkerPool, arm: Arm) -> None:
+        self._pool = pool
+        self._arm = arm
+        self._stack = ExitStack()
+        self._started: tuple[Worker, commands.Warmed] | None = None
+
+    def __enter__(self) -> Companion:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def take_turns(self, arm: Arm, seconds: float, generator: random.Random) -> Turns:
+        """Time it and a fresh process for this many seconds together: block by block, in random order."""
+        if self._started is None:
+            (own,) = self._stack.enter_context(loaded([self._arm], self._pool, generator))
+            self._started = own, own.ask(PAIR_WARMING)
+        own, warmed = self._started
+        with loaded([arm], self._pool, generator) as (other,):
+            warm = other.ask(PAIR_WARMING)
+            samples = timed_turns([own, other], [warmed, warm], seconds, generator)
+            return Turns(samples, FirstCalls(other.load, warm, other.ask(commands.Check())), other.forked)
 
 
 def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:

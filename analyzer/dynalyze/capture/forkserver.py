@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dynalyze.capture import process_tree
+from dynalyze.capture.environment import torch_import_problem
 from dynalyze.capture.libraries import PREFIXES, library
 from dynalyze.capture.torch_private import dynamo
 from dynalyze.capture.wire import OUTPUT_FILE
@@ -55,9 +56,19 @@ _KIBIBYTE = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 
 def serve(address: str, what: list[str]) -> int:
     """Import what is needed, for "inductor" and for libraries by their prefix, then fork for whoever connects."""
+    if not has_torch(address):
+        return 2
     prepare(what)
     listen(address, become)
     return 0
+
+
+def has_torch(address: str) -> bool:
+    """Import torch; where that cannot be done, or is not enough, the log beside the address says why."""
+    reason = torch_import_problem()
+    if reason:
+        Path(address).with_name("log").write_text(reason, encoding="utf-8")
+    return not reason
 
 
 def listen(address: str, child: _Child, imports: _Imports | None = None) -> None:

@@ -48,11 +48,6 @@ def main(what: str, path: Path, *arguments: str) -> int:
         return int(importlib.import_module(f"dynalyze.capture.{_RUNS[what]}").main(path))
     del sys.path[0]
     if what in _SERVERS:
-        from dynalyze.capture.environment import torch_import_problem
-
-        if reason := torch_import_problem():
-            path.with_name("log").write_text(reason, encoding="utf-8")
-            return 2
         return int(importlib.import_module(f"dynalyze.capture.{_SERVERS[what]}").serve(str(path), list(arguments)))
     from dynalyze.capture import probes
 

@@ -56,7 +56,8 @@ class Speedup(msgspec.Struct):
 
 
 class StartUp(msgspec.Struct):
-    """What it takes until calls are fast: seconds to import torch and to build the model, then each first call.
+    """What it takes until calls are fast: seconds to import torch, with the library of an `hf:` target or the like, and
+    to build the model, then each first call.
 
     `cold_calls_ms` were made with empty caches, `warm_calls_ms` in a new process with the caches that the first one
     left, `eager_calls_ms` without compiling. `steady_after` counts the cold calls before the steady state; None where

@@ -73,12 +73,14 @@ def serve(address: str, what: list[str]) -> int:
     native_threads = _threads()
     if BESIDE in what:
         with ThreadPoolExecutor(1, initializer=_yield_to_others) as thread:
-            thread.submit(_import_all, what).result()
+            ready = thread.submit(_import_all, address, what).result()
         end = time.monotonic() + _THREAD_END_SECONDS
         while _threads() > native_threads and time.monotonic() < end:
             time.sleep(0.01)  # A thread that Python has joined is there for the system a moment longer.
     else:
-        _import_all(what)
+        ready = _import_all(address, what)
+    if not ready:
+        return 2
 
     def imported(modules: Sequence[str]) -> str:
         _import(modules)
@@ -95,14 +97,17 @@ def serve(address: str, what: list[str]) -> int:
     return 0
 
 
-def _import_all(what: list[str]) -> None:
+def _import_all(address: str, what: list[str]) -> bool:
+    """Whether torch could be imported."""
     began = time.thread_time()  # Beside a program, waiting for a processor is no part of it.
-    importlib.import_module("torch")
-    os.environ[IMPORT_SECONDS_VARIABLE] = str(time.thread_time() - began)
-    _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
+    if not forkserver.has_torch(address):
+        return False
     for prefix in set(PREFIXES) & set(what):
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
             library(prefix).preload()
+    os.environ[IMPORT_SECONDS_VARIABLE] = str(time.thread_time() - began)
+    _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
+    return True
 
 
 def _yield_to_others() -> None:

@@ -39,7 +39,7 @@ def load(request: WorkerRequest) -> tuple[Workload, Loaded]:
         workload, made = rerun(request)
         import_seconds = None
     else:
-        import_seconds, made = _import_torch(request.threads), None
+        import_seconds, made = _imports(request), None
         started = time.perf_counter()
         (workload,) = _workloads([request], note_how_built=True)
     if request.phase == "train":
@@ -76,7 +76,7 @@ def load_shapes(requests: Sequence[WorkerRequest]) -> list[Workload]:
     Raises Misuse: the target, its inputs, its sizes or the phase cannot be had as asked; Failed: the model cannot be
     built, is another one for other sizes, or its calls cannot be replayed.
     """
-    _import_torch(requests[0].threads)
+    _imports(requests[0])
     return _workloads(requests)
 
 
@@ -99,16 +99,20 @@ def _workloads(requests: Sequence[WorkerRequest], *, note_how_built: bool = Fals
     return [workload_of(bundle, request) for request in requests]
 
 
-def _import_torch(threads: int | None) -> float:
-    """The number of threads is guarded by what gets compiled, so it is set before anything else."""
+def _imports(request: WorkerRequest) -> float:
+    """The seconds to import torch and the library of the target, here or in the process that this one was forked off.
+
+    The number of threads is guarded by what gets compiled, so it is set before anything is built.
+    """
     started = time.perf_counter()
     import torch
 
+    if request.threads is not None:
+        torch.set_num_threads(request.threads)
+    if request.source["kind"] == "library":
+        libraries.library(request.source["library"]).preload()
     forked = os.environ.pop(IMPORT_SECONDS_VARIABLE, None)
-    seconds = time.perf_counter() - started if forked is None else float(forked)
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return seconds
+    return time.perf_counter() - started if forked is None else float(forked)
 
 
 def _objects(requests: Sequence[WorkerRequest]) -> list[Workload]:

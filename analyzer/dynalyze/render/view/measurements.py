@@ -170,7 +170,7 @@ def _samples(items: Sequence[Measurement]) -> Table:
 def _startup(items: Sequence[Measurement]) -> Table:
     """The first calls, one by one as far as they matter."""
     heads = [
-        "Configuration", "Import torch", "Build the model", "Cold call 1", "2", "3", "Steady after", "Warm call 1",
+        "Configuration", "Imports", "Build the model", "Cold call 1", "2", "3", "Steady after", "Warm call 1",
         "Eager call 1", "Break-even from", "to", "torch's own times", "Caches, cold", "Caches, warm",
     ]  # fmt: skip
     rows = []

@@ -15,7 +15,7 @@ from dynalyze.text.amounts import duration, size
 _WIDTH, _LABELS, _VALUES = 760, 200, 150
 _TOP, _ROW, _BAR = 4, 24, 14
 
-_PARTS = {"import": "import torch", "load": "build the model", "first": "first calls, until steady"}
+_PARTS = {"import": "imports", "load": "build the model", "first": "first calls, until steady"}
 _PEAKS = {"peak": "steady calls", "compile": "while compiling", "reserved": "reserved"}
 _MEMORY = {
     "cuda": "Memory allocated on the GPU, at its peak.",
