@@ -74,9 +74,9 @@ def main() -> None:
             control: list[Pair] = []
             with WorkerPool(Streams("", quiet=True), 600.0) as pool:
                 for _ in range(asked.pairs):
-                    for request, samples in generator.sample([(contained, pairs), (opened, control)], 2):
-                        arms = Arm(opened, None), Arm(request, None)
-                        samples.append(schedule.take_turns(pool, arms, 2.0, generator).pair)
+                    with schedule.Companion(pool, Arm(opened, None)) as first:
+                        for request, samples in generator.sample([(contained, pairs), (opened, control)], 2):
+                            samples.append(first.take_turns(Arm(request, None), 2.0, generator).pair)
         found = stats.speedup(pairs, control)
         assert found is not None
         low, ratio, high = (1 / each for each in (found.ratio.high, found.ratio.value, found.ratio.low))

@@ -211,7 +211,7 @@ class Ways(WorkBench):
         return [row for row in super()._rows(device) if asked or row.name != "fullgraph"]
 
     def _measure(self) -> None:
-        self._pair(self.eager)
+        self._round([self.eager])
         for row in self.rows:
             if row.configuration.region and not self.eager.load.repeated:
                 row.problem = "the model has no list of repeated blocks"
@@ -224,7 +224,7 @@ class Ways(WorkBench):
                     row.warm = schedule.extra(self._pool, self._arm(row), schedule.PAIR_WARMING, new=True)
             except WorkerFailed as error:
                 row.notes.append(f"a second start is not known: {error.message}")
-            self._pair(row)
+            self._round([row])
         rows = [self.eager, *(row for row in self.rows if row.usable)]
         for _ in range(1, self._plan.pairs):
             self._round([row for row in rows if row.usable])

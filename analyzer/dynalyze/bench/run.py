@@ -26,7 +26,7 @@ from dynalyze.capture.bench.protocol import NOT_REPEATED, Work
 from dynalyze.launch.interrupts import how_it_ended
 from dynalyze.launch.streams import Streams, progress_line
 from dynalyze.report.audit import OperatorCheck
-from dynalyze.report.measurements import Accuracy, Measurement, Pair
+from dynalyze.report.measurements import Accuracy, Measurement
 from dynalyze.text.amounts import listed
 from dynalyze.text.errors import UsageError
 
@@ -126,7 +126,7 @@ class WorkBench:
         self._progress = progress
         self._random = generator
         self._caches: dict[str, Path | None] = {}
-        self._recorded_seconds = self._longest_pair = 0.0
+        self._recorded_seconds = self._longest_round = 0.0
         self.eager = ConfigRun(plan.eager, work)
         self.rows = self._rows(plan.device or "cpu")
 
@@ -154,7 +154,7 @@ class WorkBench:
         for row in self.rows:
             if self._plan.recorded_first and self._budget is not None:  # Else the first calls are from empty caches.
                 self._record(row)
-            if row.first is None and not self._pairs_with_control:  # Else they are those of the first pair.
+            if row.first is None and not self._first_from_pairs:
                 self._first_calls(row)
         if not self._plan.answers_first:
             self._pairs()
@@ -268,17 +268,19 @@ class WorkBench:
                 elif not row.timed and len(row.pairs) >= MIN_PAIRS:
                     # An interim look: quiet machines need not go on to the last pair. None is begun that cannot end.
                     row.timed = enough(row.pairs, self.eager.pairs, looks=max(1, self._plan.pairs - MIN_PAIRS))
-                    row.timed = row.timed or self._pool.seconds_left < self._longest_pair
+                    row.timed = row.timed or (
+                        self._budget is not None and self._pool.seconds_left < self._longest_round
+                    )
             todo = [row for row in self.rows if not row.timed]
             if not todo and made >= fewest:
                 break
-            if todo and self._pairs_with_control:
-                self._pair(todo[0], control=True)
-                # Further pairs are worth less than the answers, where these are not known by now.
-                if len(todo[0].pairs) == MIN_PAIRS and todo[0].usable and todo[0].accuracy is None:
-                    self._answers(todo[0])
-                continue
+            began = time.monotonic()
             self._round([self.eager, *todo])
+            self._longest_round = max(self._longest_round, time.monotonic() - began)
+            for row in todo if self._first_from_pairs else ():
+                # Further pairs are worth less than the answers, where these are not known by now.
+                if len(row.pairs) == MIN_PAIRS and row.usable and row.accuracy is None:
+                    self._answers(row)
         for row in (self.eager, *self.rows):
             row.timed = True
 
@@ -290,17 +292,14 @@ class WorkBench:
                 while waiting and self._pair(waiting.pop(), eager):
                     pass
 
-    def _pair(self, row: ConfigRun, beside: Companion | None = None, *, control: bool = False) -> bool:
-        """A pair of a row with eager, whose process may be there already; with `control` also one of eager with itself,
-        from three processes instead of four. Returns whether eager's process lives, as far as is known.
-        """
-        arms = [self._arm(self.eager)] * (1 + control) + [self._arm(row)]
-        seconds, began = len(arms) / 2 * self._plan.seconds / self._plan.pairs, time.monotonic()
+    def _pair(self, row: ConfigRun, eager: Companion) -> bool:
+        """A pair of a row with a process of eager; returns whether that lives, as far as is known."""
+        in_budget = self._first_from_pairs and row.configuration.compile
         try:
             with self._progress.doing("pair", self._named(row, f"pair {len(row.pairs) + 1} of processes")):
-                taken = beside.take_turns(arms[-1], seconds, self._random) if beside else schedule.take_turns(
-                    self._pool, arms, seconds, self._random, self._budget,
-                    answers=control and self._plan.accuracy and row.accuracy is None,
+                taken = eager.take_turns(
+                    self._arm(row), self._plan.seconds / self._plan.pairs, self._random, self._budget,
+                    answers=in_budget and self._plan.accuracy and row.accuracy is None,
                 )  # fmt: skip
         except WorkerFailed as error:
             if row is self.eager and row.pairs:
@@ -310,25 +309,22 @@ class WorkBench:
             row.fail(error.kind, whose + error.message)
             return error.who != self.eager.name
         row.pairs.append(taken.pair)
-        self.eager.eager_samples += [each for samples in taken.samples[:-1] for each in samples]
+        self.eager.eager_samples += taken.pair.eager
         if row is self.eager:
             self.eager.eager_samples += taken.pair.compiled
-        if control:
-            self._longest_pair = max(self._longest_pair, time.monotonic() - began)
-            self.eager.pairs.append(Pair(*taken.samples[:2]))
-            row.accuracy = row.accuracy or taken.first.accuracy
-        elif not taken.forked:
+        row.accuracy = row.accuracy or taken.first.accuracy
+        if not (in_budget or taken.forked):
             row.warm = row.warm or taken.first.warm
-        if control and row.first is None:
+        if row.first is None:
             row.first = taken.first
         else:
             row.checks.append(taken.first.check)
         return True
 
     @property
-    def _pairs_with_control(self) -> bool:
-        """Whether a pair and its control are three processes, few enough to live at once."""
-        return self._budget is not None and len(self.rows) == 1 and not self._plan.answers_first
+    def _first_from_pairs(self) -> bool:
+        """Whether the first calls of a row are those of its first pair."""
+        return self._budget is not None and not self._plan.answers_first
 
     def _extras(self, row: ConfigRun) -> None:
         if self._plan.operators and row is self.eager and row.operators is None:

@@ -3,7 +3,7 @@
 first calls   a new process with empty caches, alone
 extras        the peaks of memory and the accuracy, each in a process of its own
 pairs         in a round a fresh eager process takes turns with a fresh one of each configuration, one after the
-              other in random order, and with another eager one: the control. With a budget the three live at once
+              other in random order, and with another eager one: the control
 
 Processes may be forked off a server that has done the imports: for first calls of what compiles, and for memory, those
 of torch and of the library alone.
@@ -155,35 +155,13 @@ def varied(pool: WorkerPool, arm: Arm, seconds: float) -> Iterator[dict[str, Any
 
 @dataclass(frozen=True)
 class Turns:
-    """The samples of each process, and the first calls of the last one: if `forked`, it had imported the compiler
-    before them.
+    """The samples of two processes, and the first calls of the second: if `forked`, it had imported the compiler before
+    them.
     """
 
-    samples: list[list[float]]
+    pair: Pair
     first: FirstCalls
     forked: bool
-
-    @property
-    def pair(self) -> Pair:
-        return Pair(self.samples[0], self.samples[-1])
-
-
-def take_turns(
-    pool: WorkerPool, arms: Sequence[Arm], seconds: float, generator: random.Random, budget: float | None = None, *,
-    answers: bool = False,
-) -> Turns:  # fmt: skip
-    """Time fresh processes for this many seconds together: block by block, in random order.
-
-    They load at the same time, untimed; from then on only one of them works. With `answers` the last arm is compared
-    with eager in the end (`accuracy` of its first calls; None if that takes the whole test).
-    """
-    with loaded(arms, pool, generator) as workers:
-        warmed = [worker.ask(limits(PAIR_WARMING, budget)) for worker in workers]
-        samples = timed_turns(workers, warmed, seconds, generator)
-        last = workers[-1]
-        check = last.ask(commands.Check())
-        equal = _answers_at_once(last, budget) if answers else None
-        return Turns(samples, FirstCalls(last.load, warmed[-1], check, accuracy=equal), last.forked)
 
 
 class Companion:
@@ -201,16 +179,24 @@ class Companion:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def take_turns(self, arm: Arm, seconds: float, generator: random.Random) -> Turns:
-        """Time it and a fresh process for this many seconds together: block by block, in random order."""
+    def take_turns(
+        self, arm: Arm, seconds: float, generator: random.Random, budget: float | None = None, *, answers: bool = False
+    ) -> Turns:
+        """Time it and a fresh process for this many seconds together: block by block, in random order.
+
+        With `answers` the other is compared with eager in the end (`accuracy` of its first calls; None if that takes
+        the whole test).
+        """
         if self._started is None:
             (own,) = self._stack.enter_context(loaded([self._arm], self._pool, generator))
-            self._started = own, own.ask(PAIR_WARMING)
+            self._started = own, own.ask(limits(PAIR_WARMING, budget))
         own, warmed = self._started
         with loaded([arm], self._pool, generator) as (other,):
-            warm = other.ask(PAIR_WARMING)
-            samples = timed_turns([own, other], [warmed, warm], seconds, generator)
-            return Turns(samples, FirstCalls(other.load, warm, other.ask(commands.Check())), other.forked)
+            warm = other.ask(limits(PAIR_WARMING, budget))
+            pair = Pair(*timed_turns([own, other], [warmed, warm], seconds, generator))
+            check = other.ask(commands.Check())
+            equal = _answers_at_once(other, budget) if answers else None
+            return Turns(pair, FirstCalls(other.load, warm, check, accuracy=equal), other.forked)
 
 
 def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:
@@ -266,8 +252,10 @@ def turns(blocks: int, generator: random.Random, processes: int = 2) -> list[int
 
 
 def block_count(seconds: float, pass_ms: float) -> int:
-    """Into how many blocks an arm's seconds are split: many, but each long enough for a pass."""
-    return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, pass_ms / 1000))))
+    """Into how many blocks an arm's seconds are split: many, but each long enough for two passes, since passes come
+    before each that do not count.
+    """
+    return max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, int(seconds / max(BLOCK_SECONDS, 2 * pass_ms / 1000))))
 
 
 def limits(warming: commands.Warm, budget: float | None) -> commands.Warm:

@@ -401,9 +401,10 @@ class FixSession:
         try:
             with self._pool() as pool:
                 for _ in range(_PAIRS):
-                    for request, samples in generator.sample([(after, pairs), (before, control)], 2):
-                        arms = Arm(before, None), Arm(request, None)
-                        samples.append(schedule.take_turns(pool, arms, _PAIR_SECONDS, generator).pair)
+                    with schedule.Companion(pool, Arm(before, None)) as first:
+                        for request, samples in generator.sample([(after, pairs), (before, control)], 2):
+                            taken = first.take_turns(Arm(request, None), _PAIR_SECONDS, generator)
+                            samples.append(taken.pair)
                     if time.monotonic() > ends:
                         break
         except WorkerFailed as failure:

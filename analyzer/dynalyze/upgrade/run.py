@@ -121,12 +121,12 @@ class _Turns:
         for made in range(self._plan.pairs):
             if made >= MIN_PAIRS and enough(pairs, control, looks):
                 break
-            for kind, arm in self._random.sample([(pairs, self._arms[1]), (control, self._arms[0])], 2):
-                seconds = self._plan.seconds / self._plan.pairs
-                taken = schedule.take_turns(self._pool, [self._arms[0], arm], seconds, self._random)
-                if taken.first.check.invalid:
-                    raise WorkerFailed("internal", taken.first.check.invalid)
-                kind.append(taken.pair)
+            with schedule.Companion(self._pool, self._arms[0]) as first:
+                for kind, arm in self._random.sample([(pairs, self._arms[1]), (control, self._arms[0])], 2):
+                    taken = first.take_turns(arm, self._plan.seconds / self._plan.pairs, self._random)
+                    if taken.first.check.invalid:
+                        raise WorkerFailed("internal", taken.first.check.invalid)
+                    kind.append(taken.pair)
         found.speed = speedup(pairs, control)
         one = latency([each for pair in pairs for each in pair.eager])
         other = latency([each for pair in pairs for each in pair.compiled])

@@ -2,8 +2,9 @@
 
 `source["acts"]` maps a configuration's name, or "*", to what it does on an order: {"order": ACT}. ACT is a dict (fields
 of the answer), "die" (SIGKILL), "leave" (exit status 7), "hang", "child" (start a process that outlives it), or
-"error KIND MESSAGE". An order may be written as "order@N": from the N-th process of that configuration on. Every order
-is noted in `source["log"]`, when it begins and when it is answered; of a program also which calls it is to make.
+"error KIND MESSAGE". An order may be written as "order@N": from the N-th process of that configuration on, or as
+"order=N": in that one alone. Every order is noted in `source["log"]`, when it begins and when it is answered; of a
+program also which calls it is to make.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def answer(act: Any, order: str, request: dict[str, Any]) -> dict[str, Any]:
 def acts_of(acts: dict[str, Any], name: str, number: int) -> dict[str, Any]:
     found = {}
     for written, act in {**acts.get("*", {}), **acts.get(name, {})}.items():
-        order, _, first = written.partition("@")
-        if number >= int(first or 1):
+        order, sign, numbers = written.partition("=" if "=" in written else "@")
+        if number == int(numbers or number) or (sign == "@" and number > int(numbers)):
             found[order] = act
     return found
 

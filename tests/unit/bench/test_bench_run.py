@@ -209,18 +209,28 @@ def test_each_shape_is_measured_and_told(tmp_path: Path) -> None:
     ]
 
 
-def test_both_arms_have_as_many_blocks_and_the_control_is_among_the_pairs(tmp_path: Path) -> None:
+def test_one_eager_process_of_a_round_takes_as_many_blocks_with_each_of_the_others(tmp_path: Path) -> None:
     bench(tmp_path, "default,regional", accuracy=False, memory=False, pairs=3)
     blocks = Counter((name, number) for name, number, order in orders(tmp_path) if order == "block")
-    assert len(set(blocks.values())) == 1
-    timed = [name for name, _, order in orders(tmp_path) if order == "load"]
-    # The first calls of three, then pairs of eager with eager, default or regional.
-    assert Counter(timed[:3]) == Counter({"eager": 1, "default": 1, "regional": 1})
-    assert Counter(timed[3:]) == Counter({"eager": 4 * 3, "default": 3, "regional": 3})
-    kinds = ["".join(sorted(timed[at : at + 2])) for at in range(3, len(timed), 2)]
-    per_round = [kinds[at : at + 3] for at in range(0, len(kinds), 3)]
-    assert all(sorted(each) == ["defaulteager", "eagereager", "eagerregional"] for each in per_round)
-    assert len({tuple(each) for each in per_round}) > 1
+    timed = [(name, number) for name, number, order in orders(tmp_path) if order == "load"]
+    # The first calls of three; then in each round an eager process, and beside it another, default and regional.
+    assert Counter(name for name, _ in timed[:3]) == Counter({"eager": 1, "default": 1, "regional": 1})
+    per_round = [timed[at : at + 4] for at in range(3, len(timed), 4)]
+    assert len(per_round) == 3
+    for shared, *others in per_round:
+        assert (shared[0], sorted(name for name, _ in others)) == ("eager", ["default", "eager", "regional"])
+        assert blocks[shared] == sum(blocks[each] for each in others) == 3 * blocks[others[0]] == 3 * blocks[others[1]]
+    assert len({tuple(name for name, _ in each) for each in per_round}) > 1
+
+
+def test_an_eager_process_that_dies_costs_the_pair_that_it_was_in(tmp_path: Path) -> None:
+    acts = {"eager": {"warm=4": "error internal broken"}}  # That of the second round.
+    found = bench(tmp_path, "default,regional", acts, accuracy=False, memory=False, pairs=3)
+    failed = [each for each in found.measurements if each.reason]
+    assert all(each.reason.startswith("the eager process beside it: broken") for each in failed)
+    notes = [note for each in found.measurements for note in each.notes if "broken" in note]
+    assert len(failed) + len(notes) == 1
+    assert all(len(each.samples) == 3 for each in found.measurements if each not in failed and not each.notes)
 
 
 def test_each_process_of_first_calls_has_new_caches_and_pairs_find_them_filled(tmp_path: Path) -> None:
@@ -436,14 +446,12 @@ def test_a_budget_that_ends_early_has_a_verdict_from_three_pairs_on(
         assert (row(found, "default").speedup or pytest.fail()).pairs == told
 
 
-def test_with_a_budget_three_processes_make_a_pair_and_its_control(
+def test_with_a_budget_the_first_calls_of_a_configuration_are_those_of_its_first_pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "enough", lambda *pairs, **looks: False)
     found = bench(tmp_path, total=60.0, pairs=3, more_time="dynalyze bench net.py", accuracy=False, memory=False)
-    eager, default = row(found, "eager"), row(found, "default")
-    assert len(eager.samples) == len(default.samples) == 3
-    assert [pair.eager for pair in eager.samples] == [pair.eager for pair in default.samples]
+    assert len(row(found, "eager").samples) == len(row(found, "default").samples) == 3
     loads = [name for name, _, order in orders(tmp_path) if order == "load"]
     assert loads.count("eager") - 1 == 2 * loads.count("default") == 6, "beside the first calls of eager"
 

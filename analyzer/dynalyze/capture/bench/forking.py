@@ -32,6 +32,8 @@ _NEEDED = ("torch._dynamo", "dynalyze.capture.bench.worker", "dynalyze.capture.b
 _INDUCTOR = ("torch._dynamo.convert_frame", "functorch.compile", "torch._inductor.compile_fx")
 _CPU = "<the CPU>"
 """Stands among names of modules for what Inductor has to find out about the processor, which takes seconds."""
+_FUNCTIONS = "<functions of>"
+"""Before the name of a file that Dynamo has to read, a tenth of a second for each of a library of models."""
 _TRIAL_SECONDS = 60
 _NICE = 5
 _THREAD_END_SECONDS = 1.0
@@ -86,6 +88,8 @@ def serve(address: str, what: list[str]) -> int:
         _import(modules)
         if _CPU in modules:
             runtime.know_the_cpu()
+        if _INDUCTOR[-1] in modules:
+            runtime.know_torchs_files()
         os.environ.pop(_CACHES, None)
         os.environ.update({} if own is None else {_CACHES: own})
         return _reason_against_forks(native_threads)
@@ -117,19 +121,24 @@ def _yield_to_others() -> None:
 
 
 def imported_modules() -> list[str]:
-    """Modules of installed packages that the next process needs too, in order of import; maybe `_CPU`."""
+    """Modules of installed packages that the next process needs too, in order of import, and what else it has to find
+    out.
+    """
 
     def is_needed(name: str, module: Any) -> bool:
         file = getattr(getattr(module, "__spec__", None), "origin", None) or ""
         return (isinstance(file, str) and is_installed(file)) or name.startswith("dynalyze.")
 
     known = [name for name, module in list(sys.modules.items()) if is_needed(name, module)]
-    return [*known, _CPU] if runtime.knows_the_cpu() else known
+    files = [_FUNCTIONS + file for file in runtime.files_of_functions() if is_installed(file)]
+    return [*known, *files, *[_CPU] * runtime.knows_the_cpu()]
 
 
 def _import(modules: Sequence[str]) -> None:
     for module in modules:
-        if module not in sys.modules and module != _CPU:
+        if module.startswith(_FUNCTIONS):
+            runtime.know_functions(module.removeprefix(_FUNCTIONS))
+        elif module not in sys.modules and module != _CPU:
             with contextlib.suppress(Exception):  # Each process that needs it will say what is wrong with it.
                 importlib.import_module(module)
 

@@ -86,6 +86,27 @@ def know_the_cpu() -> None:
         pick_vec_isa()
 
 
+def know_torchs_files() -> None:
+    """Have Inductor read the files of torch, whose hash is in the keys of its caches."""
+    with contextlib.suppress(Exception):
+        from torch._inductor.codecache import torch_key
+
+        torch_key()
+
+
+def know_functions(file: str) -> None:
+    """Have Dynamo find out which function each line of a file is in: it asks for every operation that it traces."""
+    with contextlib.suppress(Exception):
+        from torch._dynamo.funcname_cache import get_funcname
+
+        get_funcname(file, 1)
+
+
+def files_of_functions() -> list[str]:
+    """The files of which Dynamo found that out in this process."""
+    return list(getattr(sys.modules.get("torch._dynamo.funcname_cache"), "cache", ()))
+
+
 def knows_the_cpu() -> bool:
     """Whether this process had to find that out: what is compiled for a GPU alone never does."""
     module = sys.modules.get("torch._inductor.cpu_vec_isa")
