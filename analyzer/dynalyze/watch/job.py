@@ -10,7 +10,7 @@ import contextlib
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dynalyze.capture.events import (
     CompileEnded,
@@ -39,9 +39,11 @@ _SILENT_SECONDS = 600.0
 _MOST_SLOW, _MOST_COMPILES, _MOST_OPEN = 500, 20_000, 1000
 
 
-@dataclass
+@dataclass(slots=True)
 class Compile:
-    """One compile of one rank, with its events. `began` and `ended` are seconds since 1970 on its machine's clock."""
+    """One compile of one rank, with its events until its notice is given. `began` and `ended` are seconds since 1970 on
+    its machine's clock.
+    """
 
     process: str
     step: int | None
@@ -52,12 +54,15 @@ class Compile:
     seconds: float = 0.0
     limit: bool = False
     reported: bool = False
+    again: bool = False
     hits: int = 0
     misses: int = 0
 
-    @property
-    def again(self) -> bool:
-        return any(isinstance(event, RecompileSeen) for event in self.events)
+    def slim(self) -> None:
+        """Keep what the timeline and the place need: a job of weeks may compile without end."""
+        if self.started is not None:
+            self.started = replace(self.started, stack=[], names={})
+        self.events = [self.started] if self.started is not None else []
 
     @property
     def key(self) -> tuple[int, str]:
@@ -200,6 +205,8 @@ class Job:
             if over or now >= change.settled or self._all_past(change):
                 self._pending.remove(change)
                 yield change
+                for compile in change.compiles:
+                    compile.slim()
 
     def long_compiles(self, at: float) -> Iterator[Compile]:
         """Compiles that have gone on for long, each once. `at` is in seconds since 1970."""
@@ -291,6 +298,7 @@ class Job:
             compile = process.open[event.key] = Compile(process.name, process.step, event.at)
             if len(process.open) > _MOST_OPEN:
                 process.open.pop(next(iter(process.open)))
+        compile.again |= isinstance(event, RecompileSeen)
         if isinstance(event, CompileStarted):
             compile.started, compile.began = event, event.at
             process.compiles += 1
@@ -303,7 +311,6 @@ class Job:
         if event.backward:
             if (forward := process.done.get(event.key)) is not None:
                 forward.seconds += took
-                forward.events.append(event)
             return
         compile = process.open.pop(event.key, None) or Compile(process.name, process.step, event.at)
         compile.events.append(event)
@@ -317,6 +324,8 @@ class Job:
         self.on_compile(process, compile)
         if process.becomes_warm(compile) or compile.limit:
             self._join(compile, now)
+        else:
+            compile.slim()
 
     def _join(self, compile: Compile, now: float) -> None:
         # Waits are known when the steps end; long ones end later.

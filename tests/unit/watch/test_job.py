@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from watched_ranks import Ranks
 
+from dynalyze.capture.events import CompileStarted, RecompileSeen
 from dynalyze.privacy import cleaned
 from dynalyze.watch.follow import read_job
 from dynalyze.watch.notices import line_of
@@ -254,3 +255,14 @@ def test_what_is_kept_is_bounded() -> None:
     for number in range(30_000):
         ranks.begin(0, number, frame=number)
     assert len(ranks.job.processes["0-0"].open) <= 1001
+
+
+def test_of_a_compile_that_was_told_its_line_in_the_timeline_is_kept() -> None:
+    ranks = warm(count=1)
+    ranks.compile(0, 500, 1)
+    (compile,) = [each for _, each in ranks.job.compiled if each.step == 500]
+    assert any(isinstance(event, RecompileSeen) for event in compile.events)
+    ranks.at_step(502)
+    assert len(ranks.tell()) == 1
+    assert all(isinstance(event, CompileStarted) for event in compile.events)
+    assert [each.again for each in ranks.job.timeline(["0-0"])] == [False, True]
