@@ -83,3 +83,11 @@ def test_a_run_that_was_interrupted_before_it_was_timed() -> None:
     text = shown([eager_row(latency_ms=None), measured("default", 20.0, speedup(1.8, 1.7, 1.9), latency_ms=None)])
     assert "default  ! was not timed" in text
     assert "speedup" not in text.split("time:")[0]
+
+
+def test_an_interval_that_tells_nothing_is_not_shown() -> None:
+    """Two pairs that contradict each other have one."""
+    two = speedup(1.2, 0.00001, 23_436.0)
+    text = " ".join(shown([eager_row(), measured("default", 20.0, two)]).split())
+    assert "no difference shown (the noise floor is" in text
+    assert "23,436" not in text

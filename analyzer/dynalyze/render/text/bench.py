@@ -29,6 +29,9 @@ EAGER = "eager"
 _NAMES = {"default": "compiled", "as written": "compiled as written"}
 """What configurations are called in a sentence, where not by their own names."""
 
+_WIDEST = 100.0
+"""How many times its low end the high end of an interval may be that is shown."""
+
 _MOST_WORKLOADS = 4
 """Workloads in a verdict."""
 
@@ -237,7 +240,9 @@ def no_difference(speed: Speedup) -> str:
         why = f"the noise floor is {floor_words(speed.floor)}"
     else:
         why = f"only {count_of(speed.pairs, 'pair')} of processes"
-    return f"no difference shown ({interval_words(ratio)}; {why})"
+    # Two pairs that contradict each other: "0.00 to 23,436" says no more than its reason does.
+    interval = "" if ratio.high > _WIDEST * ratio.low else f"{interval_words(ratio)}; "
+    return f"no difference shown ({interval}{why})"
 
 
 def floor_words(floor: float) -> str:
