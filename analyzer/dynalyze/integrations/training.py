@@ -52,6 +52,8 @@ class RecordsTraining:
             from dynalyze.watch.training import WatchedTraining
 
             self.seen = WatchedTraining(self._watch, step)
+            if self.seen.folder.resolve() != self._watch.resolve():
+                _log.warning("This process is watched in %s: nothing is written to %s", self.seen.folder, self._watch)
         elif first:
             self.seen = Recording(outside=tuple(libraries)).start()
 

@@ -14,10 +14,12 @@ from dynalyze.watch.report import job_report
 
 
 class WatchedTraining(HasReport):
-    """Has this process watched from step `number` of its training on; its report is that of the whole job."""
+    """Has this process watched from step `number` of its training on; its report is that of the whole job. Its records
+    are in `folder`, which is another where the process is watched already.
+    """
 
     def __init__(self, folder: Path, number: int) -> None:
-        self._folder, self._steps = start.begin_training(folder, number), number
+        self.folder, self._steps = start.begin_training(folder, number), number
         self._began = time.monotonic()
         self._ended: Outcome | None = None
 
@@ -35,7 +37,7 @@ class WatchedTraining(HasReport):
     @property
     def report(self) -> Report:
         """The typed report of all processes that write to the folder."""
-        report = job_report(self._folder, sys.argv)
+        report = job_report(self.folder, sys.argv)
         if self._ended is not None and (self._ended.status != "complete" or report.compilations):
             report.outcome = self._ended
         return showable(report, no_source=False, redact=False, show_values=False)

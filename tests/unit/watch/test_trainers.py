@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from dynalyze.integrations.training import RecordsTraining
 from dynalyze.watch import training
 from dynalyze.watch.records import JobRank
 from dynalyze.watch.tensorboard import Board
@@ -27,6 +28,16 @@ def test_accumulated_batches_end_no_step(monkeypatch: pytest.MonkeyPatch, tmp_pa
     for step in (0, 0, 1, 1, 2):
         watched.stepped(step)
     assert counted == [1, 2]
+
+
+def test_a_second_training_of_a_process_is_told_where_its_records_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(training.start, "begin_training", lambda folder, number: tmp_path / "first")
+    for name in ("first", "second"):
+        RecordsTraining(watch=tmp_path / name)._begin(0, (), first=False)
+    (told,) = caplog.messages
+    assert str(tmp_path / "first") in told and str(tmp_path / "second") in told
 
 
 def test_a_restarted_rank_has_a_curve_of_its_own(tmp_path: Path) -> None:
