@@ -67,13 +67,17 @@ def counts(row: dict[str, Any]) -> Any:
 
 def by_torch(targets: list[str]) -> dict[str, Any]:
     env = {**os.environ, "TORCH_LOGS": "graph_breaks,recompiles", "PYTHONWARNINGS": "ignore"}
-    ran = subprocess.run([sys.executable, __file__, "--alone", *targets], stderr=subprocess.PIPE, text=True, env=env)
     found: dict[str, Any] = {}
-    for part in ran.stderr.split(_MARK)[1:]:
-        target, _, log = part.partition("\n")
-        lines = set(re.findall(r"Graph break in user code at (\S+:\d+)", log))
-        failed = re.search(r"^FAILED (.*)", log, re.MULTILINE)
-        found[target] = failed[1] if failed else (len(lines), log.count("Recompiling function"))
+    while left := [each for each in targets if each not in found]:  # Once, but for each model at which a process ends.
+        ran = subprocess.run([sys.executable, __file__, "--alone", *left], stderr=subprocess.PIPE, text=True, env=env)
+        target = left[0]
+        for part in ran.stderr.split(_MARK)[1:]:
+            target, _, log = part.partition("\n")
+            lines = set(re.findall(r"Graph break in user code at (\S+:\d+)", log))
+            failed = re.search(r"^FAILED (.*)", log, re.MULTILINE)
+            found[target] = failed[1] if failed else (len(lines), log.count("Recompiling function"))
+        if ran.returncode:
+            found[target] = f"the process ended with {ran.returncode}"
     return found
 
 

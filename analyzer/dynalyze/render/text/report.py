@@ -262,11 +262,11 @@ def compile_time(report: Report) -> str:
     seconds = counted.seconds
     if seconds is None or report.plan is not None:
         return ""
-    lines = Counter[LineKey]()
+    lines, ops = Counter[LineKey](), 0
     for graph in report.graphs:
+        ops += max(graph.ops, graph.top_line.of_ops) if graph.top_line is not None else graph.ops
         if graph.top_line is not None:
             lines[graph.top_line.location.at] += graph.top_line.ops
-    ops = sum(graph.ops for graph in report.graphs)
     took = f"Compiling took {duration(seconds)}{_recompiling(report, counted)}"
     if not ops:
         return f"{took}."
