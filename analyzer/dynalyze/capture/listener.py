@@ -390,14 +390,15 @@ class Skips:
 
 
 class LateHooks:
-    """Emits each hook that is registered on a module below one that was in the frame of a compile: what was compiled
-    never runs it.
+    """Emits each hook that is registered on a module below one that was in the frame of a compile, and is there when
+    something compiled is called: that never runs it.
     """
 
     def __init__(self, emit: Callable[[HookSeen], None]) -> None:
         self._emit = emit
         self._roots: dict[weakref.ref[Any], list[str]] = {}
         self._hooked: dict[int, weakref.ref[Any]] = {}
+        self._waiting: list[tuple[HookSeen, weakref.ref[Any], Callable[[], bool]]] = []
         self._number = 0
 
     def compiled(self, key: str, modules: Iterable[Any]) -> None:
@@ -413,17 +414,30 @@ class LateHooks:
         """Look at registrations from here on; Dynamo must be imported. Returns what ends it."""
         return watch_registrations(self._registered)
 
-    def _registered(self, module: Any, method: str) -> None:
+    def _called(self, _: int) -> bool:
+        """Something compiled is called: emit what is registered now, and look at no further calls."""
+        waiting, self._waiting = self._waiting, []
+        for event, module, is_there in waiting:
+            if is_there():
+                self._hooked[event.number] = module
+                self._emit(event)
+        return False
+
+    def _registered(self, module: Any, method: str, is_there: Callable[[], bool]) -> None:
         if not self._roots or self._number >= _MOST_HOOKS or not dynamo.hooks_go_unguarded():
             return
         roots = list(self._roots.items())
         keys = dict.fromkeys(key for root, compiles in roots if _holds(root(), module) for key in compiles)
         caller = next(dynamo.calling_frames(), None)
         if keys and caller is not None:
+            from dynalyze.capture.torch_private.compiled_calls import watch_outermost_calls
+
             self._number += 1
-            self._hooked[self._number] = weakref.ref(module)
             place, name = dynamo.entry(caller), type(module).__qualname__
-            self._emit(HookSeen(place, method, name, list(keys), self._number))
+            event = HookSeen(place, method, name, list(keys), self._number)
+            self._waiting.append((event, weakref.ref(module), is_there))
+            if len(self._waiting) == 1 and not watch_outermost_calls(self._called):
+                self._called(0)
 
 
 def _holds(root: Any, module: Any) -> bool:

@@ -224,15 +224,15 @@ def _disguised(wrapper: Any, compiled: Any) -> Any:
     return wrapper
 
 
-def watch_outermost_calls(called: Callable[[int], bool]) -> None:
+def watch_outermost_calls(called: Callable[[int], bool]) -> bool:
     """Call `called` at each outermost call of something compiled, while it returns True.
 
     It gets what tells callables apart. torch asks one function in each such call what to do with its frames, which is
-    replaced. On a torch without it nothing is called.
+    replaced. On a torch without it nothing is called, and the answer is False.
     """
     module = sys.modules.get("torch._dynamo.eval_frame")
     if not hasattr(module, "_callback_from_stance"):
-        return
+        return False
     patch = Patch(module, "_callback_from_stance")
 
     def _callback_from_stance(callback: Any) -> Any:
@@ -244,3 +244,4 @@ def watch_outermost_calls(called: Callable[[int], bool]) -> None:
         return patch.original(callback)
 
     take_away = patch.put(_callback_from_stance)
+    return True

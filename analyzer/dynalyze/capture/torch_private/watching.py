@@ -81,9 +81,9 @@ def watch_fetches(notice: Callable[[types.MethodType], None]) -> Callable[[], No
     return _unseen_by_dynamo(patch, __getattr__)
 
 
-def watch_registrations(notice: Callable[[Any, str], None]) -> Callable[[], None]:
-    """Call `notice(module, method)` for each `module.register_forward_hook(...)` and its like, as their handles are
-    made; Dynamo must be imported. Returns what ends it.
+def watch_registrations(notice: Callable[[Any, str, Callable[[], bool]], None]) -> Callable[[], None]:
+    """Call `notice(module, method, is_there)` for each `module.register_forward_hook(...)` and its like, as their
+    handles are made; `is_there` says until when. Dynamo must be imported. Returns what ends it.
     """
     import torch
 
@@ -105,7 +105,8 @@ def watch_registrations(notice: Callable[[Any, str], None]) -> Callable[[], None
             caller = sys._getframe(1)
             module, method = caller.f_locals.get("self"), caller.f_code.co_name
             if method.startswith("register_") and isinstance(module, module_class):
-                notice(module, method)
+                hooks, number = self.hooks_dict_ref, self.id
+                notice(module, method, lambda: number in (hooks() or ()))
         except Exception:
             return
         finally:
