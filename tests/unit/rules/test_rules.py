@@ -76,6 +76,8 @@ LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/wor
         ),
         (CompileFailure(message="ValueError: no", backend="aot_eager"), None, '"eager"', 'then "aot_eager"'),
         (CompileFailure(message="ValueError: no", backend="inductor"), None, 'then "aot_eager"', "disable"),
+        (CompileFailure("InductorError", message="no"), None, 'then "aot_eager"', "Dynamo itself"),
+        (CompileFailure("InternalTorchDynamoError", message="no guard"), None, "part by part", 'backend="'),
         (CompileFailure(location=SCALE, backend="inductor", operation="mul__1"), SCALE, "`mul`, which", "disable"),
         (CompileFailure(location=SCALE, backend="inductor", operation="view_1"), SCALE, "`view` with", "disable"),
     ],

@@ -125,6 +125,11 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
     hints = "".join(f" {hint}" for hint in failure.hints)
     if "register_fake" in message:  # An operator without a fake: torch says itself what is missing.
         return f"{message}."
+    if failure.exception and not failure.backend and "Inductor" not in failure.exception and failure.location is None:
+        return (
+            f"{message}.{hints} Dynamo itself raised it, which it does with every backend. In the place of "
+            f"`{compilation.function}`, compile what that calls, part by part: the part that fails is to stay in eager."
+        )
     if failure.backend or failure.location is None:
         return f"{_without_operation(failure)}{message}.{hints}{_other_backend(failure.backend)}"
     unknown = (

@@ -475,7 +475,10 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
         )
     package = library_of(line.file)
     whose = f", in {package}," if package else ""
-    rewrite = "leave that call out of the compiled code" if package else "rewrite it for any size"
+    own = line.function.rpartition(".")[2]
+    function = f"`{own}`" if own.isidentifier() else "its function"
+    leave = f"leave {function} out of the compiled code with `torch.compiler.disable`"
+    rewrite = leave if package else "rewrite it for any size"
     return Advice(
         f"{line.short}{whose} fixes {size}: {rewrite}. Or pad, so that the size stays the same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
