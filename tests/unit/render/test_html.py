@@ -20,6 +20,7 @@ from dynalyze.render.view.page import Page
 from dynalyze.render.view.run import metrics_view
 from dynalyze.report import Capture, Finding, Impact, Location, Outcome, Report, Snippet
 from dynalyze.report.document import from_json, to_json
+from dynalyze.report.fixes import Fixed
 from html_tree import Tree
 from sample_audits import failed_report, hostile_audit, passed_report
 from sample_reports import (
@@ -331,3 +332,9 @@ def test_anchors_are_valid_and_never_given_twice() -> None:
     assert [anchors.claim(name) for name in ("b1", "b1", "breaks", "<a b>", "…")] == [
         "b1", "b1-2", "breaks-2", "a-b", "part",
     ]  # fmt: skip
+
+
+def test_a_run_of_fix_that_finds_nothing_to_change_has_no_section_of_changes() -> None:
+    report = clean_report()
+    report.fixed = Fixed()
+    assert 'id="verified"' not in render(report)

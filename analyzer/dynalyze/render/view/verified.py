@@ -39,11 +39,12 @@ class FixRow(NamedTuple):
 
 
 class FixesView:
-    """What `dynalyze fix` found; falsy in other reports."""
+    """What `dynalyze fix` found; falsy where that is nothing, and in other reports."""
+
+    _found = False
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         fixed = report.fixed
-        self._shown = fixed is not None
         if fixed is None:
             return
         self.all = words.write_command(report, fixed)
@@ -61,9 +62,10 @@ class FixesView:
             (each, links.place(each.place) if each.place else None, words.why_it_stays(report, each)) for each in left
         ]
         self.unfixed = first(rows_left, _MOST_FIXES)
+        self._found = bool(rows or rows_left)
 
     def __bool__(self) -> bool:
-        return self._shown
+        return self._found
 
 
 def _row(fix: Fix, command: str, places: dict[str, Place], anchors: Anchors) -> FixRow:
