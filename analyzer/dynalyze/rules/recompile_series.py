@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dynalyze.facts.guards import MISSING
+from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
@@ -29,6 +30,7 @@ class Series:
     `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
+    `called_by` is the installed package that calls the function, "" where the program does.
     """
 
     lead: Recompile
@@ -41,6 +43,7 @@ class Series:
     replaced: list[str] = field(default_factory=list)
     met: list[tuple[str, int]] = field(default_factory=list)
     asked: Location | None = None
+    called_by: str = ""
     was_dynamic: bool = False
     one_value: bool = False
 
@@ -103,7 +106,9 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
     forced = {each for size in report.forced_sizes for each in size.recompiles}
+    callers = {each.key: each.caller.file for each in report.compilations if each.caller is not None}
     for series in found.values():
+        series.called_by = library_of(callers.get(series.lead.key, ""))
         series.was_dynamic = any(each.id in forced for each in series.members)
         series.met = list(dict.fromkeys(_met(series, report)))
         at = series.lead.location.at

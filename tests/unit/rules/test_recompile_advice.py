@@ -509,3 +509,17 @@ def test_what_a_library_fills_further_is_not_set_by_hand() -> None:
     for values, word in ((["0", "8", "12"], "largest input"), (["0", "1", "2"], "Set `self.rotary.seen` once")):
         lengths = counted("value", "self.rotary.seen", values, owner="rotary.Rotary", library="rotary")
         assert word in advise(series_of(*lengths)).action
+
+
+@pytest.mark.parametrize(
+    ("caller", "marks"),
+    [("/work/train.py", True), ("/env/lib/python3.11/site-packages/diffusers/models/unet.py", False)],
+)
+def test_what_a_package_calls_is_no_input_that_the_program_can_mark(caller: str, marks: bool) -> None:
+    report = empty_report()
+    report.compilations = [compilation("0/0"), compilation("0/1")]
+    report.compilations[1].caller = Location(caller, 427, function="forward")
+    report.recompiles = [recompile("r1", "0/1")]
+    (found,) = found_by(report, "recompile")
+    assert ("mark_dynamic" in found.advice) is marks
+    assert "dynamic=True" in found.advice

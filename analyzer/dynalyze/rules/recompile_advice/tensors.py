@@ -162,6 +162,15 @@ def shape(series: Series, source: Expression) -> Advice:
             f"cannot mark it. {_BUCKETS}",
             link=DYNAMIC_PAGE,
         )
+    if series.called_by:
+        return Advice(
+            "Compile with `dynamic=True`, whatever compiles it: `torch.compile(..., dynamic=True)`, "
+            "`model.compile(dynamic=True)`, `compile_repeated_blocks(dynamic=True)`.",
+            f"{series.called_by} itself calls this function, so that the program cannot mark what it gets. {_BUCKETS}",
+            None,
+            *dynamic_sources(",".join(sizes.dynamo_names)),
+            link=DYNAMIC_PAGE,
+        )
     if series.parts > 1:
         return _several_parts(series, source, marks)
     if sizes.numbers:
