@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dynalyze.facts.guards import MISSING
-from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
@@ -30,7 +29,7 @@ class Series:
     `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
-    `called_by` is the installed package that calls the function, "" where the program does.
+    `first_call` is the line that called the function when it was first compiled.
     """
 
     lead: Recompile
@@ -43,7 +42,7 @@ class Series:
     replaced: list[str] = field(default_factory=list)
     met: list[tuple[str, int]] = field(default_factory=list)
     asked: Location | None = None
-    called_by: str = ""
+    first_call: Location | None = None
     was_dynamic: bool = False
     one_value: bool = False
 
@@ -106,9 +105,12 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
     forced = {each for size in report.forced_sizes for each in size.recompiles}
-    callers = {each.key: each.caller.file for each in report.compilations if each.caller is not None}
+    first_calls: dict[_Key, Location] = {}
+    for compilation in report.compilations:
+        if compilation.caller is not None:
+            first_calls.setdefault(_code(compilation), compilation.caller)
     for series in found.values():
-        series.called_by = library_of(callers.get(series.lead.key, ""))
+        series.first_call = first_calls.get(_code(series.lead))
         series.was_dynamic = any(each.id in forced for each in series.members)
         series.met = list(dict.fromkeys(_met(series, report)))
         at = series.lead.location.at

@@ -518,8 +518,9 @@ def test_what_a_library_fills_further_is_not_set_by_hand() -> None:
 def test_what_a_package_calls_is_no_input_that_the_program_can_mark(caller: str, marks: bool) -> None:
     report = empty_report()
     report.compilations = [compilation("0/0"), compilation("0/1")]
-    report.compilations[1].caller = Location(caller, 427, function="forward")
+    report.compilations[0].caller = Location(caller, 427, function="forward")
     report.recompiles = [recompile("r1", "0/1")]
     (found,) = found_by(report, "recompile")
+    assert ("before the first call, train.py:427: `torch._dynamo.mark_dynamic(x, 0)`" in found.advice) is marks
     assert ("mark_dynamic" in found.advice) is marks
     assert "dynamic=True" in found.advice

@@ -162,11 +162,13 @@ def shape(series: Series, source: Expression) -> Advice:
             f"cannot mark it. {_BUCKETS}",
             link=DYNAMIC_PAGE,
         )
-    if series.called_by:
+    call_place = series.first_call
+    package = library_of(call_place.file) if call_place is not None else ""
+    if package:
         return Advice(
             "Compile with `dynamic=True`, whatever compiles it: `torch.compile(..., dynamic=True)`, "
             "`model.compile(dynamic=True)`, `compile_repeated_blocks(dynamic=True)`.",
-            f"{series.called_by} itself calls this function, so that the program cannot mark what it gets. {_BUCKETS}",
+            f"{package} itself calls this function, so that the program cannot mark what it gets. {_BUCKETS}",
             None,
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
@@ -177,8 +179,9 @@ def shape(series: Series, source: Expression) -> Advice:
         return _with_numbers(sizes, source)
     call = f"{source.call}({', '.join(sizes.arguments)})"
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
+    at = f", {call_place.short}" if call_place is not None else ""
     return Advice(
-        f"Mark {sizes.named} as dynamic before the first call: {_quoted(marks)}{alone}; or compile with "
+        f"Mark {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
         "`torch.compile(..., dynamic=True)`.",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*marks, call])),
