@@ -389,8 +389,7 @@ def graphs_of(kind: type[Branches], *, hooks: bool) -> list[Any]:
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own, with or without us.
-@pytest.mark.parametrize("hooks", [False, True], ids=["plain", "hooks"])
-@pytest.mark.parametrize("kind", [Branches, OwnCall])
+@pytest.mark.parametrize(("kind", "hooks"), [(Branches, False), (OwnCall, True)])
 def test_a_program_that_compiles_sees_the_same_graphs_while_watched(kind: type[Branches], hooks: bool) -> None:
     plain = graphs_of(kind, hooks=hooks)
     modules = InPlace(lambda _: None, None)
