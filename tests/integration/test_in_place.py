@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -336,13 +336,6 @@ def test_what_raises_under_compile_runs_in_eager_from_there_on(tmp_path: Path) -
 
 
 # A program that compiles by itself sees nothing of us.
-
-
-@pytest.fixture
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 class CountingBackend:
