@@ -165,11 +165,16 @@ def _with_torch(arguments: Sequence[str], folder: Path | None, env: Mapping[str,
     return "transformers" if named or any(_IMPORTS_IT.search(each.read_bytes()) for each in files) else "target"
 
 
-def forking(env: Mapping[str, str], *, measures: bool = False) -> tuple[str, dict[str, str]]:
-    """What stands for the interpreter of a process with `env` beside our variables, and the variables that it needs."""
+def forking(
+    env: Mapping[str, str], *, measures: bool = False, program: Path | None = None
+) -> tuple[str, dict[str, str]]:
+    """What stands for the interpreter of a process with `env` beside our variables, and the variables that it needs.
+
+    `program` is what it runs.
+    """
     if not can_fork(env):
         return sys.executable, {}
-    addresses = interpreters(measures)
+    addresses = interpreters(measures, *((program.name,), program.parent) if program else ())
     return _stand_in(addresses), {ADDRESS: addresses}
 
 
