@@ -1,8 +1,10 @@
 """What all tests share: nothing is timed, so no example of a property test has a deadline."""
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,8 +35,29 @@ def pytest_configure(config: pytest.Config) -> None:
     from warm_starts import can_fork, share_servers
 
     several = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if several:
+        gc.enable()  # Nothing is collected here, but by the workers.
     if several and can_fork({}) and any("unit" not in Path(argument).parts for argument in config.args):
         share_servers()
+
+
+# Importing torch and transformers makes millions of objects that stay: a collection would look at each again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """What one test compiles in this process is nothing to the next."""
+    import torch
+
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
 
 
 def pytest_runtest_setup() -> None:

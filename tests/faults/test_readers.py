@@ -133,14 +133,23 @@ def every_output(stem: str) -> list[str]:
 @pytest.mark.parametrize("row", LOGS, ids=lambda row: row.id)
 def test_a_damaged_log(command: Callable[..., Any], row: Log) -> None:
     Path("x.log").write_text(row.text)
-    assert command("report", "x.log", *every_output("first")) == (0, [])
+    assert command("report", "x.log", "--json", "first.json") == (0, [])
     report = from_json(Path("first.json").read_bytes())
     assert report.capture.unreadable_lines == row.unreadable
     assert len(report.compilations) == row.compilations
     assert [each.seconds.get("total") for each in report.compilations] == [row.seconds] * row.compilations
+
+
+def test_every_output_shows_damaged_logs(command: Callable[..., Any]) -> None:
+    """Those of each damage, in one log: what each of them leaves in a report is in this one."""
+    Path("x.log").write_text("".join(row.text for row in LOGS))
+    assert command("report", "x.log", *every_output("first")) == (0, [])
     assert command("report", "first.json", "--json", "again.json") == (0, [])
     assert Path("first.json").read_bytes() == Path("again.json").read_bytes()
     assert command("diff", "first.json", "again.json", "--fail-on", "regression")[0] == 0
+    report = from_json(Path("first.json").read_bytes())
+    assert len(report.compilations) == sum(row.compilations for row in LOGS)
+    assert report.capture.unreadable_lines == sum(row.unreadable for row in LOGS)
 
 
 def test_every_measure_of_a_log_may_be_anything(command: Callable[..., Any]) -> None:

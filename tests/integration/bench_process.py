@@ -77,7 +77,8 @@ def of_object(path: Path, name: str, inputs: list[str] | None = None, **fields: 
 @contextlib.contextmanager
 def started(request: WorkerRequest, *, new: bool = False, **environment: str) -> Iterator[Process]:
     """A worker for `request`, killed at the end if it still lives; `new`: one that imports torch for itself."""
-    python, variables = (sys.executable, {}) if new else forking(environment)
+    program = Path(request.source["path"])
+    python, variables = (sys.executable, {}) if new else forking(environment, program=program)
     with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         folder = Path(name)
         (folder / REQUEST_FILE).write_text(json.dumps(dataclasses.asdict(request)))

@@ -1,4 +1,4 @@
-"""Faults to be planted: backends and passes that compute one operation wrong, and one that is only different.
+"""Faults to be planted: backends that compute one operation wrong, and one that is only different.
 
 Wrong is three times the rounding error: the result moves by three units of rounding, one way or the other.
 """
@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._inductor.custom_graph_pass import CustomGraphPass
 
 Run = Callable[..., Any]
 Wrong = Callable[[Any], Any]
@@ -83,27 +82,6 @@ def wrong_decomposition(operation: Any, wrong: Callable[..., Any]) -> Iterator[N
             del decomposition.decompositions[operation]
         else:
             decomposition.decompositions[operation] = before
-
-
-class PlantedPass(CustomGraphPass):  # type: ignore[misc]
-    """A pass over Inductor's own graph that makes one operation too large by three units of rounding."""
-
-    def __init__(self, operation: Any, occurrence: int) -> None:
-        self._operation, self._occurrence = operation, occurrence
-        self.planted = 0
-
-    def __call__(self, graph: torch.fx.Graph) -> None:
-        found = [node for node in graph.nodes if node.target is self._operation]
-        for node in found[self._occurrence : self._occurrence + 1]:
-            unit = torch.finfo(node.meta["val"].dtype).eps / 2
-            with graph.inserting_after(node):
-                moved = graph.call_function(torch.ops.aten.mul.Tensor, (node, 1 + 3 * unit))
-            moved.meta.update(node.meta)
-            node.replace_all_uses_with(moved, delete_user_cb=lambda user: user is not moved)  # noqa: B023
-            self.planted += 1
-
-    def uuid(self) -> Any:
-        return f"planted {self._operation} {self._occurrence}"
 
 
 def _planted(graph: torch.fx.GraphModule, name: str, occurrence: int, wrong: Wrong) -> int:

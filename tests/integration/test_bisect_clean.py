@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import pytest
 
 pytest.importorskip("transformers")
 
-import torch
 
 from dynalyze.capture.bench.bisect import Bisector
 from dynalyze.capture.bench.load import load
@@ -18,6 +16,7 @@ from dynalyze.capture.bench.workload import Workload
 from dynalyze.capture.settings import ModelBuild
 
 pytestmark = [
+    pytest.mark.usefixtures("fresh_dynamo"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]  # fmt: skip
@@ -26,13 +25,6 @@ _ARCHITECTURES = (
     "BertModel", "LlamaForCausalLM", "GPT2LMHeadModel", "T5ForConditionalGeneration", "ViTModel", "MixtralForCausalLM",
     "WhisperForConditionalGeneration", "Qwen2ForCausalLM", "CLIPModel", "MambaForCausalLM",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def _workload(name: str, dtype: str, phase: Phase) -> Workload:

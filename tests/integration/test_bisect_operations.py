@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,10 @@ from dynalyze.capture.bench.commands import BISECT_SCRIPT
 from dynalyze.capture.bench.protocol import Configuration
 
 # Importing Inductor warns on this torch.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning"),
+    pytest.mark.usefixtures("fresh_dynamo"),
+]
 
 _LAYERS = 4
 # Each operation of a block: its name in Dynamo's graph and in ATen's, how it is called in a program, how often it comes
@@ -34,13 +36,6 @@ _OPERATIONS = (
     ("matmul", "aten.bmm.default", "operator.matmul", ("attention", "attention")),
     ("add", "aten.add.Tensor", "operator.add", ("", "")),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def searched(model: Any, x: Any, backend: Any, stage: str = "backend") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -338,13 +338,6 @@ def test_what_raises_under_compile_runs_in_eager_from_there_on(tmp_path: Path) -
 # A program that compiles by itself sees nothing of us.
 
 
-@pytest.fixture
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 class CountingBackend:
     """The eager backend; every graph it is handed is one entry of `graphs`."""
 
@@ -389,8 +382,7 @@ def graphs_of(kind: type[Branches], *, hooks: bool) -> list[Any]:
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own, with or without us.
-@pytest.mark.parametrize("hooks", [False, True], ids=["plain", "hooks"])
-@pytest.mark.parametrize("kind", [Branches, OwnCall])
+@pytest.mark.parametrize(("kind", "hooks"), [(Branches, False), (OwnCall, True)])
 def test_a_program_that_compiles_sees_the_same_graphs_while_watched(kind: type[Branches], hooks: bool) -> None:
     plain = graphs_of(kind, hooks=hooks)
     modules = InPlace(lambda _: None, None)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from fork_client import ANEW
-from program import Outcome, dynalyze, in_process
+from program import Outcome, dynalyze
 from shared_runs import made_once
 from warm_starts import start_dynalyze
 
@@ -254,8 +254,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line_and_exit_status_2(folder: Path, arguments: list[str], said: str) -> None:
-    asks_torch = "nope" in arguments
-    ended = (dynalyze if asks_torch else in_process)("sweep", *arguments, "--out", "mistakes", cwd=folder)
+    ended = dynalyze("sweep", *arguments, "--out", "mistakes", cwd=folder)
     assert (ended.status, ended.stdout) == (2, "")
     assert len(ended.stderr.strip().splitlines()) == 1
     assert said in ended.stderr

@@ -30,7 +30,7 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-@torch.compile(backend="aot_eager")
+@torch.compile(backend="eager")
 def penalty(x, name):
     for _ in range(100):
         x = x.sin() + len(name)
@@ -243,22 +243,22 @@ os.write(told, str([int(each) for each in got]).encode())
 
 def test_ranks_that_a_program_spawns_itself_are_known_by_torch_distributed(tmp_path: Path) -> None:
     program = """
-import os, time
-import torch, torch.distributed as dist, torch.multiprocessing as mp
+import multiprocessing, os, time
 def main(rank):
+    import dynalyze, torch.distributed as dist
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
     dist.init_process_group("gloo", rank=rank, world_size=2)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
-    run = torch.compile(model, backend="aot_eager")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(30):
-        run(torch.randn(4, 8)).sum().backward()
-        optimizer.step()
+        dynalyze.step()
     dist.barrier()
     time.sleep(1)
     os._exit(0)
 if __name__ == "__main__":
-    mp.spawn(main, nprocs=2)
+    ranks = [multiprocessing.get_context("spawn").Process(target=main, args=(rank,)) for rank in range(2)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
 """
     (tmp_path / "job.py").write_text(program)
     done = watch(tmp_path, "--json", "job.json", "--", "job.py")

@@ -165,11 +165,16 @@ def _with_torch(arguments: Sequence[str], folder: Path | None, env: Mapping[str,
     return "transformers" if named or any(_IMPORTS_IT.search(each.read_bytes()) for each in files) else "target"
 
 
-def forking(env: Mapping[str, str], *, measures: bool = False) -> tuple[str, dict[str, str]]:
-    """What stands for the interpreter of a process with `env` beside our variables, and the variables that it needs."""
+def forking(
+    env: Mapping[str, str], *, measures: bool = False, program: Path | None = None
+) -> tuple[str, dict[str, str]]:
+    """What stands for the interpreter of a process with `env` beside our variables, and the variables that it needs.
+
+    `program` is what it runs.
+    """
     if not can_fork(env):
         return sys.executable, {}
-    addresses = interpreters(measures)
+    addresses = interpreters(measures, *((program.name,), program.parent) if program else ())
     return _stand_in(addresses), {ADDRESS: addresses}
 
 
@@ -284,6 +289,7 @@ def serve(address: str, what: str) -> None:
     """Import what is needed, then fork whoever asks, until our standard input ends."""
     del sys.path[0]
     Path(address).with_name("environment").write_text(json.dumps(read_at_import(os.environ), sort_keys=True))
+    gc.disable()  # What is imported stays.
     try:
         for name in IMPORTS["target" if what == "measuring" else what]:
             importlib.import_module(name)
@@ -301,7 +307,8 @@ def serve(address: str, what: str) -> None:
             sys.modules["torch._dynamo.variables.torch"].get_overridable_functions()
             sys.modules["torch._dynamo.trace_rules"].get_tensor_method()
         spare_guard_profiles()
-    gc.freeze()  # What is imported stays: a collection in a fork would copy the pages of all of it.
+    gc.freeze()  # A collection in a fork would copy the pages of all that is imported.
+    gc.enable()
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
     forked = "|".join([*(f"{script}:{what}" for what in FORKED), f"{SELF.parents[2]}/*/launch/sandbox_init.py"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,14 +22,9 @@ from dynalyze.capture.bench.configure import (
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.inputs import Misuse
 
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
 X = torch.ones(2, 4)
-
-
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 class Block(torch.nn.Module):

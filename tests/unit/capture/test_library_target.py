@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +17,7 @@ from dynalyze.capture.libraries.building import Built, CannotBuild, ModelRequest
 from dynalyze.capture.library_target import failure_of, texts_of
 from dynalyze.capture.settings import CompileOptions, ModelOptions
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 class Model(torch.nn.Module):

@@ -18,6 +18,8 @@ NUMPY_RANDOM = pytest.importorskip("numpy.random")
 @pytest.fixture(autouse=True)
 def as_it_was() -> object:
     ours, numpys = random.getstate(), NUMPY_RANDOM.get_state()
+    random.seed()  # Another test may have set the seed that is set here.
+    NUMPY_RANDOM.seed()
     yield
     random.setstate(ours)
     NUMPY_RANDOM.set_state(numpys)
