@@ -449,15 +449,15 @@ def test_an_error_without_a_jump_has_torchs_own_stack() -> None:
 def test_hooks_on_modules_are_seen_as_they_are_registered_and_dynamo_traces_torchs_own_code() -> None:
     import torch._dynamo
 
-    seen: list[tuple[Any, str]] = []
+    seen: list[tuple[Any, str, Callable[[], bool]]] = []
     made = torch.utils.hooks.RemovableHandle.__init__
-    end = watching.watch_registrations(lambda module, method: seen.append((module, method)))
+    end = watching.watch_registrations(lambda *hook: seen.append(hook))
     net = torch.nn.Linear(2, 2)
     net.register_forward_hook(lambda *rest: None).remove()
     net.register_full_backward_hook(lambda *rest: None)
     torch.ones(1, requires_grad=True).register_hook(lambda grad: grad)
-    assert [(module is net, method) for module, method in seen] == [
-        (True, "register_forward_hook"), (True, "register_full_backward_hook"),
+    assert [(module is net, method, is_there()) for module, method, is_there in seen] == [
+        (True, "register_forward_hook", False), (True, "register_full_backward_hook", True),
     ]  # fmt: skip
     end()
     net.register_forward_pre_hook(lambda *rest: None)
@@ -467,9 +467,9 @@ def test_hooks_on_modules_are_seen_as_they_are_registered_and_dynamo_traces_torc
 def test_where_no_code_can_be_kept_from_dynamo_no_registration_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     made = torch.utils.hooks.RemovableHandle.__init__
     monkeypatch.setattr(compiled_code, "leave_in_eager", lambda code: False)
-    watching.watch_registrations(lambda module, method: None)()
+    watching.watch_registrations(lambda *hook: None)()
     monkeypatch.setattr(compiled_code, "frame_callback_setter", lambda: None)
-    watching.watch_registrations(lambda module, method: None)()
+    watching.watch_registrations(lambda *hook: None)()
     assert torch.utils.hooks.RemovableHandle.__init__ is made
 
 
