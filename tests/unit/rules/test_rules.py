@@ -103,6 +103,15 @@ def test_a_clean_run_has_no_finding_and_judging_changes_no_fact() -> None:
 # Graph breaks.
 
 
+@pytest.mark.parametrize(("effect", "says"), [("split", "compiled all the same"), ("eager", "in inner()")])
+def test_a_break_inside_of_a_package_is_told_with_what_it_leaves(effect: Effect, says: str) -> None:
+    report = empty_report()
+    inner = Location("/env/lib/python3.11/site-packages/helper/core.py", 9, None, "inner", "print(x)")
+    report.graph_breaks = [graph_break("b1", effect, PLACE, stack=[PLACE, inner], expression="print(x)")]
+    (finding,) = found_by(report, "graph-break")
+    assert "It breaks inside helper, in inner() (core.py:9)." in finding.advice and says in finding.advice
+
+
 @pytest.mark.parametrize("effect", get_args(Effect))
 def test_only_a_refusal_is_an_error(effect: Effect) -> None:
     report = empty_report()

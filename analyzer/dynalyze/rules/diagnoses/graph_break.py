@@ -77,7 +77,9 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
         if recipe is not None and recipe.place:  # It is for those who call that function.
             return msgspec.structs.replace(advice, action=f"{advice.action} {whose}{around}")
         if recipe is not None:
-            return Advice(action=f"{whose}{around}", why=advice.why, link=advice.link)
+            # Whoever is told nothing to do is told at least what it means.
+            rest = " What is before and behind that call is compiled all the same." if found.effect == "split" else ""
+            return Advice(action=f"{whose}{around or rest}", why=advice.why, link=advice.link)
     action = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
