@@ -132,8 +132,6 @@ class WorkBench:
 
     def run(self) -> None:
         """Measure row by row; raises Stopped, and keeps what was measured until then."""
-        if self._budget is None and self.rows:  # It imports beside the one of the eager process.
-            self._pool.prepare(self._arm(self.rows[0]).request, new=True)
         self._first_calls(self.eager)
         if self.eager.problem:
             for row in self.rows:

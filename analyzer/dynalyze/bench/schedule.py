@@ -5,8 +5,7 @@ extras        the peaks of memory and the accuracy, each in a process of its own
 pairs         in a round a fresh eager process takes turns with a fresh one of each configuration, one after the
               other in random order, and with another eager one: the control
 
-Processes may be forked off a server that has done the imports: for first calls of what compiles, and for memory, those
-of torch and of the library alone.
+All but first calls of what compiles, and memory, may be forked off a server that has done the imports.
 """
 
 from __future__ import annotations

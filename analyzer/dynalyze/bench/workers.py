@@ -96,7 +96,7 @@ class WorkerPool:
             stack.callback(self.streams.close)
             self._pump = stack.enter_context(Pump(self.streams))
             self._interrupts = stack.enter_context(Interrupts())
-            self._forks: dict[tuple[str, bool], Forks] = {}
+            self._forks: dict[str, Forks] = {}
             self._stack = stack.pop_all()
         return self
 
@@ -113,18 +113,18 @@ class WorkerPool:
         """A process that keeps its caches in this folder, or (None) where a program of the user's would. Use it in a
         `with` block.
 
-        It may be forked off a server that has done its imports; of a `new` one those of torch and of the library alone,
-        so that its first compile begins with the compiler's. `python` is another interpreter than that of the pool.
+        Unless it is to be `new`, it may be forked off a server that has done its imports: then pages that it shares with
+        that are missing in its resident memory. `python` is another interpreter than that of the pool.
         """
         self.attend()
         interpreter = python or self._python
-        forks = self._forks_of(interpreter, new=new)
+        forks = self._forks_of(interpreter)
         folder = self._fresh("worker")
         (folder / REQUEST_FILE).write_text(json.dumps(asdict(request)), encoding="utf-8")
         own = {} if caches is None else cache_variables(caches)
 
         def start() -> Supervised | Forked:
-            forked = forks.child(request, folder, self._seconds, own)
+            forked = None if new else forks.child(request, folder, self._seconds, own)
             if forked is not None:
                 return forked
             command = [interpreter, str(self._start), "measure", str(folder)]
@@ -132,19 +132,19 @@ class WorkerPool:
                 command = Sandbox([str(self.folder)]).command(command, folder)
             return Supervised(command, {**self._environment, **own}, self._pump.stdout, self._pump.stderr)
 
-        learn = None if new or forks.refused else forks.learn
+        learn = None if forks.refused else forks.learn
         return Worker(request.configuration.name, folder, self, start, self._seconds, learn)
 
-    def _forks_of(self, python: str, *, new: bool = False) -> Forks:
-        if (python, new) not in self._forks:
-            forks = Forks(python, self._environment, (self._pump.stdout, self._pump.stderr), self.attend, new=new)
+    def _forks_of(self, python: str) -> Forks:
+        if python not in self._forks:
+            forks = Forks(python, self._environment, (self._pump.stdout, self._pump.stderr), self.attend)
             if self._start != START:
                 forks.refused = "another program measures"
             elif self._sandboxed:
                 forks.refused = "each process has a sandbox of its own"
             self._stack.callback(forks.close)
-            self._forks[python, new] = forks
-        return self._forks[python, new]
+            self._forks[python] = forks
+        return self._forks[python]
 
     def exit_status(self, script: Path, caches: Path, seconds: float) -> int | None:
         """Run a script under the interpreter of the workers, without its output; None if it took longer
@@ -159,9 +159,9 @@ class WorkerPool:
         environment = {**self._environment, **cache_variables(caches)}
         return exit_status([self._python, str(script)], environment, Path(os.devnull), overdue)
 
-    def prepare(self, request: WorkerRequest, *, new: bool = False) -> None:
+    def prepare(self, request: WorkerRequest) -> None:
         """Start the server that the process for this request will be forked off, without waiting for it."""
-        self._forks_of(self._python, new=new).prepare(request)
+        self._forks_of(self._python).prepare(request)
 
     def prepare_beside(self, *needs: str) -> None:
         """Have the server import while a program runs: `needs` are prefixes of libraries, and "inductor". It uses what
@@ -333,17 +333,15 @@ class Worker:
 
 
 class Forks:
-    """A fork server of a benchmark, started with the first process to be forked.
+    """The fork server of a benchmark, started with the first process to be forked.
 
-    It imports what earlier processes have imported before it forks the next; that of `new` processes does not, nor the
-    compiler. `refused` says why nothing is forked (any more): then every process is started by itself.
+    It imports what earlier processes have imported before it forks the next. `refused` says why nothing is forked (any
+    more): then every process is started by itself.
     """
 
     def __init__(
-        self, python: str, environment: Mapping[str, str], output: tuple[int, int], attend: Callable[[], None], *,
-        new: bool = False,
-    ) -> None:  # fmt: skip
-        self._new = new
+        self, python: str, environment: Mapping[str, str], output: tuple[int, int], attend: Callable[[], None]
+    ) -> None:
         self._start = partial(ForkServer, python, environment, output=output, attend=attend)
         self._attend = attend
         self._server: ForkServer | None = None
@@ -377,7 +375,7 @@ class Forks:
         """Start the server if there is none, without waiting for it."""
         if self._server is None and self._forks(request):
             with contextlib.suppress(UsageError):  # It is tried once more when it is needed.
-                self._server = self._start(["fork-measures", *self._needs(request)], awaited=False)
+                self._server = self._start(["fork-measures", *_needs(request)], awaited=False)
 
     def learn(self, modules: list[str]) -> None:
         """Remember what a process has imported."""
@@ -394,16 +392,17 @@ class Forks:
 
     def _ready(self, request: WorkerRequest) -> ForkServer:
         if self._server is None:
-            self._server = self._start(["fork-measures", *self._needs(request)])
+            self._server = self._start(["fork-measures", *_needs(request)])
         self._server.wait()
         wanted, self._wanted = self._wanted, []
         if wanted and (against := have_imported(self._server.address, wanted, self._attend)):
             raise ServerLost(against)
         return self._server
 
-    def _needs(self, request: WorkerRequest) -> list[str]:
-        """What the server imports at its start, besides torch."""
-        compiles = request.configuration.compile and request.configuration.backend == "inductor"
-        checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
-        library = [request.source["library"]] if request.source.get("kind") == "library" else []
-        return [*library, *["inductor"] * (not self._new and (compiles or checked))]
+
+def _needs(request: WorkerRequest) -> list[str]:
+    """What the server imports at its start, besides torch."""
+    compiles = request.configuration.compile and request.configuration.backend == "inductor"
+    checked = any(each["compile"] and each["backend"] == "inductor" for each in request.extra.get("check", ()))
+    library = [request.source["library"]] if request.source.get("kind") == "library" else []
+    return [*library, *["inductor"] * (compiles or checked)]
