@@ -113,8 +113,8 @@ class WorkerPool:
         """A process that keeps its caches in this folder, or (None) where a program of the user's would. Use it in a
         `with` block.
 
-        Unless it is to be `new`, it may be forked off a server that has done its imports: then pages that it shares with
-        that are missing in its resident memory. `python` is another interpreter than that of the pool.
+        Unless it is to be `new`, it may be forked off a server that has done its imports: its memory then lacks
+        pages that both share. `python` is another interpreter than that of the pool.
         """
         self.attend()
         interpreter = python or self._python
