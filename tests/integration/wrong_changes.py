@@ -498,6 +498,8 @@ WRONG: dict[str, dict[str, Change]] = {
         "a lambda of a program without a seed": Change("unseeded", (("t * 2", "t * 3"),)),
         "a function": Change("caller", (("t.sum().item(), 3", "t.mean().item(), 3"),)),
         "another file": Change("helper", files={"helper.py": "RATE = 3\n\n\ndef rate():\n    return RATE\n"}),
+        "a function defined once more": Change("imports", files={
+            "helper.py": "def rate():\n    return 2\n\n\ndef other():\n    return 3\n\n\ndef rate():\n    return 3\n"}),
         "a function that is called and not heard": Change("quiet caller", (("t.sum()", "t.mean()"),)),
         "another model": Change("two", (("return y.relu()", "return y.relu().detach()"),)),
         "another message": Change("sends", (("text.encode()", "text[:3].encode()"),)),

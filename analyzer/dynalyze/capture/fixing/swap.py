@@ -280,11 +280,14 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
         begin, end = (first + 1, last) if last > first else (first, first + 1)
         places = [(one, two) for one, two in statements if one <= end and two >= begin]
         if last == first:
+            put = next((line for line in new[new_first:new_last] if line.strip()), "")
+            if not any(each.lineno <= first <= (each.end_lineno or 0) and each.col_offset < _indent(put)
+                       for each in functions):  # fmt: skip
+                continue  # Between functions, as a new one is.
             within = [
                 each.end_lineno or 0 for each in functions if each.body[0].lineno <= first < (each.end_lineno or 0)
             ]
             after = sorted(each for each in statements if within and first < each[0] <= min(within))[:1]
-            put = next((line for line in new[new_first:new_last] if line.strip()), "")
             # Below a docstring, between comments, or below a block that ends there: what comes next runs with it.
             if after and (not places or _indent(put) == _indent(old[after[0][0] - 1])):
                 places = after

@@ -160,6 +160,10 @@ def test_a_new_function_at_the_top_is_no_place_that_calls_must_run(tmp_path: Pat
     )
     swap = Swap([SourceChange(str(path), source, new)])
     assert swap.unreached(set()) and not swap.unreached({(str(path), len(source.splitlines()))})
+    behind = Swap([SourceChange(str(path), source, f"{source}\n\ndef g():\n    pass\n")])
+    assert behind.unreached(set()) == ""
+    longer = Swap([SourceChange(str(path), source, f"{source}    print(x)\n")])
+    assert longer.unreached(set()) == "program.py:7"
     assert module  # While it is there, so are its functions.
 
 
