@@ -72,16 +72,15 @@ def serve(address: str, what: list[str]) -> int:
         _lent.append(_ASK_NVML)
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
-    native_threads = _threads()
     if BESIDE in what:
         with ThreadPoolExecutor(1, initializer=_yield_to_others) as thread:
-            ready = thread.submit(_import_all, address, what).result()
+            native_threads = thread.submit(_import_all, address, what).result() - 1
         end = time.monotonic() + _THREAD_END_SECONDS
         while _threads() > native_threads and time.monotonic() < end:
             time.sleep(0.01)  # A thread that Python has joined is there for the system a moment longer.
     else:
-        ready = _import_all(address, what)
-    if not ready:
+        native_threads = _import_all(address, what)
+    if native_threads < 0:
         return 2
 
     def imported(modules: Sequence[str]) -> str:
@@ -101,17 +100,18 @@ def serve(address: str, what: list[str]) -> int:
     return 0
 
 
-def _import_all(address: str, what: list[str]) -> bool:
-    """Whether torch could be imported."""
+def _import_all(address: str, what: list[str]) -> int:
+    """How many threads there were once torch was imported; -1 where it cannot be."""
     began = time.thread_time()  # Beside a program, waiting for a processor is no part of it.
     if not forkserver.has_torch(address):
-        return False
+        return -1
+    native_threads = _threads()
     for prefix in set(PREFIXES) & set(what):
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
             library(prefix).preload()
     os.environ[IMPORT_SECONDS_VARIABLE] = str(time.thread_time() - began)
     _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
-    return True
+    return native_threads
 
 
 def _yield_to_others() -> None:
