@@ -74,7 +74,7 @@ def main() -> None:
             control: list[Pair] = []
             with WorkerPool(Streams("", quiet=True), 600.0) as pool:
                 for _ in range(asked.pairs):
-                    with schedule.Companion(pool, Arm(opened, None)) as first:
+                    with schedule.SharedArm(pool, Arm(opened, None)) as first:
                         for request, samples in generator.sample([(contained, pairs), (opened, control)], 2):
                             samples.append(first.take_turns(Arm(request, None), 2.0, generator).pair)
         found = stats.speedup(pairs, control)

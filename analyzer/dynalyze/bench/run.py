@@ -17,7 +17,7 @@ from dynalyze.bench.extras import RowBench, extras
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.progress import Kind, Progress
 from dynalyze.bench.records import ConfigRun
-from dynalyze.bench.schedule import Arm, Companion
+from dynalyze.bench.schedule import Arm, SharedArm
 from dynalyze.bench.stats import enough
 from dynalyze.bench.step_memory import memory_of
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
@@ -286,11 +286,11 @@ class WorkBench:
         """A pair of each row with the same eager process, in random order; with another where that one failed."""
         waiting = self._random.sample(rows, len(rows))
         while waiting:
-            with schedule.Companion(self._pool, self._arm(self.eager)) as eager:
+            with schedule.SharedArm(self._pool, self._arm(self.eager)) as eager:
                 while waiting and self._pair(waiting.pop(), eager):
                     pass
 
-    def _pair(self, row: ConfigRun, eager: Companion) -> bool:
+    def _pair(self, row: ConfigRun, eager: SharedArm) -> bool:
         """A pair of a row with a process of eager; returns whether that lives, as far as is known."""
         in_budget = self._first_from_pairs and row.configuration.compile
         try:

@@ -163,8 +163,10 @@ class Turns:
     forked: bool
 
 
-class Companion:
-    """A process that takes turns with others, one after the other. It is started with the first of them."""
+class SharedArm:
+    """A side that several pairs share: one process takes turns with the others of a round, one after the other. It is
+    started with the first of them.
+    """
 
     def __init__(self, pool: WorkerPool, arm: Arm) -> None:
         self._pool = pool
@@ -172,7 +174,7 @@ class Companion:
         self._stack = ExitStack()
         self._started: tuple[Worker, commands.Warmed] | None = None
 
-    def __enter__(self) -> Companion:
+    def __enter__(self) -> SharedArm:
         return self
 
     def __exit__(self, *error: Any) -> None:

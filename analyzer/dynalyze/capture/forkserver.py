@@ -56,15 +56,15 @@ _KIBIBYTE = 1 if sys.platform == "darwin" else 1024  # what ru_maxrss counts in
 
 def serve(address: str, what: list[str]) -> int:
     """Import what is needed, for "inductor" and for libraries by their prefix, then fork for whoever connects."""
-    if not has_torch(address):
+    if not import_torch(address):
         return 2
     prepare(what)
     listen(address, become)
     return 0
 
 
-def has_torch(address: str) -> bool:
-    """Import torch; where that cannot be done, or is not enough, the log beside the address says why."""
+def import_torch(address: str) -> bool:
+    """Whether that can be done, and this torch will do; else the log beside the address says why."""
     reason = torch_import_problem()
     if reason:
         Path(address).with_name("log").write_text(reason, encoding="utf-8")

@@ -409,10 +409,17 @@ class LateHooks:
             for number in [number for number, hooked in self._hooked.items() if _holds(module, hooked())]:
                 del self._hooked[number]
                 self._emit(HookSeen(number=number, met=True))
+            self._waiting = [each for each in self._waiting if not _holds(module, each[1]())]
 
     def watch(self) -> Callable[[], None]:
         """Look at registrations from here on; Dynamo must be imported. Returns what ends it."""
-        return watch_registrations(self._registered)
+        end = watch_registrations(self._registered)
+
+        def stop() -> None:
+            end()
+            self._waiting.clear()
+
+        return stop
 
     def _called(self, _: int) -> bool:
         """Something compiled is called: emit what is registered now, and look at no further calls."""

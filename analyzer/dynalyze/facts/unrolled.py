@@ -25,7 +25,7 @@ def top_line(graph: GraphText, sources: Sources) -> TopLine | None:
     if not ops:
         return None
     at = max(ops, key=lambda each: ops[each].total())
-    found = TopLine(_located(origins[at], sources), ops[at].total(), of_ops=len(graph.nodes))
+    found = TopLine(_located(origins[at], sources), ops[at].total(), all_ops=len(graph.nodes))
     if min(ops[at].values()) < _FEWEST_ROUNDS:
         return found
     repeated = {each for each, counts in ops.items() if min(counts.values()) >= _FEWEST_ROUNDS}

@@ -401,7 +401,7 @@ class FixSession:
         try:
             with self._pool() as pool:
                 for _ in range(_PAIRS):
-                    with schedule.Companion(pool, Arm(before, None)) as first:
+                    with schedule.SharedArm(pool, Arm(before, None)) as first:
                         for request, samples in generator.sample([(after, pairs), (before, control)], 2):
                             taken = first.take_turns(Arm(request, None), _PAIR_SECONDS, generator)
                             samples.append(taken.pair)

@@ -74,7 +74,7 @@ class Recomputed(msgspec.Struct):
 class TopLine(msgspec.Struct):
     """The line that most operations of a graph come from, and how many. `loop` is the Python loop, unrolled, whose
     rounds put them there, `rounds_ops` with those of all lines that come again; `step` is the function with the line
-    that it calls, "" where the line stands in it. `of_ops` are all that the graph's text holds, with the bodies of
+    that it calls, "" where the line stands in it. `all_ops` are those of the whole graph, with the bodies of
     higher-order operators, which torch's count leaves out.
     """
 
@@ -83,7 +83,7 @@ class TopLine(msgspec.Struct):
     loop: Location | None = None
     rounds_ops: int = 0
     step: Source = ""
-    of_ops: int = 0
+    all_ops: int = 0
 
 
 class Graph(msgspec.Struct):

@@ -121,7 +121,7 @@ class _Turns:
         for made in range(self._plan.pairs):
             if made >= MIN_PAIRS and enough(pairs, control, looks):
                 break
-            with schedule.Companion(self._pool, self._arms[0]) as first:
+            with schedule.SharedArm(self._pool, self._arms[0]) as first:
                 for kind, arm in self._random.sample([(pairs, self._arms[1]), (control, self._arms[0])], 2):
                     taken = first.take_turns(arm, self._plan.seconds / self._plan.pairs, self._random)
                     if taken.first.check.invalid:

@@ -32,3 +32,32 @@ def test_a_hook_that_is_gone_before_the_next_compiled_call_is_none_that_never_ra
         end()
     assert ran == ["counting"]
     assert [(each.class_name, each.compiles, each.met) for each in seen] == [("ReLU", ["0 0/0"], False)]
+
+
+def test_a_hook_that_the_rest_of_the_same_call_is_compiled_with_runs() -> None:
+    """The frame behind a graph break is compiled once the hook is there."""
+    seen: list[HookSeen] = []
+    hooks = LateHooks(seen.append)
+    net, inputs = nn.Linear(4, 4), torch.ones(2, 4)
+    compiled = torch.compile(net, backend="eager")
+    end = hooks.watch()
+    try:
+        hooks.compiled("0 0/0", [net])
+        net.register_forward_hook(lambda *_: None)
+        hooks.compiled("0 1/0", [net])
+        compiled(inputs)
+    finally:
+        end()
+    assert seen == []
+
+
+def test_what_is_registered_in_a_recording_is_not_told_after_it() -> None:
+    seen: list[HookSeen] = []
+    hooks = LateHooks(seen.append)
+    net = nn.Linear(4, 4)
+    end = hooks.watch()
+    hooks.compiled("0 0/0", [net])
+    net.register_forward_hook(lambda *_: None)
+    end()
+    torch.compile(nn.Linear(4, 4), backend="eager")(torch.ones(2, 4))
+    assert seen == []

@@ -387,7 +387,7 @@ def test_the_loop_that_holds_or_calls_the_line(
     assert found is not None
     loop = found.loop.line if found.loop is not None else None
     assert (found.location.line, found.ops, loop, found.rounds_ops, found.step) == expected
-    assert found.of_ops == 2 * sum(times for _, _, times in lines)
+    assert found.all_ops == 2 * sum(times for _, _, times in lines)
 
 
 def test_a_graph_of_no_known_line_has_none_and_without_source_no_loop_is_known() -> None:
@@ -399,7 +399,7 @@ def test_a_graph_of_no_known_line_has_none_and_without_source_no_loop_is_known()
 @pytest.mark.parametrize(("rounds", "told"), [(420, True), (150, False), (100, False)])
 def test_a_loop_is_told_where_most_of_many_operations_are_its_rounds(rounds: int, told: bool) -> None:
     report = clean_report()
-    top = TopLine(Location("/net.py", 13), rounds, Location("/net.py", 18), rounds, "self.step", of_ops=482)
+    top = TopLine(Location("/net.py", 13), rounds, Location("/net.py", 18), rounds, "self.step", all_ops=482)
     report.graphs = [Graph("g1", "0/0", ops=100, top_line=top)]  # Torch leaves out bodies of higher-order operators.
     found = found_by(report, "unrolled-loop")
     assert [(each.location, each.evidence) for each in found] == [(top.loop, ["g1", "0/0"])] * told

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 
 from dynalyze.render import bench_text
 from dynalyze.render.console import Summary
+from dynalyze.render.text.bench import trust_notes
 from dynalyze.report.measurements import Accuracy, Measurement
 from sample_measurements import (
     accuracies,
@@ -90,4 +91,6 @@ def test_an_interval_that_tells_nothing_is_not_shown() -> None:
     two = speedup(1.2, 0.00001, 23_436.0)
     text = " ".join(shown([eager_row(), measured("default", 20.0, two)]).split())
     assert "no difference shown (the noise floor is" in text
+    (trust,) = trust_notes([eager_row(), measured("default", 20.0, two)])
+    assert trust.startswith("The speed: no difference shown, from 5 pairs of processes")
     assert "23,436" not in text

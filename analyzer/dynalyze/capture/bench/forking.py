@@ -72,23 +72,21 @@ def serve(address: str, what: list[str]) -> int:
         _lent.append(_ASK_NVML)
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy")  # The threads of its library are its own: it ends them before a fork.
-    if BESIDE in what:
+    beside = BESIDE in what
+    if beside:
         with ThreadPoolExecutor(1, initializer=_yield_to_others) as thread:
-            native_threads = thread.submit(_import_all, address, what).result() - 1
-        end = time.monotonic() + _THREAD_END_SECONDS
-        while _threads() > native_threads and time.monotonic() < end:
-            time.sleep(0.01)  # A thread that Python has joined is there for the system a moment longer.
+            threads = thread.submit(_import_all, address, what).result()
     else:
-        native_threads = _import_all(address, what)
-    if native_threads < 0:
+        threads = _import_all(address, what)
+    if threads is None:
         return 2
+    native_threads = threads - beside
+    end = time.monotonic() + _THREAD_END_SECONDS
+    while beside and _threads() > native_threads and time.monotonic() < end:
+        time.sleep(0.01)  # A thread that Python has joined is there for the system a moment longer.
 
     def imported(modules: Sequence[str]) -> str:
         _import(modules)
-        if _CPU in modules:
-            runtime.know_the_cpu()
-        if _INDUCTOR[-1] in modules:
-            runtime.know_torchs_files()
         os.environ.pop(_CACHES, None)
         os.environ.update({} if own is None else {_CACHES: own})
         return _reason_against_forks(native_threads)
@@ -100,18 +98,18 @@ def serve(address: str, what: list[str]) -> int:
     return 0
 
 
-def _import_all(address: str, what: list[str]) -> int:
-    """How many threads there were once torch was imported; -1 where it cannot be."""
+def _import_all(address: str, what: list[str]) -> int | None:
+    """How many threads there were once torch was imported; None where it cannot be."""
     began = time.thread_time()  # Beside a program, waiting for a processor is no part of it.
-    if not forkserver.has_torch(address):
-        return -1
-    native_threads = _threads()
+    if not forkserver.import_torch(address):
+        return None
+    threads = _threads()
     for prefix in set(PREFIXES) & set(what):
         with contextlib.suppress(Exception):  # A measuring process will say what is wrong with it.
             library(prefix).preload()
     os.environ[IMPORT_SECONDS_VARIABLE] = str(time.thread_time() - began)
     _import([*_NEEDED, *(_INDUCTOR if "inductor" in what else ())])
-    return native_threads
+    return threads
 
 
 def _yield_to_others() -> None:
@@ -136,11 +134,15 @@ def imported_modules() -> list[str]:
 
 def _import(modules: Sequence[str]) -> None:
     for module in modules:
-        if module.startswith(_FUNCTIONS):
+        if module == _CPU:
+            runtime.know_the_cpu()
+        elif module.startswith(_FUNCTIONS):
             runtime.know_functions(module.removeprefix(_FUNCTIONS))
-        elif module not in sys.modules and module != _CPU:
+        elif module not in sys.modules:
             with contextlib.suppress(Exception):  # Each process that needs it will say what is wrong with it.
                 importlib.import_module(module)
+    if _INDUCTOR[-1] in modules:
+        runtime.know_torchs_files()
 
 
 def _measure(request: dict[str, Any]) -> NoReturn:

@@ -281,8 +281,7 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
         places = [(one, two) for one, two in statements if one <= end and two >= begin]
         if last == first:
             put = next((line for line in new[new_first:new_last] if line.strip()), "")
-            if not any(each.lineno <= first <= (each.end_lineno or 0) and each.col_offset < _indent(put)
-                       for each in functions):  # fmt: skip
+            if not _is_inside(tree, first, _indent(put)):
                 continue  # Between functions, as a new one is.
             within = [
                 each.end_lineno or 0 for each in functions if each.body[0].lineno <= first < (each.end_lineno or 0)
@@ -294,6 +293,17 @@ def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int
         if places:
             found.append((change.path, begin, places))
     return found
+
+
+def _is_inside(tree: ast.AST, line: int, indent: int) -> bool:
+    """Whether what is put behind a line, so far indented, belongs to a function or a lambda."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            last = each.end_lineno or 0
+            is_next = line == last and not isinstance(each, ast.Lambda) and each.col_offset < indent
+            if each.lineno <= line < last or is_next:
+                return True
+    return False
 
 
 def _new_lines(change: SourceChange) -> set[int]:

@@ -240,9 +240,12 @@ def no_difference(speed: Speedup) -> str:
         why = f"the noise floor is {floor_words(speed.floor)}"
     else:
         why = f"only {count_of(speed.pairs, 'pair')} of processes"
-    # Two pairs that contradict each other: "0.00 to 23,436" says no more than its reason does.
-    interval = "" if ratio.high > _WIDEST * ratio.low else f"{interval_words(ratio)}; "
-    return f"no difference shown ({interval}{why})"
+    return f"no difference shown ({'' if _tells_nothing(ratio) else f'{interval_words(ratio)}; '}{why})"
+
+
+def _tells_nothing(ratio: Interval) -> bool:
+    """Whether an interval is no more than its reason: "0.00 to 23,436", of two pairs that contradict each other."""
+    return ratio.high > _WIDEST * ratio.low
 
 
 def floor_words(floor: float) -> str:
@@ -464,9 +467,13 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
     speed = best.speedup
     noise = "" if speed.floor is None else f"; two equal processes differed by up to {floor_words(speed.floor)}"
     pairs = f"{count_of(speed.pairs, 'pair')} of processes"
-    shown = speed.verdict != "no difference shown"
-    result = ratio_words(speed) if shown else f"no difference shown ({interval_words(speed.ratio)})"
-    return [f"The speed: {result} with its 95% interval, from {pairs}{noise}."]
+    if speed.verdict != "no difference shown":
+        result = f"{ratio_words(speed)} with its 95% interval"
+    elif _tells_nothing(speed.ratio):
+        result = "no difference shown"
+    else:
+        result = f"no difference shown ({interval_words(speed.ratio)}) with its 95% interval"
+    return [f"The speed: {result}, from {pairs}{noise}."]
 
 
 def capital(text: str) -> str:

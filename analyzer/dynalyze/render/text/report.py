@@ -264,7 +264,7 @@ def compile_time(report: Report) -> str:
         return ""
     lines, ops = Counter[LineKey](), 0
     for graph in report.graphs:
-        ops += max(graph.ops, graph.top_line.of_ops) if graph.top_line is not None else graph.ops
+        ops += max(graph.ops, graph.top_line.all_ops) if graph.top_line is not None else graph.ops
         if graph.top_line is not None:
             lines[graph.top_line.location.at] += graph.top_line.ops
     took = f"Compiling took {duration(seconds)}{_recompiling(report, counted)}"

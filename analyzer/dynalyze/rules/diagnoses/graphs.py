@@ -208,7 +208,7 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
     loops: dict[LineKey, list[Graph]] = {}
     for graph in report.graphs:
         top = graph.top_line
-        if top is None or top.loop is None or top.rounds_ops < _MANY_OPS or top.rounds_ops < _MOST_OF_IT * top.of_ops:
+        if top is None or top.loop is None or top.rounds_ops < _MANY_OPS or top.rounds_ops < _MOST_OF_IT * top.all_ops:
             continue
         loops.setdefault(top.loop.at, []).append(graph)
     for graphs in loops.values():
@@ -219,7 +219,7 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
         most = f", in the largest of {len(graphs)} graphs" if len(graphs) > 1 else ""
         yield unrolled_loop.finding(
             unrolled_loop.title,
-            f"{top.rounds_ops:,} of {top.of_ops:,} operations are rounds of this loop{most}, {top.ops:,} from "
+            f"{top.rounds_ops:,} of {top.all_ops:,} operations are rounds of this loop{most}, {top.ops:,} from "
             f"{top.location.short}. "
             f"{_alone(graph)} A scan (one operator for all rounds) is the other way.",
             why="Read from the graph. Dynamo runs the loop while it traces: the graph holds every round, and the "

@@ -16,6 +16,7 @@ from dynalyze.rules.recompile_advice.source import (
     PRODUCTION_NOTE,
     Expression,
     as_written,
+    callee,
     dynamic_sources,
     plain_expression,
     read_source,
@@ -118,7 +119,7 @@ _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
 def shape(series: Series, source: Expression) -> Advice:
-    """A size that the first compile took for fixed."""
+    """A size that the first compile took for fixed; first, where it cannot vary or should not."""
     if series.forced_by is not None:
         fixed = _specialized(source, series.forced_by, dynamic=series.was_dynamic)
         return _met_first(series, series.forced_by) or fixed
@@ -126,7 +127,7 @@ def shape(series: Series, source: Expression) -> Advice:
         return _asked(source, series.asked, series.one_value)
     if source.is_cache:
         return _static_cache()
-    dimension, values = source.dimension, set(series.values)
+    values = set(series.values)
     if source.is_parameter:
         return Advice(
             f"Compile modules whose `{source.argument}` differs in size one by one, or let sizes of parameters vary "
@@ -139,12 +140,19 @@ def shape(series: Series, source: Expression) -> Advice:
     if series.replaced:
         return _made_anew(series.replaced)
     sizes = changed_together(series)
-    marks = sizes.marks()
-    if series.lead.last_batch_of and series.changes == 1 and dimension == 0:
-        return _last_batch(series, source, marks)
+    if series.lead.last_batch_of and series.changes == 1 and source.dimension == 0:
+        return _last_batch(series, source, sizes.marks())
     small = {"0", "1"} & values
-    if small and len(values) == 2 and dimension is not None:  # No other size came: a dynamic one would not fit either.
+    if (
+        small and len(values) == 2 and source.dimension is not None
+    ):  # No other size came: a dynamic one would not fit either.
         return _zero_or_one(sizes, source, min(small))
+    return _let_vary(series, source, sizes)
+
+
+def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
+    """How to make sizes dynamic before the first call, by who can mark them."""
+    dimension, marks = source.dimension, sizes.marks()
     if source.is_numbered and not series.resumes:
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
@@ -162,9 +170,7 @@ def shape(series: Series, source: Expression) -> Advice:
             f"cannot mark it. {_BUCKETS}",
             link=DYNAMIC_PAGE,
         )
-    call_place = series.first_call
-    package = library_of(call_place.file) if call_place is not None else ""
-    if package:
+    if package := library_of(series.first_call.file) if series.first_call is not None else "":
         return Advice(
             "Compile with `dynamic=True`, whatever compiles it: `torch.compile(..., dynamic=True)`, "
             "`model.compile(dynamic=True)`, `compile_repeated_blocks(dynamic=True)`.",
@@ -177,9 +183,15 @@ def shape(series: Series, source: Expression) -> Advice:
         return _several_parts(series, source, marks)
     if sizes.numbers:
         return _with_numbers(sizes, source)
+    return _mark(series, source, sizes)
+
+
+def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
+    """The statements for the program, and where they stand."""
+    marks, small = sizes.marks(), {"0", "1"} & set(series.values)
     call = f"{source.call}({', '.join(sizes.arguments)})"
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
-    at = f", {call_place.short}" if call_place is not None else ""
+    at = f", {series.first_call.short}" if series.first_call is not None else ""
     return Advice(
         f"Mark {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
         "`torch.compile(..., dynamic=True)`.",
@@ -487,12 +499,13 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
         )
     package = library_of(line.file)
     whose = f", in {package}," if package else ""
-    own = line.function.rpartition(".")[2]
-    function = f"`{own}`" if own.isidentifier() else "its function"
-    leave = f"leave {function} out of the compiled code with `torch.compiler.disable`"
-    rewrite = leave if package else "rewrite it for any size"
+    step = "rewrite it for any size. Or pad"
+    if package:  # torch.compile overrules the decorator on the function that it is given.
+        function = callee(line)
+        leave = f"leave `{function}` out of the compiled code with `torch.compiler.disable`. Or pad"
+        step = "pad" if function == source.call else leave
     return Advice(
-        f"{line.short}{whose} fixes {size}: {rewrite}. Or pad, so that the size stays the same.",
+        f"{line.short}{whose} fixes {size}: {step}, so that the size stays the same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
         "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
         f"raise an error before that line changes. {_BUCKETS}",

@@ -167,6 +167,20 @@ def test_a_new_function_at_the_top_is_no_place_that_calls_must_run(tmp_path: Pat
     assert module  # While it is there, so are its functions.
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["post = lambda t: (\n    t\n    * 2\n)\n", "def post(t):\n    return (t\n* 2\n)\n"],
+    ids=["lambda", "brackets"],
+)
+def test_what_is_put_between_the_lines_of_an_expression_has_to_run(tmp_path: Path, source: str) -> None:
+    """However little it is indented there."""
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    swap = Swap([SourceChange(str(path), source, source.replace("* 2\n", "* 2\n+ 1\n"))])
+    assert swap.unreached(set()) and not swap.unreached({(str(path), 2), (str(path), 3)})
+    assert module
+
+
 def test_what_a_file_gets_at_its_top_goes_to_no_other_file(tmp_path: Path) -> None:
     modules, changes = [], []
     for name in ("one", "two"):
