@@ -16,7 +16,6 @@ from dynalyze.rules.recompile_advice.source import (
     PRODUCTION_NOTE,
     Expression,
     as_written,
-    callee,
     dynamic_sources,
     plain_expression,
     read_source,
@@ -499,13 +498,10 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
         )
     package = library_of(line.file)
     whose = f", in {package}," if package else ""
-    step = "rewrite it for any size. Or pad"
-    if package:  # torch.compile overrules the decorator on the function that it is given.
-        function = callee(line)
-        leave = f"leave `{function}` out of the compiled code with `torch.compiler.disable`. Or pad"
-        step = "pad" if function == source.call else leave
+    around = f"compile the parts of the model around what {package} does, each by itself"
+    step = around if package else "rewrite it for any size"
     return Advice(
-        f"{line.short}{whose} fixes {size}: {step}, so that the size stays the same.",
+        f"{line.short}{whose} fixes {size}: {step}. Or pad, so that the size stays the same.",
         "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
         "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
         f"raise an error before that line changes. {_BUCKETS}",
