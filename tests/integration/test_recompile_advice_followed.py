@@ -512,3 +512,58 @@ def test_what_the_first_call_makes_is_made_before_it(report: Json, tmp_path: Pat
     made = PROGRAMS["lazy"].replace("    def forward", f"{constructor}    def forward")
     eager = made.replace("# BEFORE", "counted(x, kept), shifted(x)")
     assert [graphs(each, tmp_path) for each in (PROGRAMS["lazy"], made, eager)] == [6, 5, 3]
+
+
+PROGRAMS["counters"] = """
+import torch
+from types import SimpleNamespace
+
+calls, rounds, gain, settings = 0, 2, 0.5, SimpleNamespace(step=1)
+
+@torch.compile(backend="eager")
+def counted(x):
+    global calls
+    x = x + 1
+    calls += 1
+    return x
+
+@torch.compile(backend="eager")
+def stepped(x):
+    return x * settings.step
+
+@torch.compile(backend="eager")
+def repeated(x):
+    for _ in range(rounds):
+        x = x * 2
+    return x
+
+@torch.compile(backend="eager")
+def gained(x):
+    return x * gain
+
+@torch.compile(backend="eager")
+def scaled(x, given):
+    return x * given.step
+
+for number in range(4):
+    counted(torch.ones(3)), stepped(torch.ones(3)), repeated(torch.ones(3)), gained(torch.ones(3))
+    scaled(torch.ones(3), SimpleNamespace(step=number))
+    settings.step, rounds, gain = settings.step + 2, rounds + 1, gain * 1.5
+"""
+
+
+def test_a_global_that_changes_is_read_at_a_line_and_may_vary(report: Json, tmp_path: Path) -> None:
+    """Four graphs each of three integers; a float is dynamic from its second on, a number of an argument too."""
+    plain = PROGRAMS["counters"]
+    lines = plain.splitlines()
+    found = {each["title"].partition("`")[2].partition("`")[0]: each for each in of(report, "counters")}
+    read = {name: lines[each["location"]["line"] - 1].strip() for name, each in found.items()}
+    assert read["calls"] == "calls += 1"
+    assert read["rounds"] == "for _ in range(rounds):"
+    assert read["gain"] == "return x * gain"
+    settings = {name: each["detail"]["config"] for name, each in found.items()}
+    assert settings["gain"] == settings["rounds"] == ""
+    sources = ",".join(settings[name].split('"')[1] for name in ("calls", "settings.step"))
+    setting = f'torch.compiler.config.dynamic_sources = "{sources}"'
+    followed = plain.replace("import torch\n", f"import torch\n{setting}\n", 1)
+    assert [graphs(each, tmp_path) for each in (plain, followed)] == [4 + 4 + 4 + 2 + 2, 1 + 1 + 4 + 2 + 2]

@@ -358,7 +358,7 @@ net(input=x)
 
 def test_an_argument_by_position_and_by_keyword_is_to_come_in_one_way(others: Json, tmp_path: Path) -> None:
     (finding,) = of(others, "calls")
-    assert finding["advice"].startswith("Pass it by keyword in both calls, or by position in both")
+    assert finding["advice"].startswith("Pass the same arguments")
     for old, new in (("net(x)", "net(input=x)"), ("net(input=x)", "net(x)")):
         assert graphs_of(CALLS.replace(old, new), tmp_path) == 1
 

@@ -87,8 +87,10 @@ def _library(held: type) -> str:
     optimizer = getattr(sys.modules.get("torch.optim"), "Optimizer", None)
     if optimizer is not None and issubclass(held, optimizer):
         return "optimizer"
+    package = held.__module__.partition(".")[0]
     file = getattr(sys.modules.get(held.__module__), "__file__", None) or ""
-    return held.__module__.partition(".")[0] if is_installed(file) else ""
+    # A namespace of Python's own holds what the program puts into it.
+    return package if is_installed(file) and package not in sys.stdlib_module_names else ""
 
 
 def guard_values(payload: str, modes: dict[str, Any] | None = None) -> tuple[str | None, str | None]:

@@ -324,10 +324,10 @@ def _compared(found: Recompile, sources: Sources) -> Location | None:
 def connect(
     run: RunLog, recompiles: list[Recompile], sizes: ForcedSizes, sources: Sources, traced: Sequence[str] = ()
 ) -> None:
-    """Tell each recompile over a size which line fixed that size, or asked about it. `traced` are files whose lines
+    """Tell each recompile which line fixed the size, asked about it, or read the value. `traced` are files whose lines
     torch may name.
     """
-    # By compile: the line whose question about a size had another answer.
+    # By compile: the line that torch made the failed guard for.
     asked: dict[tuple[int, int, str], Location] = {}
     for process, event in run.all():
         if not isinstance(event, RecompileSeen):
@@ -357,3 +357,5 @@ def connect(
             recompile.forced_by = _compared(recompile, sources)
         elif recompile.cause == "symbolic" or {recompile.expected, recompile.actual} == {MISSING, PRESENT}:
             recompile.forced_by = asked.get((*place, recompile.compile_id))
+        else:
+            recompile.read_at = asked.get((*place, recompile.compile_id))

@@ -61,7 +61,8 @@ class _Marks:
             if found.effect == "partly_eager":
                 self.gives_up.setdefault(place.file, []).append(place.line)
         for again in report.recompiles:
-            for at in {place.at: None for place in (again.location, again.forced_by) if place is not None}:
+            places = (again.location, again.forced_by, again.read_at)
+            for at in {place.at: None for place in places if place is not None}:
                 self.recompiles.setdefault(at, []).append(again.id)
 
 

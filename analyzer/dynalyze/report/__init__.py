@@ -293,11 +293,11 @@ class Recompile(msgspec.Struct):
     """One compile more of a function, and a guard that failed of the version that the call came nearest to, with the
     fewest changes; `also` are the others of that version.
 
-    `forced_by` is the line that made a dynamic size a constant, or that asked something about it, where torch tells.
-    `last_batch_of` is the class of the dataset of which the last batch, smaller than the others, did not fit. `owner`
-    is the class of the object that holds the value, where that is a library's: `library` is the package, or
-    "optimizer". `threads`: every guard held when torch looked, as so many threads compiled the function at once.
-    `result_of` is the graph break that the value came out of.
+    `forced_by` is the line that made a dynamic size a constant, or that asked something about it, and `read_at` the one
+    that read the value that changed, where torch tells. `last_batch_of` is the class of the dataset of which the last
+    batch, smaller than the others, did not fit. `owner` is the class of the object that holds the value, where that is
+    a library's: `library` is the package, or "optimizer". `threads`: every guard held when torch looked, as so many
+    threads compiled the function at once. `result_of` is the graph break that the value came out of.
     """
 
     id: Word
@@ -314,6 +314,7 @@ class Recompile(msgspec.Struct):
     process: int = 0
     epoch: int = 0
     forced_by: Location | None = None
+    read_at: Location | None = None
     last_batch_of: Quote = ""
     also: list[FailedGuard] = []
     owner: Quote = ""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dynalyze.facts.guards import MISSING
+from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
@@ -61,6 +62,17 @@ class Series:
     def forced_by(self) -> Location | None:
         """The line that made the size a constant, or asked about it."""
         return next((member.forced_by for member in self.members if member.forced_by is not None), None)
+
+    @property
+    def read_at(self) -> Location | None:
+        """The line that read the value, where a user can look: in the package of the function itself, or in none."""
+        line, own = self.lead.read_at, library_of(self.lead.location.file)
+        return line if line is not None and library_of(line.file) in ("", own) else None
+
+    @property
+    def place(self) -> Location:
+        """Where to look first: the line that decided it or read the value, where torch tells, else the function."""
+        return self.forced_by or self.read_at or self.lead.location
 
 
 @dataclass

@@ -200,9 +200,9 @@ def test_what_is_computed_inside_cannot_be_marked(source: str) -> None:
 @pytest.mark.parametrize(
     ("source", "code", "expected", "actual", "told"),
     [
-        ("len(args)", "def wrapper(self, *args, **kwargs):", "1", "0", "Pass it by keyword in both calls, or by posit"),
-        ("len(args)", "y = net(x)", "0", "2", "Pass them by keyword in both calls"),  # torch's wrapper: it has no def
-        ("len(parts)", "def step(x, *parts):", "1", "2", "Hand over the same arguments in the same way"),
+        ("len(args)", "def wrapper(self, *args, **kwargs):", "1", "0", "Pass the same arguments in every call"),
+        ("len(args)", "y = net(x)", "0", "2", "Pass the same arguments in"),  # torch's wrapper: it has no def
+        ("len(parts)", "def step(x, *parts):", "1", "2", "Pass the same arguments in every"),
         ("kwargs", "def f(*args, **kwargs):", "'m' not in kwargs", "'m' in kwargs", "`m` in all of them or in none"),
         ("list(dict.keys(kwargs))[0]", "def f(*args, **kwargs):", "'a'", None, "Pass the same keywords in every call"),
         ("len(args)", "def step(args):", "1", "2", "Give `args` the same entries"),

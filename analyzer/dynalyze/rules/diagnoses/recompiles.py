@@ -59,7 +59,7 @@ def _changed(series: Series) -> Ranked:
         advice,
         rank=_rank(_RANK, series.members),
         severity="info" if series.modules or is_by_design(series.lead) or is_of_input(series.lead) else "warning",
-        location=series.forced_by or series.lead.location,
+        location=series.place,
         evidence=_evidence(series.members),
         impact=recompile_cost(series.members),
     )
@@ -94,7 +94,7 @@ def _reached_limit(group: Limited, report: Report) -> Ranked:
         rank=_rank(_RANK_OF_LIMITS, group.members),
         rule="recompile-limit",
         severity="error",
-        location=group.reached[0].location,
+        location=group.main.read_at or group.reached[0].location,
         evidence=[*_evidence(group.members), *ids(refused)],
         impact=recompile_cost(group.members),
     )

@@ -142,6 +142,8 @@ def advise(series: Series) -> Advice:
         adviser = several_threads
     elif values.is_left_over(series, source):
         adviser = values.left_over
+    elif lead.cause in _DECIDED and values.ends_a_loop(series, source):
+        adviser = values.needed
     elif values.comes_and_goes(lead):
         adviser = values.attribute
     elif lead.library and lead.cause in ("value", "module_attribute", "global_variable"):

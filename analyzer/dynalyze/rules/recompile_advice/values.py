@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from dynalyze.facts.guards import MISSING, PRESENT
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Example, Location, Recompile
+from dynalyze.report import Advice, Example, Recompile
 from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
@@ -47,7 +47,7 @@ def value(series: Series, source: Expression) -> Advice:
         )
     kinds = {_kind(text) for text in (series.lead.expected, series.lead.actual)}
     if kinds <= {"int", "float"} and series.forced_by is not None:
-        return _needed(source, series.forced_by)
+        return needed(series, source)
     if kinds == {"int"}:
         return _integer(source)
     if "None" in kinds:
@@ -204,15 +204,30 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
 
 def global_variable(series: Series, source: Expression) -> Advice:
     """A global that the program changes."""
-    name, call = source.argument, source.call
+    name, call, kind = source.argument, source.call, _kind(series.lead.expected)
+    if kind == "int" and source.dynamo_name:
+        return Advice(
+            f"Set the line below before the first call: `{name}` may vary then. Or keep it as a tensor, where it only "
+            f"takes part in arithmetic: `torch.tensor({series.lead.expected})`. Where a line needs the number itself, "
+            "as the length of a loop, warm up its few values.",
+            f"{_CONSTANT} That holds for a global as well, and for integers of globals torch never tries a dynamic one "
+            "by itself, with `dynamic=True` neither.",
+            None,
+            *dynamic_sources(source.dynamo_name),
+        )
+    if kind in ("str", "bool"):
+        return Advice(
+            f"Take one call with each value of `{name}` in the warm-up, or set it once: each is compiled once and "
+            "kept.",
+            f"{_CONSTANT} That holds for a global as well, and as an argument it would be the same.",
+        )
     # A name for an argument: `scale` for `SETTINGS['scale']`, `gain` for `GAIN`.
     words = [word for word in re.sub(r"[^\w]", " ", name).split() if not word.isdigit()]
     parameter = words[-1].lower() if words else "value"
-    number = _kind(series.lead.expected) in ("int", "float")
-    passed = f"{parameter}=torch.tensor({name})" if number else f"{parameter}={name}"
+    passed = f"{parameter}=torch.tensor({name})" if kind == "float" else f"{parameter}={name}"
     return Advice(
-        f"Hand `{name}` over as an argument of `{call}`{', as a tensor' if number else ''}: a global should not "
-        "change between calls.",
+        f"Hand `{name}` over as an argument of `{call}`{', as a tensor' if kind == 'float' else ''}: a global should "
+        "not change between calls.",
         f"{_CONSTANT} That holds for a global as well.",
         Example(f"{call}(...)", f"{call}(..., {passed})") if source.is_name else None,
     )
@@ -283,7 +298,7 @@ def _arguments(series: Series, *, by_position: bool) -> Advice:
     # What the user calls: `Linear` for its `forward`, however that is wrapped.
     called = f"`{lead.location.function.rpartition('.')[0] or lead.location.function}`"
     if by_position:
-        action = _by_position(called, (lead.expected, lead.actual))
+        action = f"Pass the same arguments in every call of {called} by position, and the same by keyword."
     else:
         key = (lead.actual or "").partition(" ")[0].strip("'") if " in " in (lead.actual or "") else ""
         which = f": `{key}` in all of them or in none" if key.isidentifier() else ""
@@ -294,21 +309,6 @@ def _arguments(series: Series, *, by_position: bool) -> Advice:
         action,
         "How many arguments come by position, and which by keyword, is built into the compiled code: the same "
         "values handed over in another way do not fit.",
-    )
-
-
-def _by_position(called: str, counts: tuple[str | None, str | None]) -> str:
-    if "0" in counts:
-        number = next((count for count in counts if count != "0"), None)
-        given = {"1": "one argument", None: "arguments"}.get(number, f"{number} arguments")
-        return (
-            f"Pass {'it' if number == '1' else 'them'} by keyword in both calls, or by position in both: one call of "
-            f"{called} hands over {given} by position, another none."
-        )
-    numbers = " and ".join(count for count in counts if count is not None)
-    return (
-        f"Hand over the same arguments in the same way in every call of {called}: "
-        f"{f'{numbers} came by position' if any(counts) else ''}."
     )
 
 
@@ -355,8 +355,15 @@ def _class_made_anew(series: Series, source: Expression) -> Advice:
     )
 
 
-def _needed(source: Expression, line: Location) -> Advice:
+def ends_a_loop(series: Series, source: Expression) -> bool:
+    """Whether the line that reads a number goes through a loop as often as it says."""
+    code = series.read_at.code or "" if series.read_at is not None and not series.differ else ""
+    return re.search(rf"\brange\([^()]*{re.escape(source.shown)}\b", code) is not None
+
+
+def needed(series: Series, source: Expression) -> Advice:
     """A number that a line makes a constant, also where torch had made it dynamic."""
+    line = series.place
     return Advice(
         f"Keep `{source.argument}` to a few values and warm up each of them: {line.short} needs the number "
         "itself, so each is compiled, with `dynamic=True` too.",
