@@ -28,7 +28,7 @@ demo: setup
 test: setup chromium check
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-# What `make test` leaves out for time: slow siblings, twenty architectures against plain torch, ten kills of a sweep.
+# What `make test` leaves out for time: slow siblings of its tests, second forms of one check, twenty architectures, ten kills of a sweep.
 slow: setup chromium
 	DYNALYZE_KILLS=10 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 

@@ -139,6 +139,7 @@ def of_object(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return made_once(tmp_path_factory, "bench-of-object", measure)
 
 
+@pytest.mark.slow
 def test_an_object_is_measured_with_all_that_belongs_to_it(of_object: Measured) -> None:
     ended, report = of_object.ended, of_object.report
     assert ended.status == 0

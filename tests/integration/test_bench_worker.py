@@ -148,6 +148,7 @@ def test_recompiling_on_every_call_is_revealed_while_timing_and_at_the_limit(pla
     assert checked["invalid"] == "1 of 1 calls ran no compiled code: the recompile limit was reached"
 
 
+@pytest.mark.slow
 def test_silent_eager_is_revealed(planted: Path) -> None:
     with started(of_object(planted, "Block", X), TORCH_COMPILE_DISABLE="1") as worker:
         worker.until_warm(most=4)

@@ -129,6 +129,7 @@ def test_a_decomposition_that_makes_nan_is_found_in_its_stage_alone() -> None:
     assert fault["nonfinite"] > 0 and "NaN" in fault["why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_nothing_is_wrong_with_the_decompositions_of_torch(dtype: torch.dtype) -> None:
     """The last of them; test_bisect_clean.py has the one before."""
@@ -137,6 +138,7 @@ def test_nothing_is_wrong_with_the_decompositions_of_torch(dtype: torch.dtype) -
     assert answer["fault"] is None and answer["judged"] > 20 and not answer["problems"]
 
 
+@pytest.mark.slow
 def test_a_fault_of_two_operations_together_is_reduced_to_these(tmp_path: Path) -> None:
     """None is wrong by itself: where their values are looked at, nothing is fused."""
     model, x = blocks(2)

@@ -200,6 +200,7 @@ parts(torch.ones(7, 2))
 """
 
 
+@pytest.mark.slow
 def test_old_constructors_and_functions_of_numpy_have_a_form_that_caches_know(tmp_path: Path) -> None:
     report = run(tmp_path, OLD_CALLS, tmp_path / "cache")
     old, of_numpy = found(report)

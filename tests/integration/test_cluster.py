@@ -112,6 +112,7 @@ def wait_until(condition: Any, what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_the_local_pool(cluster: Head, models: Path, tmp_path: Path) -> None:
     targets = ("models/clean.py", "models/broken.py", "models/failing.py", "--python", forking({})[0])
     local = dynalyze("sweep", *targets, "--out", "local", "--quiet-target", cwd=tmp_path)

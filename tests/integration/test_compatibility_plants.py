@@ -63,6 +63,7 @@ def check(plant: Plant, report: dict[str, Any], lines: list[str]) -> None:
         assert lines.index(mark) + 1 in {each["location"]["line"] for each in wanted}, plant.name
 
 
+@pytest.mark.slow
 def test_some_of_them_in_one_program(tmp_path: Path) -> None:
     plants = drawn(random.Random(SEED).sample(TOGETHER, AT_ONCE))
     report, lines = run(tmp_path, plants)

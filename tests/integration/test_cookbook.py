@@ -29,6 +29,7 @@ from dynalyze.facts.sources import Sources
 from dynalyze.report import Location
 from dynalyze.rules.recipe import BrokenStatement, Recipe, find, find_by_id, recipes
 from dynalyze.rules.statement_shapes import read_statement
+from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(
@@ -73,6 +74,10 @@ class Run:
 
 def ids(group: list[Recipe]) -> list[str]:
     return [r.id for r in group]
+
+
+def named(group: list[Any]) -> list[Any]:
+    return [pytest.param(each, id=f"{each.recipe}-{number}") for number, each in enumerate(group)]
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +170,7 @@ def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
     torch.testing.assert_close(plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe)))
 
 
-@pytest.mark.parametrize("each", FITTING, ids=[f"{each.recipe}-{n}" for n, each in enumerate(FITTING)])
+@pytest.mark.parametrize("each", mostly_slow(named(FITTING), every=3))
 def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fitting, tmp_path: Path) -> None:
     recipe = replaced(each.recipe, before=each.before, after=each.after, inputs=each.inputs)
     run = compiled_run(load(recipe, "before", tmp_path), recipe)
@@ -179,7 +184,7 @@ def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fit
     torch.testing.assert_close(plain(followed.result), expected)
 
 
-@pytest.mark.parametrize("each", NEAR, ids=[f"{each.recipe}-{n}" for n, each in enumerate(NEAR)])
+@pytest.mark.parametrize("each", mostly_slow(named(NEAR), every=3))
 def test_no_change_is_shown_for_a_statement_of_another_shape(each: Near, tmp_path: Path) -> None:
     recipe = replaced(each.recipe, before=each.code, inputs=each.inputs)
     run = compiled_run(load(recipe, "before", tmp_path), recipe)

@@ -35,6 +35,7 @@ def test_here_it_works(tmp_path: Path) -> None:
     assert found["facts"]["torch"] == torch.__version__
 
 
+@pytest.mark.slow
 def test_no_compiler_and_no_word_of_the_user(tmp_path: Path) -> None:
     user = "zquser"
     env = {"CXX": f"/opt/{user}/g++", "USER": user, "LOGNAME": user, "HOME": f"/home/{user}"}

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from dynalyze import registry
 from limits import WALL_SECONDS
 
@@ -19,6 +21,7 @@ NET = "import torch\nnet, example_inputs = torch.nn.Linear(4, 4), (torch.ones(2,
 QUICK = ("--backend", "eager", "--seconds", "0.2", "--pairs", "1", "--no-accuracy", "--no-memory")
 
 
+@pytest.mark.slow
 def test_without_any_feature_a_program_is_explained_and_measured(tmp_path: Path) -> None:
     commands = [f"{name}.py" for feature in registry.FEATURES.values() for _, name in feature.commands]
     for folder in ("analyzer", "reports"):

@@ -120,7 +120,7 @@ def searched(source: str, inputs: str, folder: Path, *, training: bool) -> Any:
     return search(source, inputs, folder, training=training)
 
 
-@pytest.mark.parametrize("name", mostly_slow(HOLD, every=4))
+@pytest.mark.parametrize("name", mostly_slow(HOLD, every=len(HOLD)))
 def test_an_idiom_ends(name: str, tmp_path: Path) -> None:
     source, inputs, training, settings, wanted = HOLD[name]
     found = searched(source, inputs, tmp_path, training=training)
@@ -132,7 +132,7 @@ def test_an_idiom_ends(name: str, tmp_path: Path) -> None:
     assert len(added) <= 12 and not [line for line in added if "torch._" in line]
 
 
-@pytest.mark.parametrize("name", mostly_slow(STAY, every=4))
+@pytest.mark.parametrize("name", mostly_slow(STAY, every=len(STAY)))
 def test_what_is_not_the_same_stays_and_that_is_said(name: str, tmp_path: Path) -> None:
     source, inputs, training, said = STAY[name]
     found = searched(source, inputs, tmp_path, training=training)

@@ -111,7 +111,7 @@ def _gradients(outputs: Any, call: tuple[Any, ...]) -> Any:
     return [repr(each.tolist()) if each is not None else None for each in gradients]
 
 
-@pytest.mark.parametrize("name", mostly_slow(TRAPS, every=13))
+@pytest.mark.parametrize("name", mostly_slow(TRAPS, every=26))
 def test_what_is_proved_of_a_trap_does_what_it_did(name: str, tmp_path: Path) -> None:
     from fixing_in_process import search
 

@@ -77,6 +77,7 @@ def test_every_byte_stays_but_those_of_the_lines_that_go(folder: Path) -> None:
     assert {name: (folder / name).read_bytes() for name in before} == after
 
 
+@pytest.mark.slow
 def test_what_was_found_before_an_interruption_is_in_the_patch(folder: Path) -> None:
     """Both changes hold by themselves then; the proof of the whole is lacking."""
     given = [*FIX, "--write", "--json", "fix.json", "--patch", "p.diff"]

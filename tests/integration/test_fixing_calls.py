@@ -32,7 +32,7 @@ NOT_EQUAL = ("clock", "layer-drop", "lock", "numpy-random", "python-random", "ra
              "requires-grad", "sort-key", "tensor-text", "torch-generator")  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe_id", mostly_slow(ENDED, every=8))
+@pytest.mark.parametrize("recipe_id", mostly_slow(ENDED, every=16))
 def test_the_breaks_of_a_recipe_end_and_that_is_proved(recipe_id: str, tmp_path: Path) -> None:
     from fixing_in_process import search
 
@@ -60,6 +60,7 @@ def test_what_would_do_something_else_is_not_kept(recipe_id: str, tmp_path: Path
     assert found.after.breaks == found.before.breaks > 0
 
 
+@pytest.mark.slow
 def test_one_change_after_the_other_leaves_one_graph(tmp_path: Path) -> None:
     """What is behind a break shows once that is gone, at the lines that it has then."""
     from fixing_in_process import search

@@ -43,7 +43,8 @@ def test_a_clean_architecture(tmp_path: Path) -> None:
     assert "LlamaModel (llama) with" in " ".join(ended.stdout.split())
 
 
-@pytest.mark.parametrize("cold", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("cold", [False, True])
 def test_breaks_in_the_librarys_code(tmp_path: Path, cold: bool) -> None:
     """Where they are is established by reading Reformer: the first of them asks a tensor for a number."""
     ended, report = explained("hf:ReformerModel", *(["--cold"] if cold else []), cwd=tmp_path)

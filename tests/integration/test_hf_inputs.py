@@ -72,7 +72,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_slow(PARTS, every=3))
+@pytest.mark.parametrize("name", mostly_slow(PARTS, every=6))
 def test_every_part_that_reads_a_modality_runs(name: str) -> None:
     _, counts = run(build(ModelRequest(name)), *PARTS[name])
     assert {path for path in PARTS[name] if not counts[path]} == set()
@@ -134,7 +134,7 @@ def test_without_training_there_are_no_labels(name: str) -> None:
     assert "labels" not in build(ModelRequest(name)).calls[0].kwargs
 
 
-@pytest.mark.parametrize("name", mostly_slow(SEEN, every=3))
+@pytest.mark.parametrize("name", mostly_slow(SEEN, every=6))
 def test_what_is_seen_changes_what_comes_out(name: str) -> None:
     built = build(ModelRequest(name))
     first, _ = run(built)

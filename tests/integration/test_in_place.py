@@ -25,6 +25,7 @@ from program import TRACEBACK, Outcome, dynalyze, explain, in_process, plain_pyt
 from shared_runs import made_once
 
 from dynalyze.capture.in_place import InPlace
+from slow_siblings import mostly_slow
 
 Json = dict[str, Any]
 _ADDRESS = re.compile(r"\d{9,}")
@@ -201,6 +202,7 @@ def test_the_first_64_modules_are_compiled(apart: Runs) -> None:
 # With a command line of their own.
 
 
+@pytest.mark.slow
 def test_what_was_compiled_before_the_program_compiles_by_itself_is_forgotten(tmp_path: Path) -> None:
     (tmp_path / "compiles_late.py").write_text(written("compiles_late"), encoding="utf-8")
     truth = read_log(torch_log(tmp_path, "compiles_late.py").splitlines())
@@ -214,6 +216,7 @@ def test_what_was_compiled_before_the_program_compiles_by_itself_is_forgotten(tm
     assert len(set(ids)) == len(ids) and {each["epoch"] for each in report["compilations"]} == {0}
 
 
+@pytest.mark.slow
 def test_what_is_compiled_is_the_users_choice(tmp_path: Path) -> None:
     (tmp_path / "true").mkdir()
     (tmp_path / "true" / "chosen.py").write_text(written("chosen", truth=True), encoding="utf-8")
@@ -382,7 +385,7 @@ def graphs_of(kind: type[Branches], *, hooks: bool) -> list[Any]:
 
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own, with or without us.
-@pytest.mark.parametrize(("kind", "hooks"), [(Branches, False), (OwnCall, True)])
+@pytest.mark.parametrize(("kind", "hooks"), mostly_slow([(Branches, False), (OwnCall, True)]))
 def test_a_program_that_compiles_sees_the_same_graphs_while_watched(kind: type[Branches], hooks: bool) -> None:
     plain = graphs_of(kind, hooks=hooks)
     modules = InPlace(lambda _: None, None)

@@ -95,6 +95,7 @@ def test_nothing_of_the_program_hears_of_the_look() -> None:
     assert facts["notes"] == []
 
 
+@pytest.mark.slow
 def test_the_wrappers_of_both_orders(group: None) -> None:
     plain, outside, inside = Net(), Net(), Net()
     around_inside = torch.nn.parallel.DistributedDataParallel(torch.compile(inside, backend="eager"))

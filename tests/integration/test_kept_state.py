@@ -132,6 +132,7 @@ def test_where_eager_differs_from_itself_compiled_has_to_lie_within_its_spread(m
     assert found.verdict == verdict, found.reason
 
 
+@pytest.mark.slow
 def test_a_value_that_compiled_gives_otherwise_each_time_was_not_rounded() -> None:
     """It reads what nobody wrote: made up here by a call of the clock that compiled code alone makes."""
 

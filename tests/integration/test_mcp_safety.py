@@ -20,6 +20,7 @@ from mcp_session import COMMAND, connected, environment, is_error, run_apart, te
 
 from dynalyze.launch.supervisor import descendants
 from limits import WALL_SECONDS
+from slow_siblings import mostly_slow
 
 anyio = pytest.importorskip("anyio", reason="the SDK is not installed: pip install dynalyze[mcp]")
 pytest.importorskip("mcp", reason="the SDK is not installed: pip install dynalyze[mcp]")
@@ -255,7 +256,7 @@ def is_gone(pid: int) -> bool:
 
 
 @linux_only
-@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL], ids=["cancelled", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("number", mostly_slow([signal.SIGKILL, signal.SIGTERM, None]))
 def test_what_runs_ends_with_the_call_or_the_server(root: Path, number: signal.Signals | None) -> None:
     before = contents(root)
 
@@ -271,9 +272,11 @@ def test_what_runs_ends_with_the_call_or_the_server(root: Path, number: signal.S
 
 
 @linux_only
-@pytest.mark.parametrize("thread", [0, -1], ids=["main thread", "another thread"])
+@pytest.mark.parametrize("thread", mostly_slow([-1, 0]))
 def test_sigterm_ends_a_server_whose_client_says_nothing(root: Path, thread: int) -> None:
-    """The SDK waits for its standard input, which stays open. The kernel may give a signal to any thread."""
+    """The SDK waits for its standard input, which stays open. The kernel may give a signal to any thread: the last one,
+    or the main one.
+    """
     server = subprocess.Popen(
         [*COMMAND, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, env=environment()
     )

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from program import explain, in_process
 
 # One product of matrices: no C++ kernel has to be built for it.
@@ -25,6 +26,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 def test_torchs_own_lines_and_logs_are_there_beside_the_report_and_tell_the_same(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(PROGRAM)
     logs = tmp_path / "logs"

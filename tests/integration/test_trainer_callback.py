@@ -152,6 +152,7 @@ trainer.train(resume_from_checkpoint="out/checkpoint-20")
 """
 
 
+@pytest.mark.slow
 def test_a_watched_training_counts_the_steps_of_its_trainer(tmp_path: Path) -> None:
     """Its second training resumes at step 20: what it compiles then is told with that step, or later."""
     (tmp_path / "train.py").write_text(WATCHED)

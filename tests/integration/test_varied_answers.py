@@ -12,6 +12,7 @@ from accuracy_runs import calls, judged, training
 from dynalyze.capture.bench.protocol import VARIANTS
 from dynalyze.capture.bench.variants import VariedWorkload
 from dynalyze.capture.bench.workload import Workload
+from slow_siblings import mostly_slow
 
 _WRONG_FOR = {
     "other memory format": lambda x: not x.is_contiguous(),
@@ -72,7 +73,7 @@ _BETWEEN_CALLS: dict[str, Callable[[torch.fx.GraphModule, Any], bool]] = {
 """By variant: the calls to which a backend is wrong."""
 
 
-@pytest.mark.parametrize("variant", list(_BETWEEN_CALLS))
+@pytest.mark.parametrize("variant", mostly_slow(_BETWEEN_CALLS, every=len(_BETWEEN_CALLS)))
 def test_what_only_a_later_call_shows_is_found(variant: str) -> None:
     def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         def run(*given: Any) -> Any:

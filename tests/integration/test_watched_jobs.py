@@ -104,6 +104,7 @@ def test_ranks_are_told_apart_and_the_wait_is_what_the_other_rank_measured(tmp_p
     assert 'id="job"' in page and "rank 1, step 120" in page
 
 
+@pytest.mark.slow
 def test_the_job_lives_on_without_its_watcher_and_its_folder_tells_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(ALONE)
     command = [sys.executable, "-m", "dynalyze", "watch", "--folder", "records", "--", "job.py", "400"]
@@ -206,6 +207,7 @@ counted()
 """
 
 
+@pytest.mark.slow
 def test_what_is_compiled_of_a_training_step_is_what_it_is_without_us(tmp_path: Path) -> None:
     """An optimizer's step by itself, and a whole training step."""
     (tmp_path / "job.py").write_text(TRAINING)
@@ -241,6 +243,7 @@ os.write(told, str([int(each) for each in got]).encode())
     watcher.wait(WALL_SECONDS)
 
 
+@pytest.mark.slow
 def test_ranks_that_a_program_spawns_itself_are_known_by_torch_distributed(tmp_path: Path) -> None:
     program = """
 import multiprocessing, os, time

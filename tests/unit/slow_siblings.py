@@ -14,5 +14,6 @@ def mostly_slow(cases: Iterable[Any], every: int = 6) -> list[Any]:
 
 
 def _slow(case: Any) -> Any:
-    values, name = (case.values, case.id) if hasattr(case, "marks") else ((case,), None)
+    name = case.id if hasattr(case, "marks") else None
+    values = case.values if hasattr(case, "marks") else case if type(case) is tuple else (case,)
     return pytest.param(*values, id=name, marks=pytest.mark.slow)

@@ -227,6 +227,7 @@ print(len(model(torch.ones(1, 3, dtype=torch.long), output_hidden_states=True).h
 """
 
 
+@pytest.mark.slow
 def test_a_model_of_transformers_records_its_hidden_states_in_another_process(tmp_path: Path) -> None:
     from transformers import LlamaConfig, LlamaModel
 

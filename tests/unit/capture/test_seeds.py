@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from pathlib import Path
@@ -73,12 +74,12 @@ def test_which_values_of_a_module_are_compared(
     (tmp_path / "constants_of_a_program.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     module = __import__("constants_of_a_program")
-    try:
-        before = names_of_modules()
-        exec(line, {"module": module})
-        after = names_of_modules()
-    finally:
-        del sys.modules["constants_of_a_program"]
+    monkeypatch.setattr(sys, "modules", {"math": math, module.__name__: module})  # Not the tests that are collected.
+    before = names_of_modules()
+    exec(line, {"module": module})
+    after = names_of_modules()
+    monkeypatch.undo()
+    del sys.modules[module.__name__]
     changed = {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
     file = (tmp_path / "constants_of_a_program.py").resolve()
     assert changed == ({f"{name} of {file}"} if name else set())

@@ -15,7 +15,7 @@ import pytest
 
 from dynalyze.render.highlight import MAX_LINE, CodeLine, code_at, code_block
 from dynalyze.render.html import render
-from dynalyze.render.view.links import MAX_BREAKS, MAX_COMPILATIONS, Anchors, safe_url
+from dynalyze.render.view.links import Anchors, safe_url
 from dynalyze.render.view.page import Page
 from dynalyze.render.view.run import metrics_view
 from dynalyze.report import Capture, Finding, Impact, Location, Outcome, Report, Snippet
@@ -279,20 +279,21 @@ def test_unknown_numbers_are_left_out() -> None:
     assert {"graphs", "spent compiling"} <= {metric.label for metric in metrics_view(rich_report())}
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_what_does_not_fit_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("links.MAX_BREAKS", "run.MAX_BREAKS", "links.MAX_COMPILATIONS", "compiles.MAX_COMPILATIONS"):
+        monkeypatch.setattr(f"dynalyze.render.view.{module}", 20)
     report = clean_report()
     report.graph_breaks = [
-        graph_break(f"b{number}", "split", line_of(44, 12, 33), compile_ids=["0/0"])
-        for number in range(MAX_BREAKS + 1234)
+        graph_break(f"b{number}", "split", line_of(44, 12, 33), compile_ids=["0/0"]) for number in range(20 + 1234)
     ]
-    report.compilations = [compilation(f"{number}/0") for number in range(MAX_COMPILATIONS + 7)]
-    report.findings = [Finding("graph-break", "info", "Last", evidence=[f"b{MAX_BREAKS + 5}"])]
+    report.compilations = [compilation(f"{number}/0") for number in range(20 + 7)]
+    report.findings = [Finding("graph-break", "info", "Last", evidence=["b25"])]
     page = render(report)
     text = Tree(page).text()
     assert "1,234 graph breaks omitted here" in text
     assert "7 compilations omitted here" in text
-    assert text.count("Failed to trace builtin operator") == MAX_BREAKS
-    assert "#b505" not in page
+    assert text.count("Failed to trace builtin operator") == 20
+    assert "#b25" not in page
 
 
 def test_compilations_of_other_processes_and_epochs_keep_their_own_anchors() -> None:

@@ -37,6 +37,7 @@ from dynalyze.sweep.shown import shown
 from records import Choose, filled, first
 from sample_reports import rich_report
 from sample_sweeps import small_sweep
+from slow_siblings import mostly_slow
 
 FILES = {
     "json_file": "r.json", "html_file": "r.html", "markdown": "r.md", "bug_report": "bug.md", "sarif": "r.sarif",
@@ -93,7 +94,7 @@ FORMS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_slow(range(6), every=3))
 def test_whichever_fields_quote_the_program_no_format_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
@@ -114,7 +115,7 @@ def test_whichever_fields_quote_the_program_no_format_does(
     assert shows(published(report, tmp_path, capsys, no_source=True), CANARY) == {}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_slow(range(6), every=3))
 def test_whichever_fields_name_the_user_no_format_does(
     ada: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:

@@ -17,12 +17,12 @@ def said_of(change: Change, folder: Path) -> str:
     return against(proof, loses=change.loses)
 
 
-@pytest.mark.parametrize("name", mostly_slow(WRONG, every=3))
+@pytest.mark.parametrize("name", mostly_slow(WRONG, every=9))
 def test_a_wrong_change_is_not_proved(name: str, tmp_path: Path) -> None:
     assert said_of(WRONG[name], tmp_path)
 
 
-@pytest.mark.parametrize("name", mostly_slow(RIGHT, every=4))
+@pytest.mark.parametrize("name", mostly_slow(RIGHT, every=12))
 def test_a_right_change_is_proved(name: str, tmp_path: Path) -> None:
     assert said_of(RIGHT[name], tmp_path) == ""
 

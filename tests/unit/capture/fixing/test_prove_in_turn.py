@@ -63,6 +63,7 @@ def test_each_change_is_judged_by_its_own_lines(in_turn: _InTurn) -> None:
     assert again.lines == found.lines
 
 
+@pytest.mark.slow
 def test_what_differs_is_found_after_changes_that_hold(in_turn: _InTurn) -> None:
     assert not in_turn.prove("x * 2", "x + x").draws.different
     own = in_turn.prove("x + 1", "x + 1 + x.abs().max() * 0.5").own["eager"]
@@ -71,6 +72,7 @@ def test_what_differs_is_found_after_changes_that_hold(in_turn: _InTurn) -> None
     assert drawn.own["eager"].equality == "bitwise" and "inputs drawn" in drawn.draws.different
 
 
+@pytest.mark.slow
 def test_new_code_that_does_not_run_is_told(in_turn: _InTurn) -> None:
     """The first one has two sides on one line."""
     for was, becomes, lines in (
