@@ -122,6 +122,26 @@ def f(h):
 def f(h):
     assert (~torch.isnan(h)).all(), "nan"
     return h.relu()
+=== check-that-tells: (torch.ones(3), True)
+import logging
+
+log = logging.getLogger("tells")
+
+def f(h, loud):
+    if loud and not torch.isfinite(h).all():
+        log.warning("bad values: %s", 3)
+        print("bad")
+    return h.relu()
+---
+import logging
+
+log = logging.getLogger("tells")
+
+def f(h, loud):
+    if not torch.compiler.is_compiling() and loud and not torch.isfinite(h).all():
+        log.warning("bad values: %s", 3)
+        print("bad")
+    return h.relu()
 === number-decides: (torch.arange(1.0, 4.0),)
 def f(h):
     peak = float(h.max())
@@ -409,6 +429,14 @@ def f(h):
     else:
         h = h + 1
     return h
+=== check-that-tells: (torch.ones(2),)
+seen = []
+
+def f(h):
+    if h.sum() > 1:
+        print("large")
+        seen.append(1)
+    return h * 2
 === conditional-update: (torch.ones(2),)
 seen = []
 

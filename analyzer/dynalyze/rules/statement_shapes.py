@@ -102,6 +102,20 @@ def only_raises(written: Statement) -> bool:
     return all(isinstance(each, ast.Assign) for each in found.body[:-1])
 
 
+_TELLING = ("print", "warn", "warning", "debug", "info", "error", "exception", "critical", "log")
+
+
+def only_tells(written: Statement) -> bool:
+    """`if ...:` whose only way prints or logs."""
+    found = written.statement
+    if not isinstance(found, ast.If) or found.orelse:
+        return False
+    said = [each.value for each in found.body if isinstance(each, ast.Expr)]
+    return len(said) == len(found.body) and all(
+        isinstance(each, ast.Call) and called(each) in _TELLING for each in said
+    )
+
+
 def updates(written: Statement) -> bool:
     """`if ...:` that computes variables anew, and has no other way: `if c: x = step(x)`."""
     found = written.statement
@@ -461,7 +475,7 @@ def _is_tensor(value: ast.expr) -> bool:
 
 
 _FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
-    only_raises, updates, chooses, skips, skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
+    only_raises, only_tells, updates, chooses, skips, skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
     updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, number_decides,
     asks_for_equality, sums_rows, gathers_and_adds, fills,
 )  # fmt: skip

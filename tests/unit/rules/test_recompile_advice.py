@@ -534,3 +534,16 @@ def test_a_line_that_fixes_a_size_is_rewritten_by_its_owner_alone(file: str, ste
     line = Location(file, 9, None, "Tagger.score", "x[: int(n)]")
     told = advise(series_of(recompile("r1", "0/1", forced_by=line)))
     assert step in told.action and "pad, so that the size stays" in told.action
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "kind", "told"),
+    [
+        ("Mode.A", "Mode.B", "__main__.Mode", "one call with each `Mode`"),
+        ("Net.step", "Net.other", "function", "Create `way` once"),
+        ("sin", "cos", "builtin_function_or_method", "Create `way` once"),
+    ],
+)
+def test_members_of_an_enumeration_are_made_once_in_any_case(expected: str, actual: str, kind: str, told: str) -> None:
+    guard = f"___check_obj_id(way, 140364120891216), type=<class '{kind}'>"
+    assert told in advice("identity", "way", expected, actual, guard=guard).action

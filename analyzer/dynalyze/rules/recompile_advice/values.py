@@ -235,7 +235,13 @@ def global_variable(series: Series, source: Expression) -> Advice:
 
 def identity(series: Series, source: Expression) -> Advice:
     """Another object where one certain object was."""
-    name = source.shown.removesuffix(".__code__") or "the object"
+    name, kind = source.shown.removesuffix(".__code__") or "the object", (series.lead.expected or "").rpartition(".")[0]
+    # `Mode.A` of a class `Mode` is a member of an enumeration, which is made once in any case.
+    if kind and re.search(rf"type=<class '(?:[\w.]+\.)?{re.escape(kind)}'>", series.lead.guard):
+        return Advice(
+            f"Take one call with each `{kind}` that comes in the warm-up: each is compiled once and kept.",
+            "The object itself is built into the compiled code.",
+        )
     return Advice(
         f"Create `{name}` once and pass the same object in every call. If the program needs a few different "
         "ones, compile a function for each.",
