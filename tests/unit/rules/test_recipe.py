@@ -75,7 +75,7 @@ BRANCHES = [
     ("if x.sum() > 0:\n    return x\nreturn -x", "x.sum() > 0", "data-dependent-if"),
     ("y = x if x.sum() > 0 else -x", "x.sum() > 0", "data-dependent-if"),
     ("if x.sum() > 0:\n    return None\nreturn x", "x.sum() > 0", None),
-    ("if x.sum() > 0:\n    print('positive')", "x.sum() > 0", None),
+    ("if x.sum() > 0:\n    print('positive')", "x.sum() > 0", "check-that-tells"),
     ("if x.sum() > 0:\n    self.seen = x", "x.sum() > 0", None),
     ("if (x > 1).any():\n    x = step(x)", "(x > 1).any()", "conditional-update"),
     ("while x.sum() > 0:\n    x = x - 1", "x.sum() > 0", "data-dependent-while"),
