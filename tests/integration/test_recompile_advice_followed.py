@@ -567,3 +567,34 @@ def test_a_global_that_changes_is_read_at_a_line_and_may_vary(report: Json, tmp_
     setting = f'torch.compiler.config.dynamic_sources = "{sources}"'
     followed = plain.replace("import torch\n", f"import torch\n{setting}\n", 1)
     assert [graphs(each, tmp_path) for each in (plain, followed)] == [4 + 4 + 4 + 2 + 2, 1 + 1 + 4 + 2 + 2]
+
+
+PROGRAMS["grown"] = """
+import torch
+
+class Rotary(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.longest = 0
+
+    def forward(self, x):
+        if x.shape[1] > self.longest:
+            self.longest = x.shape[1]
+            self.table = torch.arange(float(self.longest))
+        return x * self.table[: x.shape[1]]
+
+rotary = Rotary()
+compiled = torch.compile(rotary, backend="eager")
+# BEFORE
+for n in (4, 6, 5, 9, 12):
+    compiled(torch.ones(2, n))
+"""
+
+
+def test_a_table_that_grows_is_made_by_one_call_in_eager(report: Json, tmp_path: Path) -> None:
+    """Each call finds another length than the one before it left, and is compiled; afterwards two sizes are."""
+    plain = PROGRAMS["grown"]
+    (finding,) = (each for each in of(report, "grown") if "`self.longest` changed" in each["title"])
+    assert "call once in eager" in finding["advice"] and "largest input" in finding["advice"]
+    eager = plain.replace("# BEFORE", "rotary(torch.ones(2, 12))")
+    assert [graphs(each, tmp_path) for each in (plain, eager)] == [5, 2]

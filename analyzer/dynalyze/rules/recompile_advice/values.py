@@ -82,6 +82,12 @@ def module_attribute(series: Series, source: Expression) -> Advice:
         )
     if series.differ:
         return _differs_between_modules(name, held, _kind(first))
+    if series.read_at is not None and _grows(series, held):
+        return Advice(
+            f"{_IN_EAGER}, with the largest input that will come: `{name}` grows with the inputs, and "
+            f"{series.read_at.short} asks whether it is large enough.",
+            _CONSTANT,
+        )
     if _kind(first) not in ("int", "float"):
         return Advice(
             f"Set `{name}` once, before the first call, or keep one module for each of its few values.", _CONSTANT
@@ -136,16 +142,22 @@ def attribute(series: Series, source: Expression) -> Advice:
     )
 
 
-def _grows(values: list[str]) -> bool:
-    """Whether numbers grew by more than a counter does."""
-    steps = [int(b) - int(a) for a, b in itertools.pairwise(values)] if all(v.isdecimal() for v in values) else []
-    return len(steps) > 1 and min(steps) > 0 and max(steps) > 1
+def _grows(series: Series, name: str) -> bool:
+    """Whether a number grew with the inputs, by more than a counter does: each was larger than the one before it, or a
+    line asks whether it is large enough.
+    """
+    values = [int(each) for each in series.values if each.isdecimal()]
+    asks = re.compile(rf"[<>]=? *[\w.]*\b{re.escape(name)}\b|\b{re.escape(name)} *[<>]")
+    if series.lead.read_at is not None and asks.search(series.lead.read_at.code or ""):
+        values = sorted(set(values))
+    steps = [b - a for a, b in itertools.pairwise(values)] if len(values) > 2 else []
+    return bool(steps) and min(steps) > 0 and max(steps) > 1
 
 
 def of_library(series: Series, source: Expression) -> Advice:
     """A value that an object of a library holds: neither its class nor its code is the user's to change."""
     name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
-    if series.lead.library != "optimizer" and _grows(series.values):
+    if series.lead.library != "optimizer" and _grows(series, name.rpartition(".")[2]):
         return Advice(
             f"{_IN_EAGER}, with the largest input that will come: `{name}`, of `{owner}` in {series.lead.library}, "
             "grows with the inputs. Do not set it by hand: it says how much of a tensor of that class is filled.",
