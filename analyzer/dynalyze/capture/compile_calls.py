@@ -23,6 +23,9 @@ Undo = Callable[[], None]
 _OF_BACKEND = ("backend", "mode", "options")
 """Arguments of torch.compile that belong to a backend: another one may not know them."""
 
+_MOST_TREES = 20
+"""Modules whose parts are told. Nobody who compiles more of them, block by block, looks for smaller parts."""
+
 _Handle = Callable[[Any, Any, dict[str, Any], dict[str, Any]], Any]
 
 
@@ -51,6 +54,7 @@ class CompileCalls:
         self._torch = torch
         self.wrapped: list[tuple[Wrapped, Any, Any]] = []
         """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
+        self._with_tree: list[Any] = []
         surround_compile(torch, self._compiled, override=None if backend is None else self._overridden)
 
     def _overridden(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +77,9 @@ class CompileCalls:
         except Exception as error:  # What the user's own torch.compile returned must reach the user.
             self._lost("torch.compile call", error)
         return result
+
+    def _has_tree(self, module: Any) -> bool:
+        return any(each() is module for each in self._with_tree)
 
     def _lost(self, what: str, error: Exception) -> None:
         self._listener.emit(Lost(message=f"{what}: {type(error).__name__}: {error}"[:500]))
@@ -104,6 +111,14 @@ class CompileCalls:
         of_torch = owner is not model and home.startswith("torch.") and _name(model).endswith("._call_impl")
         wrapped = Wrapped(kind, name, file, line, in_place_of_torch=of_torch)
         self.wrapped.append((wrapped, _weak(owner), _weak(result)))
+        if kind == "module" and not self._has_tree(owner) and len(self._with_tree) < _MOST_TREES:
+            from dynalyze.capture.module_tree import module_tree
+
+            self._with_tree.append(_weak(owner))
+            tree = module_tree(_called_there(owner), owner, None)
+            tree.arguments = ", ".join(f"{key}={each!r}" for key, each in given.items() if isinstance(each, str | bool))
+            tree.file, tree.line, tree.function = file, line, function
+            self._listener.emit(tree)
         if kind == "module" or not is_installed(file):
             self._on_call()
 
@@ -123,6 +138,16 @@ def caller() -> tuple[str, int, str]:
     """The innermost line outside torch and dynalyze that asked for the compile."""
     frame = next(calling_frames(), None)
     return (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else ("", 0, "")
+
+
+def _called_there(module: Any) -> str:
+    """What the code that compiles a module calls it: `net`, `self.model`; "" where it is called nothing there."""
+    frame = next(calling_frames(), None)
+    scopes = (frame.f_locals, frame.f_globals) if frame is not None else ()
+    held = scopes[0].get("self") if scopes else None
+    own = vars(held).get("_modules", {}) | vars(held) if hasattr(held, "__dict__") else {}
+    names = [*(dict(scope) for scope in scopes), {f"self.{name}": value for name, value in own.items()}]
+    return next((name for scope in names for name, value in scope.items() if value is module), "")
 
 
 def surround_compile(

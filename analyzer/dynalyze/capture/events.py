@@ -509,9 +509,15 @@ class TreePart:
 
 
 class ModuleTree(Event, tag="module_tree"):
-    """A module that was compiled and broke, with all its parts."""
+    """A module that was compiled, with all its parts; where the program did so itself, with which `arguments`, and in
+    which line.
+    """
 
     name: str = ""
+    arguments: str = ""
+    file: str = ""
+    line: Whole = 0
+    function: str = ""
     classes: list[TreeClass] = field(default_factory=list)
     parts: list[TreePart] = field(default_factory=list)
 

@@ -43,7 +43,7 @@ def module_tree(name: str, module: torch.nn.Module, call: Callable[[], Any] | No
         )
         for path, part in named
     ]
-    return ModuleTree(name, [_class(kind) for kind in classes], parts)
+    return ModuleTree(name, classes=[_class(kind) for kind in classes], parts=parts)
 
 
 def _class(kind: type) -> TreeClass:
@@ -57,7 +57,8 @@ def _class(kind: type) -> TreeClass:
         kind.__qualname__,
         # A class derived from one of torch's layers is no more than a layer either.
         layer=any(each.__module__.startswith("torch.nn.modules.") and each not in _CONTAINERS for each in kind.__mro__),
-        of_torch=kind.__module__.partition(".")[0] == "torch",
+        # Its forward is torch's own, also where the class is not: `class Encoder(nn.Sequential)`.
+        of_torch=str(getattr(forward, "__module__", None) or kind.__module__).partition(".")[0] == "torch",
         callable=callable_itself and kind not in (torch.nn.ModuleList, torch.nn.ModuleDict),
         code=[_range_of(each.__code__) for each in methods if isinstance(each, types.FunctionType)],
         forward=(code.co_filename, code.co_firstlineno) if isinstance(code, types.CodeType) else None,

@@ -195,6 +195,8 @@ def _region(
         share=round(min(1.0, sum(known) / root.seconds), 4) if root.seconds and known else None,
         parameter_share=round(parameters / root.parameters, 4) if root.parameters else 0.0,
         pattern=pattern,
+        arguments=tree.arguments,
+        compiled=sources.location(tree.file, tree.line, tree.function) if tree.file else None,
     )
 
 

@@ -372,8 +372,8 @@ class Region(msgspec.Struct):
     `root` is what the program calls the module, `path` leads from there to the part. `count` parts of one class stand
     in lists: `pattern` is the path of all of them, `layers.*.1`, with `*` for every part of a list, `0,2` for some of
     it, and `"0"` for a number that is a name. `share` is what they take of an eager call of the root, None where that
-    was not measured; `parameter_share` is their part of its parameters. `of_torch`: the class
-    is torch's own. `location` is its forward.
+    was not measured; `parameter_share` is their part of its parameters. `location` is its forward; `of_torch`: that is
+    torch's own. Where the program compiles the root itself, `compiled` is where, and `arguments` are what it gives.
     """
 
     root: Quote
@@ -386,6 +386,8 @@ class Region(msgspec.Struct):
     share: float | None = None
     parameter_share: float = 0.0
     pattern: Quote = ""
+    arguments: Source = ""
+    compiled: Location | None = None
 
 
 SkipReason = Literal["dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"]

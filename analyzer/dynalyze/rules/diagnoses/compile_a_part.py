@@ -31,13 +31,36 @@ def compile_a_part(report: Report) -> Iterator[Ranked]:
     for region in report.regions if report.graph_breaks else ():
         by_root.setdefault(region.root, []).append(region)
     for root, parts in by_root.items():
-        if sum(map(_share, parts)) >= _LEAST_SHARE:
-            yield _finding(report, root, parts[:_MOST_PARTS])
+        gaining = parts if _measured(parts) else [part for part in parts if _gains(part, report)]
+        if sum(map(_share, gaining)) >= _LEAST_SHARE:
+            yield _finding(report, root, gaining[:_MOST_PARTS])
+
+
+def _measured(parts: list[Region]) -> bool:
+    return all(part.share is not None for part in parts)
+
+
+def _foreign(report: Report) -> bool:
+    return all(library_of(found.location.file) for found in report.graph_breaks)
+
+
+def _gains(part: Region, report: Report) -> bool:
+    """Of a module that the program compiles itself: whether the whole loses more than a cut between two graphs, which
+    costs less than code around the parts that runs in eager. Where the program's own code breaks, torch compiles the
+    part by itself already, unless its forward is torch's own.
+    """
+    own = {found.location.at for found in report.compilations if found.status == "compiled"}
+    known = part.location is not None and part.location.at in own
+    lost = any(found.effect != "split" for found in report.graph_breaks) or _at_limit(report)
+    return lost and (_foreign(report) or not known)
+
+
+def _at_limit(report: Report) -> bool:
+    return any(found.cause == "limit" and library_of(found.location.file) for found in report.recompiles)
 
 
 def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
-    foreign = all(library_of(found.location.file) for found in report.graph_breaks)
-    measured = all(part.share is not None for part in parts)
+    foreign, measured = _foreign(report), _measured(parts)
     held = f"{min(1.0, sum(map(_share, parts))):.0%}".replace("%", " %")
     of = f"{held} of the {'time' if measured else 'parameters'}"
     compiles, holds, it = ("compiles", "holds", "it") if len(parts) == 1 else ("compile", "hold", "them")
@@ -49,10 +72,12 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
         f"{listed([f'`{name}`' for name in names])} {compiles} without a graph break and {holds} {of}",
         f"Compile {it} in place of `{whole}`: {listed([f'`{line}`' for line in lines])}.{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
-        example=Example(f"{whole} = torch.compile({whole})", "\n".join(lines)),
+        example=Example(
+            f"{whole} = torch.compile({', '.join(filter(None, [whole, parts[0].arguments]))})", "\n".join(lines)
+        ),
         rank=_FIRST if foreign else _AFTER_BREAKS,
-        severity=severity_of(report.graph_breaks) if foreign else "info",
-        location=parts[0].location,
+        severity=("error" if _at_limit(report) else severity_of(report.graph_breaks)) if foreign else "info",
+        location=parts[0].compiled or parts[0].location,
         evidence=ids(report.graph_breaks),
     )
 
@@ -110,12 +135,12 @@ def _line(part: Region) -> str:
     for step in steps[:last]:
         held = _looped(loops, held, step, "part" if held.startswith("block") else "block")
     if not part.of_torch:
-        return _in_loops(loops, f"{held}.compile()")
+        return _in_loops(loops, f"{held}.compile({part.arguments})")
     own = steps[-1]
     if _several(own):
         loops.append(f"for i in range(len({held}))" if own == "[*]" else f"for i in ({own[1:-1].replace(',', ', ')})")
         own = "[i]"
-    compiled = f"torch.compile({held}{own})"
+    compiled = f"torch.compile({held}{own}{', ' if part.arguments else ''}{part.arguments})"
     if len(loops) < 2 and not own.endswith(")"):
         return _in_loops(loops, f"{held}{own} = {compiled}")
     if own.startswith("["):

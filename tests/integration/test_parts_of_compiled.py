@@ -1,0 +1,72 @@
+"""A program that compiles a model whose graph breaks are in a library: what to compile in its place, followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from many_programs import graphs
+from program import explain
+
+SOLVER = """
+def solve(rate, y, steps):
+    for step in range(steps):
+        print("step", step)
+        y = y + rate(y) / steps
+    return y
+"""
+PROGRAM = """
+import sys
+import torch
+
+torch.set_grad_enabled(False)
+sys.path.insert(0, "site-packages")
+import solver
+
+class Rate(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate, self.head = Rate(), torch.nn.Linear(4, 1)
+
+    def forward(self, y):
+        BEFORE
+        return self.head(solver.solve(self.rate, y, 3))
+
+model = Model()
+compiled = torch.compile(model, backend="eager")
+for _ in range(2):
+    compiled(torch.ones(2, 4))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "solver.py").write_text(SOLVER, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_part_that_a_library_calls_is_compiled_in_the_place_of_all(folder: Path) -> None:
+    plain = PROGRAM.replace("BEFORE", "y = y * 1")
+    (folder / "model.py").write_text(plain, encoding="utf-8")
+    _, report = explain("--no-bench", "model.py", cwd=folder)
+    assert {Path(each["location"]["file"]).name for each in report["graph_breaks"]} == {"solver.py"}
+    first = report["findings"][0]
+    assert first["rule"] == "compile-a-part"
+    assert first["location"]["code"] == 'compiled = torch.compile(model, backend="eager")'
+    line = "model.rate = torch.compile(model.rate, backend='eager')"
+    assert f"`{line}`" in first["advice"]
+    followed = plain.replace('compiled = torch.compile(model, backend="eager")', f"compiled = model; {line}")
+    assert graphs(followed, folder) == 1
+
+
+def test_a_model_whose_own_code_is_cut_once_is_left_whole(folder: Path) -> None:
+    plain = PROGRAM.replace("solver.solve(self.rate, y, 3)", "self.rate(y)")
+    (folder / "model.py").write_text(plain.replace("BEFORE", "torch._dynamo.graph_break()"), encoding="utf-8")
+    _, report = explain("--no-bench", "model.py", cwd=folder)
+    assert [each["effect"] for each in report["graph_breaks"]] == ["split"]
+    assert "compile-a-part" not in {each["rule"] for each in report["findings"]}
