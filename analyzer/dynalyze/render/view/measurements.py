@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
-from dynalyze.render.view.plots.bars import memory_plot, startup_plot
-from dynalyze.render.view.plots.calls import calls_plot
 from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report
@@ -25,7 +22,6 @@ MAX_ROWS = 100
 _ALL_POINTS = 16_000
 """Dots of all strips of a page together."""
 _FEWEST_POINTS = 60
-_MOST_CURVES = 12
 _MAX_TEXT = 2000
 _MAX_NOTES = 40
 
@@ -52,9 +48,8 @@ class MeasurementsView:
     def __init__(self, report: Report, anchors: Anchors) -> None:
         shown = first(report.measurements, MAX_ROWS)
         dots = min(MAX_POINTS, max(_FEWEST_POINTS, _ALL_POINTS // max(2 * len(shown.items), 1)))
-        numbers = count(1)
         self.groups = [
-            GroupView(workload, rows, report.accuracy, dots, numbers, anchors)
+            GroupView(workload, rows, report.accuracy, dots, anchors)
             for workload, rows in words.by_workload(shown.items).items()
         ]
         self.total, self.omitted = shown.total, shown.omitted
@@ -65,12 +60,8 @@ class GroupView:
 
     def __init__(
         self, workload: words.WorkloadKey, items: list[Measurement], accuracy: list[Accuracy], dots: int,
-        numbers: Iterator[int], anchors: Anchors,
+        anchors: Anchors,
     ) -> None:  # fmt: skip
-        names = [anchors.claim(f"plot-{next(numbers)}") for _ in range(3 + _MOST_CURVES)]
-        compiled = [item for item in items if item.configuration != words.EAGER]
-        plots = [strip_plot(names[0], items, dots), startup_plot(names[1], items), memory_plot(names[2], items)]
-        curves = (calls_plot(name, item) for name, item in zip(names[3:], compiled, strict=False))
         self.anchor = anchors.claim(f"measured-{words.workload_words(workload)}")
         self.title = words.capital(words.workload_words(workload))
         self.conditions = words.conditions(items)
@@ -81,8 +72,7 @@ class GroupView:
         ]
         self.table = _table(items, accuracy)
         self.details = [table for table in (_samples(items), _startup(items), _counts(items)) if table.rows]
-        self.plots = [plot for plot in plots if plot is not None]
-        self.curves = [plot for plot in curves if plot is not None]
+        self.plot = strip_plot(anchors.claim("plot"), items, dots)
         self.notes = [clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]]
 
 

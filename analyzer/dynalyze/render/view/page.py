@@ -70,7 +70,7 @@ class Page:
         self.verdict = VerdictView(report)
         plan = report.plan
         known = plan is not None and (plan.points or plan.not_measured or plan.shapes)
-        self.plan = PlanView(plan, anchors) if plan is not None and known else None
+        self.plan = PlanView(plan) if plan is not None and known else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
         self.recompiles = first(report.recompiles, MAX_RECOMPILES)
         self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
