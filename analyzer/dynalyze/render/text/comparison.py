@@ -168,16 +168,18 @@ def function_words(change: FunctionChange) -> list[str]:
         counts = _counts(latest(before, after))
         return [f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in counts if number]
     pairs = zip(_counts(before), _counts(after), strict=True)
-    found = [f"{word} {old:,} {ARROW} {new:,}" for (old, word), (new, _) in pairs if old != new]
-    measured = (("kernels", before.kernels, after.kernels), ("operations", before.ops, after.ops))
-    known = ((word, old, new) for word, old, new in measured if old is not None and new is not None and old != new)
-    return [*found, *(f"{word} {old:,} {ARROW} {new:,}" for word, old, new in known)]
+    return [
+        f"{word} {old:,} {ARROW} {new:,}"
+        for (old, word), (new, _) in pairs
+        if old is not None and new is not None and old != new
+    ]
 
 
-def _counts(side: FunctionSide) -> list[tuple[int, str]]:
+def _counts(side: FunctionSide) -> list[tuple[int | None, str]]:
     return [
         (side.compiled, "compiled"), (side.eager, "left in eager"), (side.failed, "failed"),
-        (side.empty, "with nothing to compile"), (side.graphs, "graphs"),
+        (side.empty, "with nothing to compile"), (side.graphs, "graphs"), (side.kernels, "kernels"),
+        (side.ops, "operations"),
     ]  # fmt: skip
 
 
