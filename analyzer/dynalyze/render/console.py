@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -82,8 +82,17 @@ class Summary:
             counted = count_of(number, f"more {what}") if what else f"{number:,} more"
             self.indented(f"{counted}: see {where} or --json.", "dim", by)
 
-    def table(self, table: Table, by: int = 3) -> None:
-        """Rows in columns; what does not fit wraps within its own."""
+    def rows(
+        self, heads: Sequence[str], rows: Iterable[Sequence[Text | str]], *, right: Container[int] = (), by: int = 3
+    ) -> None:
+        """A table, without heads where there are none; what does not fit wraps within its column. `right`: the columns
+        of numbers.
+        """
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(heads))
+        for at, head in enumerate(heads):
+            table.add_column(Text(one_line(head)), justify="right" if at in right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(one_line(cell)) if isinstance(cell, str) else cell for cell in row))
         self._console.print(Padding(table, (0, 0, 0, by), expand=False))
 
     def unwrapped(self, text: Text) -> None:

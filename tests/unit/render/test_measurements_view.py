@@ -113,13 +113,6 @@ def test_what_is_not_valid_is_not_drawn(status: str) -> None:
 # ---- the section ------------------------------------------------------------------------------------------
 
 
-def test_a_gain_that_was_not_shown_is_not_called_impossible() -> None:
-    forward = MeasurementsView(measured_report(), Anchors()).groups[0].table
-    cells = {row[0]: row[5] for row in forward.rows}
-    assert cells["default"] == "640 calls"
-    assert cells["dynamic=on"] == "never, as far as is known"
-
-
 def test_a_bench_shows_nothing_that_was_not_listened_for() -> None:
     tree = Tree(render(benched_report()))
     ids = tree.values("id")

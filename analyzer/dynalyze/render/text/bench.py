@@ -214,6 +214,32 @@ def claim(item: Measurement) -> str:
     return f"{name} is {ratio_words(item.speedup)}"
 
 
+def tells_no_number(item: Measurement) -> bool:
+    """Whether a sentence has to say why there is no speedup."""
+    return item.status != "valid" or (item.speedup is not None and item.speedup.verdict == "no difference shown")
+
+
+HEADS = ("time", "speedup", "compile", "payback", "memory", "answers")
+
+
+def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
+    """The columns of HEADS; "" for what was not measured."""
+    if item.status != "valid" or item.latency_ms is None:
+        return [failure(item).partition(":")[0].removeprefix("is "), *[""] * (len(HEADS) - 1)]
+    cost, even, gain, speed = compile_cost(item), item.break_even, item.speedup, ""
+    if gain is not None:
+        shown = f"{times(gain.ratio.value)} {plain_ratio(gain.ratio.low)}-{plain_ratio(gain.ratio.high)}"
+        speed = "no difference" if gain.verdict == "no difference shown" else shown
+    return [
+        milliseconds(item.latency_ms.p50),
+        speed,
+        "" if cost is None else cost.short,
+        "" if even is None or even.passes is None else short_count(even.passes),
+        "" if item.memory is None else memory_short(item.configuration, item.memory),
+        "" if accuracy is None else _ANSWERS[accuracy.verdict][1],
+    ]
+
+
 def failure(item: Measurement) -> str:
     """Why there is no number: "is invalid: no frame was compiled"."""
     if item.status == "valid":

@@ -106,38 +106,16 @@ def _outcome(item: Measurement) -> Outcome:
 def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
     """What the sentences say, in columns."""
     rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
-    heads = [
-        "Configuration", "Median", "Speedup vs eager", "Compile, cold", "Compile, warm", "Worth it after", "Memory",
-        *(words.rate_words(name) for name in rates), "Answers",
-    ]  # fmt: skip
-    rows = [_row(item, rates, words.accuracy_of(item, accuracy)) for item in items]
+    heads = ["configuration", *words.HEADS, "compile, warm caches", *map(words.rate_words, rates)]
+    rows = []
+    for item in items:
+        warm = words.compile_cost(item, warm=True)
+        known = item.throughput if item.status == "valid" else {}
+        rows.append(
+            [item.configuration, *words.cells(item, words.accuracy_of(item, accuracy)), warm.short if warm else "",
+             *(three_digits(known[name]) if name in known else "" for name in rates)]
+        )  # fmt: skip
     return Table("Results", heads, rows).without_empty_columns()
-
-
-def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> list[str]:
-    if item.status != "valid" or item.latency_ms is None:
-        return [item.configuration, words.failure(item).partition(":")[0].removeprefix("is "), *[""] * (6 + len(rates))]
-    cold, warm = words.compile_cost(item), words.compile_cost(item, warm=True)
-    even, memory, speed = item.break_even, item.memory, item.speedup
-    pays = gain = ""
-    if even is not None:  # The number, or what stands in its place: "never", "not known".
-        reason = clipped(even.reason.partition(":")[0] or "not known", _MAX_TEXT)
-        pays = reason if even.passes is None else words.passes_words(even.passes, item.calls)
-    if speed is not None:
-        known = speed.verdict != "no difference shown"
-        ratio = words.times(speed.ratio.value) if known else "no difference shown"
-        gain = f"{ratio} ({words.interval_words(speed.ratio)})"
-    return [
-        item.configuration,
-        milliseconds(item.latency_ms.p50),
-        gain,
-        cold.words if cold else "",
-        warm.words if warm else "",
-        pays,
-        words.memory_short(item.configuration, memory) if memory else "",
-        *(three_digits(item.throughput[name]) if name in item.throughput else "" for name in rates),
-        words.answers(accuracy) if accuracy else "",
-    ]
 
 
 def _samples(items: Sequence[Measurement]) -> Table:
