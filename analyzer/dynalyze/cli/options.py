@@ -28,11 +28,11 @@ _SECTIONS = {
     "Target": "module inputs chosen python quiet_target",
     "Compile": "backend mode dynamic fullgraph train device dtype autocast configs matrix",
     "Models of libraries": "batch batches sequence sequences size phase phases full_size weights",
-    "Output": "html_file json_file outs brief artifacts patch verbose fail_on csv_file",
+    "Output": "html_file json_file outs brief artifacts patch verbose fail_on",
     "Privacy": "no_source redact show_values",
     "Limits": "timeout stop_after no_bench bench_seconds search_seconds seconds pairs sandbox allow_effects memory",
     _MORE: "attn_implementation static_cache new_tokens features steps lora cold init trust_remote_code provenance "
-    "vary_inputs threads seed no_memory no_accuracy prices rerun spawn shared_disk gpus_per_item show_output",
+    "vary_inputs threads seed no_memory no_accuracy prices rerun spawn shared_disk gpus_per_item",
 }
 _SECTION_OF = {name: title for title, names in _SECTIONS.items() for name in names.split()}
 

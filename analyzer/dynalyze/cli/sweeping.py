@@ -66,9 +66,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
                     len(expanded.items), pool.workers, notes,
                 )  # fmt: skip
                 done_before = sum(item.key in folder.rows for item in expanded.items)
-                progress = SweepProgress(
-                    len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
-                )
+                progress = SweepProgress(len(expanded.items), done_before, quiet=options["quiet_target"])
                 result = drive(expanded.items, pool, folder, settings, about, progress, lambda: interrupts.count == 0)
             _publish(result, folder.path, options)
             if (interrupted := first_signal()) is not None:
@@ -89,9 +87,7 @@ def _check(options: dict[str, Any]) -> None:
             raise UsageError(f"--{dashed(name)} is for --cluster alone")
     if options["bench"] and options["workers"] not in (None, 1) and options["cluster"] is None:
         raise UsageError("--bench runs one item at a time, so that nothing disturbs what is timed: leave --workers out")
-    if options["show_output"] and options["quiet_target"]:
-        raise UsageError("--show-output and --quiet-target exclude each other")
-    check_outputs([(f"--{name}", options[f"{name}_file"] or None) for name in ("json", "csv", "html")])
+    check_outputs([(f"--{name}", options[f"{name}_file"] or None) for name in ("json", "html")])
 
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
@@ -155,7 +151,7 @@ def _pool(
 
 
 def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
-    from dynalyze.sweep import csv_table, terminal
+    from dynalyze.sweep import terminal
     from dynalyze.sweep.pages import render_sweep
 
     index = folder / INDEX
@@ -165,8 +161,6 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         way = os.path.relpath(folder.resolve(), Path(file).resolve().parent)
         rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
         write_whole(Path(file), render_sweep(msgspec.structs.replace(sweep, items=rows)))
-    if (file := options["csv_file"]) is not None:
-        write_whole(Path(file), csv_table.render(sweep))
     text = ""
     if options["json_file"]:
         document = msgspec.to_builtins(sweep)
@@ -174,7 +168,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
     if write_json(options["json_file"], text):
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", options["json_file"])]
-    files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
+    files = [(name, str(path)) for name, path in written if path is not None]
     print_summary(terminal.render(sweep, files=files))
 
 

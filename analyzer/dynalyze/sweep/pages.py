@@ -18,14 +18,14 @@ from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.report import Location
 from dynalyze.sweep import words
-from dynalyze.sweep.clusters import BrokenLine, Cause, Share, SweepSummary, summarise
+from dynalyze.sweep.clusters import BrokenLine, Share, SweepSummary, summarise
 from dynalyze.sweep.compare import SCHEMA_VERSION, ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.escape import clipped
 
 MAX_CARDS, MAX_LINES, MAX_FOLLOWING = 12, 400, 200
-MAX_CAUSES, MAX_REASONS, MAX_ERRORS = 60, 12, 100
+MAX_CAUSES, MAX_ERRORS = 60, 100
 MAX_FAMILIES, MAX_MATRIX = 600, 1000
 MAX_BREAKS, MAX_NAMES = 25, 10
 """Of one item, and links before the rest is folded away."""
@@ -90,19 +90,17 @@ class SweepPage:
         self.other_lines = first(found.lines[len(self.cards) :], MAX_LINES).map(self._line)
         self.following = first(found.following, MAX_FOLLOWING).map(self._line)
         families = first(found.families, MAX_FAMILIES)
-        troubled = self._shares(share for share in families.items if share.clean != 1)
-        self.causes = first(found.causes, MAX_CAUSES).map(self._cause)
+        self.causes = first(found.causes, MAX_CAUSES).map(
+            lambda cause: (self._anchors.claim(f"cause-{cause.gb_id or cause.gb_type}"), cause)
+        )
         self.errors = first(found.errors, MAX_ERRORS).map(
             lambda group: (self._anchors.claim(f"error-{group.exception}"), group, self._names(group.rows))
         )
-        self.families, self.more_families = troubled[:_OPEN_FAMILIES], troubled[_OPEN_FAMILIES:]
-        self.clean_families = self._shares(share for share in families.items if share.clean == 1)
+        shares = self._shares(families.items)
+        self.families, self.more_families = shares[:_OPEN_FAMILIES], shares[_OPEN_FAMILIES:]
         self.families_total, self.families_omitted = families.total, families.omitted
         self.configurations = self._shares(found.configurations)
-        matrix = first(found.matrix, MAX_MATRIX)
-        self.differing = [row for row in matrix.items if row.differs]
-        self.same = [row for row in matrix.items if not row.differs]
-        self.matrix_omitted = matrix.omitted
+        self.differing = first(found.matrix, MAX_MATRIX)
         self.speeds = [(total.configuration, words.speed_total_words(total)) for total in found.speeds]
         self.items = sorted(map(self._item, sweep.items, self.links), key=lambda item: item[0])
         self.counts = found.total.counts
@@ -120,12 +118,6 @@ class SweepPage:
     def _line(self, line: BrokenLine) -> tuple[Any, ...]:
         code = code_at(Location(line.path, line.line, None, line.function, line.code), None)
         return self._places.get(line.at, ""), line, code, self._names(line.rows)
-
-    def _cause(self, cause: Cause) -> tuple[Any, ...]:
-        """A cause with its anchor, its reasons that say more than the type, and how many are left out."""
-        some = first(cause.reasons, MAX_REASONS)
-        anchor = self._anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
-        return anchor, cause, [each for each in some.items if each.text], some.omitted
 
     def _shares(self, shares: Iterable[Share]) -> list[tuple[str, Share, tuple[list[Link], list[Link]]]]:
         return [(self._anchors.claim(f"share-{share.name}"), share, self._names(share.rows)) for share in shares]

@@ -45,25 +45,17 @@ def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
     total, what = len(sweep.items), noun(sweep)
     if not total:
         return ["Nothing was run."]
-    if summary.total.reached:
-        first = _compiled(summary, total, what)
-    elif total == 1:
-        first = f"The {what} never reached the compiler."
-    else:
-        first = f"None of {total:,} {what}s reached the compiler."
     leading = [
         f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {target_noun(sweep)}s."
         for worst in summary.lines[:1]
         if len(worst.targets) > 1
     ]
-    return [first, *_not_reached(summary), *leading]
+    return [_compiled(summary, total, what), *_not_reached(summary), *leading]
 
 
 def _compiled(summary: SweepSummary, total: int, what: str) -> str:
     counts = summary.total.counts
     clean = counts.get("full_graph", 0)
-    if clean == total:
-        return "The one item compiles as one graph." if total == 1 else f"All {total:,} {what}s compile as one graph."
     head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1 + (clean != 1)]}"
     rest = _counted(counts, "graph_break", "compile_error")
     return f"{head}; {listed(rest)}." if rest else f"{head}."

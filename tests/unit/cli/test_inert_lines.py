@@ -27,7 +27,6 @@ from dynalyze.report.document import from_json, to_json
 from dynalyze.rules import catalogue
 from dynalyze.rules.rule import judge
 from dynalyze.sweep import compare as compared_sweeps
-from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import pages
 from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.compare import SweepComparison
@@ -191,10 +190,6 @@ def test_json_can_be_looked_at_and_says_the_same() -> None:
     for document in (json_text(sweep), pages.diff_json(compared_sweeps.compare(sweep, small_sweep()))):
         assert harmful(document) == set()
     assert harmful(comparison_text.render_comparison_json(compare(empty_report(), report))) == set()
-
-
-def test_a_table_for_spreadsheets() -> None:
-    assert harmful(sweep_csv.render(filled(Sweep, EVIL))) == set()
 
 
 # Standard error, and what a failing test says.

@@ -29,7 +29,6 @@ from dynalyze.render import (
 from dynalyze.report import Report
 from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.sweep import compare as sweeps
-from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import pages
 from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.records import Sweep
@@ -184,7 +183,7 @@ def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
 def written(sweep: Sweep) -> dict[str, str]:
     return {
         "text": sweep_text.render(sweep, color=False, width=80), "page": pages.render_sweep(sweep),
-        "csv": sweep_csv.render(sweep), "json": msgspec.json.encode(sweep).decode(),
+        "json": msgspec.json.encode(sweep).decode(),
     }  # fmt: skip
 
 
@@ -208,7 +207,7 @@ def swept() -> Sweep:
 
 
 def test_no_sweep_shows_a_line_canary_report() -> None:
-    assert set(shows(written(swept()), CANARY)) == {"text", "page", "csv", "json"}
+    assert set(shows(written(swept()), CANARY)) == {"text", "page", "json"}
     assert shows(written(shown(swept(), no_source=True, redact=False)), CANARY) == {}
     for pair in ((Sweep("", "", [], []), swept()), (swept(), small_sweep()), (small_sweep(), swept())):
         assert shows(differing(shown(sweeps.compare(*pair), no_source=True, redact=False)), CANARY) == {}
@@ -216,7 +215,7 @@ def test_no_sweep_shows_a_line_canary_report() -> None:
 
 def test_no_sweep_names_the_user_or_the_machine(ada: None) -> None:
     words = (r"\bada\b", "enigma")
-    assert set(shows(written(about_ada(Sweep)), *words)) == {"text", "page", "csv", "json"}
+    assert set(shows(written(about_ada(Sweep)), *words)) == {"text", "page", "json"}
     assert shows(written(privacy.redact(about_ada(Sweep))), *words) == {}
     found = sweeps.compare(small_sweep(), about_ada(Sweep))
     assert shows(differing(privacy.redact(found)), *words) == {}
