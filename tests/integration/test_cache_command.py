@@ -97,7 +97,6 @@ def test_a_constant_that_each_start_draws_anew_is_named_with_its_line(tmp_path: 
         (["report.json", "nosuch.py"], "no such file: nosuch.py"),
         (["nosuch.json", "report.json"], "nosuch.json: No such file or directory"),
         (["report.json", "report.json", "--json", "report.json"], "would overwrite what is read"),
-        (["report.json", "report.json", "--html", "report.json"], "would overwrite what is read"),
         ([], "which program?"),
     ],
 )

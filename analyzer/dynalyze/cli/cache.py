@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.capture.libraries import prefix_of
-from dynalyze.cli.files import check_found, read_report, write_found
+from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json
 from dynalyze.cli.options import Sectioned, observation_of, rerun_options, shown_options, with_model_options
 from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import say
@@ -31,7 +30,6 @@ _HINT = "; dynalyze explain writes one with --json"
     "and from torch.compiler.save_cache_artifacts.",
 )  # fmt: skip
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
-@click.option("--html", "html_file", metavar="FILE", help="Write the page of what was found.")
 @click.option(
     "--fail-on", type=click.Choice(["cold", "none"]), default="none", show_default=True,
     help="cold: exit 1 where the second start misses something, or a cache does not survive a move.",
@@ -55,24 +53,21 @@ def cache(context: click.Context, /, **options: Any) -> int:
     from dynalyze.cli.outputs import EXIT_STATUSES
     from dynalyze.launch.interrupts import Interrupts, first_signal
     from dynalyze.privacy import cleaned
-    from dynalyze.render import html
     from dynalyze.render.cache_text import render_caches
     from dynalyze.report.caches import SCHEMA_VERSION
     from dynalyze.text.json_text import json_text
 
     first = options["target"]
-    check_found(options, first)
+    json_file = options["json_file"]
+    check_outputs([("--json", json_file)], first)
     before = None if first is None or options["module"] else _written(first)
     with Interrupts():
         found = _found(context, before)
     found = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    write_found(
-        options, lambda: html.render_caches(found),
-        lambda: json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)}),
-        partial(render_caches, found),
-    )  # fmt: skip
+    if not write_json(json_file, json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)})):
+        print_summary(render_caches(found, files=[("JSON", json_file)] if json_file else []))
     if (number := first_signal()) is not None:
         return 128 + number
     ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []

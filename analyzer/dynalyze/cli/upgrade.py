@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")
-@seconds_option("--bench-seconds", "The most that measuring both may take.", 120.0, "--seconds")
+@seconds_option("--bench-seconds", "The most that measuring both may take.", 120.0)
 @count_option("--pairs", "The most pairs of processes; below 3 no difference can be shown.", DEFAULT_PAIRS)
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the page of `dynalyze diff` for the two runs.")

@@ -1,4 +1,4 @@
-"""Sweep -> summary: breaks clustered by line and by cause, clean shares by family, like errors grouped.
+"""Sweep -> summary: breaks clustered by line and by cause, clean shares by configuration, like errors grouped.
 
 PyTorch also reports the loop around a broken call as a break, and a wrapper that restarts because the call below it
 broke. Such a break follows from others and leads no list, unless an item has it alone.
@@ -118,7 +118,6 @@ class SweepSummary(NamedTuple):
     lines: tuple[BrokenLine, ...]
     following: tuple[BrokenLine, ...]
     causes: tuple[Cause, ...]
-    families: tuple[Share, ...]
     errors: tuple[ErrorGroup, ...]
     configurations: tuple[Share, ...]
     matrix: tuple[MatrixRow, ...]
@@ -179,9 +178,6 @@ def summarise(sweep: Sweep) -> SweepSummary:
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
     causes = [_cause(items, group, follows) for group in _grouped(found, lambda each: each[1].gb_type).values()]
     causes.sort(key=lambda cause: (cause.follows, -len(cause.targets), -cause.breaks, cause.gb_type))
-    # Items without a family are in none.
-    families = [share for share in _shares(items, lambda row: row.family) if share.name]
-    families.sort(key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name))
     (total,) = _shares(items, lambda row: "") or [Share("", {}, ())]
     return SweepSummary(
         total=total,
@@ -189,7 +185,6 @@ def summarise(sweep: Sweep) -> SweepSummary:
         lines=tuple(line for line in lines if not line.follows),
         following=tuple(line for line in lines if line.follows),
         causes=tuple(causes),
-        families=tuple(families),
         errors=_errors(items),
         configurations=tuple(_shares(items, lambda row: row.configuration)),
         matrix=_matrix(items),

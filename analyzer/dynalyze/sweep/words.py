@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.comparison.types import Direction
 from dynalyze.render.text.comparison import ARROW, counted
+from dynalyze.render.text.report import short_path
 from dynalyze.sweep.clusters import SpeedTotal, SweepSummary
 from dynalyze.sweep.compare import ItemChange, SweepComparison
 from dynalyze.sweep.records import Row, Speed, Status, Sweep
@@ -95,10 +96,8 @@ def item_name(item: Row | ItemChange) -> str:
 
 
 def place_words(path: str, line: int) -> str:
-    """`modeling_llama.py:12` with the two folders above it at most."""
-    parts = path.split("/")
-    shown = path if len(parts) <= 3 else "/".join(["…", *parts[-2:]])
-    return f"{shown}:{line}"
+    """`llama/modeling_llama.py:12`, short."""
+    return f"{short_path(path)}:{line}"
 
 
 def speed_words(speed: Speed) -> str:

@@ -204,8 +204,7 @@ def test_a_part_of_a_function_has_the_name_of_its_class() -> None:
 
 
 def view(report: Report) -> MapView:
-    anchors = Anchors()
-    return MapView(report, Index(report, anchors), anchors)
+    return MapView(report, Index(report, Anchors()))
 
 
 def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:

@@ -85,10 +85,9 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
     (found,) = page.links.fix(broken.id)
     assert (found.text, found.anchor, found.title) == ("finding 1", "fix-1", "Take the print out")
     (row,) = page.compilations.shown.items
-    assert [link.text for link in row.see] == ["g1", "b1", "map"]
+    assert [link.text for link in row.met.items] == ["g1", "b1"]
     html = render(report)
-    assert all(f'id="{link.anchor}"' in html for link in row.see)
-    assert f'id="{page.map.anchors[broken.id]}"' in html
+    assert all(f'id="{link.anchor}"' in html for link in row.met.items)
 
 
 def test_long_files_and_whole_ones_stay_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,6 @@ class AttentionMatrixView:
         ]
         notes = words_attention.notes(matrix)[:MAX_REMARKS]
         self.conclusion = words_attention.conclusion(matrix)
-        self.counted = words_attention.counted(matrix)
         self.conditions = words_attention.conditions(matrix)
         self.dtypes = matrix.dtypes
         self.rows = first(rows, MAX_ROWS)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
@@ -13,7 +15,7 @@ from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, KeptLine, KeptTensor, Measurement, StepMemory
-from dynalyze.text.amounts import duration, exact_size, listed, milliseconds, size, three_digits
+from dynalyze.text.amounts import exact_size, listed, milliseconds, three_digits
 from dynalyze.text.escape import clipped
 
 MAX_ROWS = 100
@@ -24,6 +26,7 @@ _ALL_POINTS = 16_000
 _FEWEST_POINTS = 60
 _MAX_TEXT = 2000
 _MAX_NOTES = 40
+_MOST_CALLS = 3
 
 Outcome = Literal["faster", "slower", "same", "invalid", "failed", "eager"]
 
@@ -71,7 +74,7 @@ class GroupView:
             for outcome, text in zip(map(_outcome, items), said, strict=True)
         ]
         self.table = _table(items, accuracy)
-        self.details = [table for table in (_samples(items), _startup(items), _counts(items)) if table.rows]
+        self.details = _details(items)
         self.plot = strip_plot(anchors.claim("plot"), items, dots)
         self.notes = [clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]]
 
@@ -118,79 +121,36 @@ def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
     return Table("Results", heads, rows).without_empty_columns()
 
 
-def _samples(items: Sequence[Measurement]) -> Table:
-    heads = ["Configuration", "Arm", "p50", "p90", "p95", "p99", "Mean", "Deviation", "Samples", "Pairs", "Noise floor"]
-    rows = []
-    for item in items:
-        speed = item.speedup
-        for arm, latency in (("eager", item.eager_latency_ms), (item.configuration, item.latency_ms)):
-            if latency is None or item.status != "valid":
-                continue
-            times = (latency.p50, latency.p90, latency.p95, latency.p99, latency.mean, latency.sd)
-            floor = "" if speed is None or speed.floor is None else words.floor_words(speed.floor)
-            rows.append(
-                [item.configuration, arm, *("" if each is None else milliseconds(each) for each in times),
-                 f"{latency.samples:,}", f"{len(item.samples):,}", floor]
-            )  # fmt: skip
-    return Table("Samples", heads, rows).without_empty_columns()
+_RECORDS = {
+    "Latency, ms": "latency_ms", "Latency of eager beside it, ms": "eager_latency_ms", "Speedup": "speedup",
+    "Starting up": "startup", "Break-even": "break_even", "What torch counted": "counts", "Memory, bytes": "memory",
+    "Options": "options",
+}  # fmt: skip
+"""The parts of a measurement, by caption."""
 
 
-def _startup(items: Sequence[Measurement]) -> Table:
-    """The first calls, one by one as far as they matter."""
-    heads = [
-        "Configuration", "Imports", "Build the model", "Cold call 1", "2", "3", "Steady after", "Warm call 1",
-        "Eager call 1", "Break-even from", "to", "torch's own times", "Caches, cold", "Caches, warm",
-    ]  # fmt: skip
-    rows = []
-    for item in items:
-        startup, even = item.startup, item.break_even
-        if startup is None or item.status != "valid":
-            continue
-        ends = (even.low, even.high) if even and even.passes is not None else (None, None)
-        rows.append(
-            [item.configuration, _seconds(startup.import_seconds), _seconds(startup.load_seconds),
-             *(_call(startup.cold_calls_ms, at) for at in range(3)),
-             "" if startup.steady_after is None else f"{startup.steady_after:,}",
-             _call(startup.warm_calls_ms, 0), _call(startup.eager_calls_ms, 0),
-             *("" if end is None else f"{end:,.0f}" for end in ends),
-             _listed({name: duration(seconds) for name, seconds in startup.phases.items()}),
-             _listed(startup.cache), _listed(startup.warm_cache)]
-        )  # fmt: skip
-    return Table("Starting up", heads, rows).without_empty_columns()
+def _details(items: Sequence[Measurement]) -> list[Table]:
+    """Every number of the measurements, under its name in the JSON."""
+    tables = []
+    for caption, name in _RECORDS.items():
+        known = {each.configuration: msgspec.to_builtins(getattr(each, name)) for each in items}
+        heads = list(dict.fromkeys(head for values in known.values() for head in values or ()))
+        rows = [[who, *(_cell(values.get(head)) for head in heads)] for who, values in known.items() if values]
+        table = Table(caption, ["configuration", *(head.replace("_", " ") for head in heads)], rows)
+        tables.append(table.without_empty_columns())
+    return [table for table in tables if table.rows]
 
 
-def _counts(items: Sequence[Measurement]) -> Table:
-    """The grounds on which a measurement is valid, or is not; and its peaks of memory."""
-    heads = [
-        "Configuration", "Compiled frames", "Eager frames", "Graphs", "Graph breaks", "Recompiles", "While timing",
-        "CUDA graphs replayed", "skipped", "Steady peak", "While compiling", "Reserved", "Options",
-    ]  # fmt: skip
-    rows = []
-    for item in items:
-        counts, memory = item.counts, item.memory
-        numbers = (
-            (counts.compiled_frames, counts.eager_frames, counts.graphs, counts.graph_breaks, counts.recompiles,
-             counts.recompiles_while_timing, counts.cudagraph_replays, counts.cudagraph_skips)
-            if counts else (None,) * 8
-        )  # fmt: skip
-        peaks = (memory.steady_peak, memory.compile_peak, memory.reserved_peak) if memory else (None,) * 3
-        rows.append(
-            [item.configuration, *("" if each is None else f"{each:,}" for each in numbers),
-             *("" if each is None else size(each) for each in peaks), _listed(item.options)]
-        )  # fmt: skip
-    return Table("What was compiled, and memory", heads, rows).without_empty_columns()
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else duration(value)
-
-
-def _call(calls: Sequence[float], at: int) -> str:
-    return milliseconds(calls[at]) if at < len(calls) else ""
-
-
-def _listed(values: dict[str, object] | dict[str, str] | dict[str, int]) -> str:
-    return clipped(", ".join(f"{name} {value}" for name, value in values.items()), _MAX_TEXT)
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return clipped(", ".join(f"{name} {_cell(each)}" for name, each in value.items()), _MAX_TEXT)
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value[:_MOST_CALLS]))
+    if isinstance(value, float):
+        return three_digits(value) if abs(value) >= 0.1 else f"{value:.3g}"
+    return f"{value:,}" if type(value) is int else clipped(str(value), _MAX_TEXT)
 
 
 _MOST_ROWS = 30

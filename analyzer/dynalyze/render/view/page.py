@@ -64,8 +64,8 @@ class Page:
         self.listened = not only_measured(report)
         self.findings = FindingsView(report, links)
         self.graphs = GraphsView(report, links, anchors)
-        self.map = MapView(report, links, anchors)
-        self.timeline = TimelineView(report, links, anchors)
+        self.map = MapView(report, links)
+        self.timeline = TimelineView(report, links)
         self.policy = PolicyView(report.target.spec, report.policy) if report.policy else None
         self.verdict = VerdictView(report)
         plan = report.plan
@@ -73,7 +73,7 @@ class Page:
         self.plan = PlanView(plan) if plan is not None and known else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
         self.recompiles = first(report.recompiles, MAX_RECOMPILES)
-        self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
+        self.compilations = CompilationsView(report, links)
         self.forced_sizes = forced_sizes_view(report)
         self.skipped = skipped_view(report)
         self.candidates = CandidatesView(report, links, anchors)
