@@ -544,30 +544,6 @@ def test_the_caret_lies_under_its_span(open_page: Opener) -> None:
     assert caret[2] > mark["y"]
 
 
-def test_a_kernel_leads_to_its_lines_and_a_line_to_its_kernels(open_page: Opener) -> None:
-    page = open_page("clean")
-    page.locator("#g1").get_by_text("Code, kernels and inputs").click()
-    lines = page.locator("#g1 details details", has=page.locator(".lines"))
-    page.get_by_text("Kernels 3").click()
-    fused = page.locator("#g1 tr[id]", has=page.get_by_role("rowheader", name="cpp_fused_add_relu_0"))
-    assert fused.get_by_role("cell").get_by_role("link").all_inner_texts() == ["model.py:41", "model.py:43"]
-    fused.get_by_role("link", name="model.py:41").click()
-    target = page.locator("tr:target")
-    assert target.get_by_role("rowheader").inner_text() == "model.py:41"
-    assert target.is_visible()
-    assert lines.get_attribute("open") is not None
-    assert target.get_by_role("cell").get_by_role("link").all_inner_texts() == ["addmm", "cpp_fused_add_relu_0", "mm"]
-    target.get_by_role("link", name="mm", exact=True).click()
-    assert page.locator("tr:target").get_by_role("rowheader").inner_text() == "mm#"
-    assert page.locator("tr:target").is_visible()
-
-
-def test_a_link_to_a_line_opens_what_it_stands_in(open_page: Opener) -> None:
-    page = open_page("clean", "#g1-line-2")
-    assert page.locator("tr:target").get_by_role("rowheader").inner_text() == "model.py:43"
-    assert page.locator("tr:target").is_visible()
-
-
 def test_measurements_can_be_read_without_javascript(open_page: Opener) -> None:
     page = open_page("benched", java_script_enabled=False)
     section = page.locator("#measurements")

@@ -25,14 +25,6 @@ _LITTLE = 1 << 30
 _VARIABLES = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}
 _AGAIN = "every start compiles everything again"
 # What a value other than the default does; variables that are not listed are only named.
-_EFFECTS = {
-    "TORCH_TRACE": "torch writes all that it compiles into this folder",
-    "TORCHINDUCTOR_MAX_AUTOTUNE": "compiling takes much longer, for faster kernels",
-    "TORCHINDUCTOR_COMPILE_THREADS": "kernels are compiled by this many processes",
-    "TORCHDYNAMO_VERBOSE": "errors come with more text",
-    "CUDA_VISIBLE_DEVICES": "no other GPU is seen",
-    "OMP_NUM_THREADS": "kernels for the CPU use this many threads",
-}
 _HARM = {
     "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
     "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
@@ -180,14 +172,13 @@ def caches(facts: Facts) -> Iterator[Line]:
         broken = "" if folder.writable else f"{folder.path} cannot be written"
         if folder.writable and not folder.runs:
             broken = f"{folder.path} is on a file system that runs no code (noexec): compiled kernels do not load"
-        held = "very many files" if folder.size is None else size(folder.size)
-        found = f"{folder.path}: {held if folder.exists else 'not there yet'}"
+        found = folder.path if folder.exists else f"{folder.path}, not there yet"
         if broken:  # Inductor raises where it cannot make its folder: nothing compiles then.
             yield Line(name, "problem", broken, mend, fatal=folder.name == "Inductor")
         elif folder.free is not None and folder.free < _LITTLE:
-            yield Line(name, "warning", f"{found}, and only {size(folder.free)} free", mend)
+            yield Line(name, "warning", f"{found}: only {size(folder.free)} free", mend)
         else:
-            yield Line(name, "ok", f"{found}, {size(folder.free)} free" if folder.free is not None else found)
+            yield Line(name, "ok", f"{found}: {size(folder.free)} free" if folder.free is not None else found)
 
 
 def variables(facts: Facts) -> Iterator[Line]:
@@ -195,8 +186,7 @@ def variables(facts: Facts) -> Iterator[Line]:
         if name in _ELSEWHERE:
             continue
         harm = (_HARM_SWITCHED_OFF if value in _NO else _HARM).get(name)
-        effect = harm or ("" if value in _NO else _EFFECTS.get(name, ""))
-        found = f"{value or 'set, and empty'}{effect and f': {effect}'}"
+        found = f"{value or 'set, and empty'}{f': {harm}' if harm else ''}"
         yield Line(name, "warning" if harm else "ok", found, f"unset {name}" if harm else "")
 
 

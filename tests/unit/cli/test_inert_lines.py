@@ -127,7 +127,7 @@ def test_no_line_leaves_the_terminal(name: str, width: int) -> None:
         lines = plain(name, text, width=width).split("\n")
         # A command is not wrapped: it is there to be copied.
         wide = [line for line in lines if cell_len(line) > width]
-        assert [line for line in wide if not line.startswith(("Reproduce  ", "Apply, not verified  "))] == []
+        assert [line for line in wide if not line.startswith(("Next  ", "Reproduce  ", "Apply, not verified  "))] == []
 
 
 def test_a_doctors_line_is_long_only_where_it_is_to_be_copied() -> None:

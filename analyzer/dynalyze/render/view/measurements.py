@@ -11,7 +11,7 @@ import msgspec
 
 from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
-from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
+from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, KeptLine, KeptTensor, Measurement, StepMemory
@@ -21,9 +21,6 @@ from dynalyze.text.escape import clipped
 MAX_ROWS = 100
 """Measurements on the page."""
 
-_ALL_POINTS = 16_000
-"""Dots of all strips of a page together."""
-_FEWEST_POINTS = 60
 _MAX_TEXT = 2000
 _MAX_NOTES = 40
 _MOST_CALLS = 3
@@ -50,9 +47,8 @@ class MeasurementsView:
 
     def __init__(self, report: Report, anchors: Anchors) -> None:
         shown = first(report.measurements, MAX_ROWS)
-        dots = min(MAX_POINTS, max(_FEWEST_POINTS, _ALL_POINTS // max(2 * len(shown.items), 1)))
         self.groups = [
-            GroupView(workload, rows, report.accuracy, dots, anchors)
+            GroupView(workload, rows, report.accuracy, anchors)
             for workload, rows in words.by_workload(shown.items).items()
         ]
         self.total, self.omitted = shown.total, shown.omitted
@@ -62,9 +58,8 @@ class GroupView:
     """The configurations of one workload. `sentences` are outcome, mark and text of each."""
 
     def __init__(
-        self, workload: words.WorkloadKey, items: list[Measurement], accuracy: list[Accuracy], dots: int,
-        anchors: Anchors,
-    ) -> None:  # fmt: skip
+        self, workload: words.WorkloadKey, items: list[Measurement], accuracy: list[Accuracy], anchors: Anchors
+    ) -> None:
         self.anchor = anchors.claim(f"measured-{words.workload_words(workload)}")
         self.title = words.capital(words.workload_words(workload))
         self.conditions = words.conditions(items)
@@ -75,7 +70,7 @@ class GroupView:
         ]
         self.table = _table(items, accuracy)
         self.details = _details(items)
-        self.plot = strip_plot(anchors.claim("plot"), items, dots)
+        self.plot = strip_plot(anchors.claim("plot"), items)
         self.notes = [clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]]
 
 

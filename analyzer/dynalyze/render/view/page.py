@@ -86,7 +86,7 @@ class Page:
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
         self.warmup = WarmupView(report.warmup) if report.warmup else None
         self.processes = ProcessesView(report, anchors)
-        self.sources = SourcesView(report, links, anchors, self.findings.shown.items, self.graphs.shown.items)
+        self.sources = SourcesView(report, links, anchors, self.findings.shown.items)
         self.files = files_view(report, anchors)
         self.run = RunView(report)
 
