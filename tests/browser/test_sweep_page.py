@@ -87,7 +87,7 @@ def test_hostile_text_does_nothing(open_page: Opener) -> None:
 
 def test_everything_can_be_read_without_javascript(open_page: Opener) -> None:
     page = open_page("small", java_script_enabled=False)
-    assert "2 of 8 models compile as one graph" in page.locator("h1").inner_text()
+    assert "2 of 8 models compiled as one graph" in page.locator("h1").inner_text()
     assert targets(page)[0] == "LlamaModel"
     assert len(targets(page)) == 8
     for control in ("#items-controls", "#items-filter", "#theme"):

@@ -16,8 +16,8 @@ import msgspec
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.files.paths import below
 from dynalyze.render.findings import ENDED_WELL, is_known, waived
-from dynalyze.render.text.report import CAUSE_WORDS, command_line, verdict
-from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Severity, Target
+from dynalyze.render.text.report import command_line, verdict
+from dynalyze.report import Finding, GraphBreak, Location, Report, Severity, Target
 from dynalyze.rules.rule import Rule, rules
 from dynalyze.text.escape import clipped, visible
 
@@ -86,7 +86,7 @@ _TO_GITHUB: dict[Severity, str] = {"error": "error", "warning": "warning", "info
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # A message must not be read as a link: [text](target) is one in SARIF's plain text.
 _LINK = re.compile(r"\[(?=[^\]]*\]\()")
-_MOST_FLOWS, _MOST_RELATED = 10, 20
+_MOST_FLOWS = 10
 _LONGEST = 4000
 
 
@@ -147,7 +147,6 @@ def _of_rule(rule: Rule, rule_id: str) -> Object:
 
 def _of_findings(report: Report) -> Iterator[Object]:
     breaks = {item.id: item for item in report.graph_breaks}
-    again = {item.id: item for item in report.recompiles}
     # The evidence of what fails the policy: code scanning holds a pull request up for errors alone.
     checks = report.policy.checks if report.policy is not None else []
     failing = {name for check in checks if check.fails for name in check.evidence}
@@ -164,7 +163,6 @@ def _of_findings(report: Report) -> Iterator[Object]:
             "partialFingerprints": {_FINGERPRINT: visible(found)},
             "properties": _finding_properties(finding),
             **_flows([breaks[name] for name in finding.evidence if name in breaks], report.folder),
-            **_related([again[name] for name in finding.evidence if name in again], report.folder),
         }
         if found in reasons:
             reason = {"kind": "external", "status": "accepted", "justification": visible(reasons[found])}
@@ -194,17 +192,6 @@ def _flows(breaks: list[GraphBreak], folder: str) -> Object:
     return {"codeFlows": flows} if flows else {}
 
 
-def _related(recompiles: list[Recompile], folder: str) -> Object:
-    """The functions that were compiled again, each with the value that changed."""
-    places = []
-    for number, item in enumerate(recompiles[:_MOST_RELATED]):
-        values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
-        changed = f"Compiled again, because {CAUSE_WORDS[item.cause]}{values}"
-        message = _message(CAUSE_WORDS[item.cause].capitalize() if item.cause == "limit" else changed)
-        places.append({**location(item.location, folder, message), "id": number})
-    return {"relatedLocations": places} if places else {}
-
-
 def _invocation(report: Report) -> Object:
     outcome = report.outcome
     found: Object = {
@@ -227,9 +214,7 @@ def _notifications(report: Report) -> list[Object]:
     """What a reader has to know of the run itself, worst first."""
     capture, outcome = report.capture, report.outcome
     broken = [] if outcome.status in ENDED_WELL else [outcome.message or outcome.status]
-    notes = [("error", text) for text in broken]
-    notes += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
-    notes += [("note", text) for text in capture.notes]
+    notes = [("error", text) for text in broken] + [("note", text) for text in capture.notes]
     return [{"level": level, "message": {"text": _message(text)}} for level, text in notes]
 
 

@@ -16,6 +16,7 @@ from dynalyze.sweep.pool import Pool
 from dynalyze.sweep.records import STATUSES, TRACED, Item, Sweep
 from dynalyze.sweep.shown import shown
 from dynalyze.sweep.work import Finished, RunSettings
+from dynalyze.text.amounts import duration
 from dynalyze.text.escape import notice, one_line
 
 _PLAIN_SECONDS = 10.0
@@ -70,9 +71,7 @@ class SweepProgress:
         parts = [f"{self._before + ended} of {self._planned} items", *([counts] if counts else [])]
         if ended and seconds > 0:
             left = (self._planned - self._before - ended) * seconds / ended
-            minutes = f"{left / 60:.0f} min" if left < 90 * 60 else f"{left / 3600:.1f} h"
-            parts.append(f"{ended * 60 / seconds:.1f} a minute")
-            parts.append(f"about {f'{left:.0f} s' if left < 90 else minutes} left")
+            parts += [f"{ended * 60 / seconds:.1f} a minute", f"about {duration(left)} left"]
         return "; ".join(parts)
 
 

@@ -13,15 +13,15 @@ from dynalyze.sweep.compare import ItemChange, SweepComparison
 from dynalyze.sweep.records import Row, Speed, Status, Sweep
 from dynalyze.text.amounts import count_of, listed, percent
 
-# In a word or two, and as the verb of a sentence, for one and for several.
-_STATUSES: dict[Status, tuple[str, str, str]] = {
-    "full_graph": ("one graph", "compiles as one graph", "compile as one graph"),
-    "graph_break": ("with breaks", "breaks", "break"),
-    "compile_error": ("compile error", "fails to compile", "fail to compile"),
-    "eager_error": ("eager error", "fails in eager mode", "fail in eager mode"),
-    "create_error": ("not built", "could not be built", "could not be built"),
-    "timeout": ("out of time", "ran out of time", "ran out of time"),
-    "crash": ("crashed", "crashed", "crashed"),
+# In a word or two, and as the verb of a sentence.
+_STATUSES: dict[Status, tuple[str, str]] = {
+    "full_graph": ("one graph", "compiled as one graph"),
+    "graph_break": ("with breaks", "broke"),
+    "compile_error": ("compile error", "failed to compile"),
+    "eager_error": ("eager error", "failed in eager mode"),
+    "create_error": ("not built", "could not be built"),
+    "timeout": ("out of time", "ran out of time"),
+    "crash": ("crashed", "crashed"),
 }
 DIRECTIONS: dict[Direction, str] = {"worse": "Worse", "better": "Better", "same": "Changed otherwise"}
 
@@ -57,14 +57,13 @@ def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
 def _compiled(summary: SweepSummary, total: int, what: str) -> str:
     counts = summary.total.counts
     clean = counts.get("full_graph", 0)
-    head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1 + (clean != 1)]}"
+    head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1]}"
     rest = _counted(counts, "graph_break", "compile_error")
     return f"{head}; {listed(rest)}." if rest else f"{head}."
 
 
 def _counted(counts: Mapping[Status, int], *statuses: Status) -> list[str]:
-    known = ((counts[status], _STATUSES[status]) for status in statuses if status in counts)
-    return [f"{number:,} {words[1 + (number != 1)]}" for number, words in known]
+    return [f"{counts[status]:,} {_STATUSES[status][1]}" for status in statuses if status in counts]
 
 
 def _not_reached(summary: SweepSummary) -> list[str]:

@@ -107,12 +107,6 @@ def test_redacted_folders_are_not_told() -> None:
     assert "workingDirectory" not in run["invocations"][0]
 
 
-def test_a_recompile_tells_the_functions_and_what_changed() -> None:
-    results = run_of(judged(rich_report()))["results"]
-    told = [each["message"]["text"] for result in results for each in result.get("relatedLocations", [])]
-    assert any("`x.size()[0]` was 4, then 5." in text for text in told)
-
-
 def test_a_policy_suppresses_what_it_waives_and_knows_the_baseline() -> None:
     report = judged_by_policy()
     results = {result["partialFingerprints"]["dynalyze/v1"]: result for result in run_of(report)["results"]

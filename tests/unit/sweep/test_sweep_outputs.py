@@ -27,8 +27,8 @@ def text(made: Sweep, width: int = 80) -> str:
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [
-        (sweep(row("hf:A"), row("hf:B")), "2 of 2 models compile as one graph."),
-        (sweep(row("hf:A"), row("hf:A", configuration="train")), "2 of 2 items compile as one graph."),
+        (sweep(row("hf:A"), row("hf:B")), "2 of 2 models compiled as one graph."),
+        (sweep(row("hf:A"), row("hf:A", configuration="train")), "2 of 2 items compiled as one graph."),
         (sweep(failed("hf:A", "create_error", "x")), "1 could not be built and never reached the compiler."),
         (sweep(row("hf:A"), failed("hf:B", "timeout", "x"), failed("hf:C", "crash", "x")), "1 ran out of time and 1 "),
     ],

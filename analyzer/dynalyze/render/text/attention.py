@@ -73,8 +73,7 @@ def conclusion(matrix: AttentionMatrix) -> str:
     tried = sum(cell.status != "not_here" for cell in matrix.cells)
     if not good:
         return "No combination that could be tried runs without breaks and is right."
-    runs, is_right = ("runs", "is right") if len(good) == 1 else ("run", "are right")
-    return f"{len(good)} of {count_of(tried, 'combination')} that could be tried {runs} without breaks and {is_right}."
+    return f"{len(good)} of {count_of(tried, 'combination')} ran without breaks and gave right answers."
 
 
 def conditions(matrix: AttentionMatrix) -> str:

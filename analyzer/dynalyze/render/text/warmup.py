@@ -18,12 +18,9 @@ def headline(warmup: Warmup) -> str:
     shapes = count_of(len(warmup.calls), "shape")
     late = warmup.after_warmup
     if late:
-        verb = "compiles" if len(late) == 1 else "compile"
-        return f"{len(late):,} of {shapes} {verb} again after warm-up: {shapes_words(late)}."
-    eager = [run for run in warmup.calls if run.in_eager]
-    if eager:
-        runs = "runs" if len(eager) == 1 else "run"
-        return f"Nothing compiles after warm-up, but {len(eager):,} of {shapes} {runs} in eager: {shapes_words(eager)}."
+        return f"{len(late):,} of {shapes} compiled again after warm-up: {shapes_words(late)}."
+    if eager := [run for run in warmup.calls if run.in_eager]:
+        return f"Nothing compiles after warm-up, but {len(eager):,} of {shapes} ran in eager: {shapes_words(eager)}."
     return f"Nothing compiles after warm-up: {shapes}, all called twice."
 
 
