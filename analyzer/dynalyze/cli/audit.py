@@ -131,7 +131,6 @@ def _baseline(options: dict[str, Any]) -> Baseline | None:
 
 
 def _request(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:
-    """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import AuditRequest
     from dynalyze.bench.plan import shaped
     from dynalyze.launch.shape_options import read_dims, read_shapes

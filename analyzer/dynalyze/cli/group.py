@@ -166,7 +166,6 @@ def _unknown_command(name: str, commands: Sequence[str]) -> str:
 
 
 def _unforeseen_message(error: Exception) -> str:
-    """The line for an error that reached the group of commands."""
     if isinstance(error, OSError):
         return _of_system(error)
     if isinstance(error, MemoryError):

@@ -264,7 +264,6 @@ def with_model_options(context: click.Context, target: TargetSpec, names: Sequen
 
 
 def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> Observation:
-    """The run of the target that the options describe."""
     from dynalyze.launch.observe import Observation
 
     given = context.params
@@ -284,7 +283,6 @@ def given_compile_options(context: click.Context) -> tuple[str, ...]:
 
 
 def is_given(context: click.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 

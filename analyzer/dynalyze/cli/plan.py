@@ -184,7 +184,6 @@ def _with_buckets(
 def _add_plan(
     report: Report, request: PlanRequest, shapes: Histogram | None, dims: tuple[Dim, ...], problem: str = ""
 ) -> CompilePlan:
-    """What the measurements of a report come to."""
     from dynalyze.bench.choice import compile_plan
     from dynalyze.bench.shapes import shape_plan
     from dynalyze.render.text.bench import by_workload
@@ -197,7 +196,6 @@ def _add_plan(
 
 
 def why_nothing_was_measured(report: Report, budget: float) -> tuple[str, str]:
-    """Why no way was measured, and what to do about it."""
     reasons = [each.reason for each in report.measurements if each.reason]
     late = any("time was up" in reason for reason in reasons)
     if report.outcome.status == "complete" and (late or not reasons):

@@ -75,7 +75,6 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Raise UsageError for what is wrong before anything runs."""
     known = fail_on_levels(*STATUSES)
     for word in _fail_words(options["fail_on"]):
         if word not in known:
@@ -122,7 +121,6 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 
 def _shares(options: dict[str, Any], settings: RunSettings, expanded: Expanded) -> tuple[int, RunSettings]:
-    """The number of workers, and the share of cores and memory of each."""
     inductor = any(item.options.backend != "eager" for item in expanded.items)
     settings = replace(settings, libraries=tuple(sorted({item.spec.library for item in expanded.items} - {""})))
     if options["cluster"] is not None:

@@ -77,12 +77,10 @@ class _CacheSide:
         return self.compiled.get((key.process, key.epoch, key.compile_id))
 
     def place(self, key: CacheKey) -> tuple[str, Location | None]:
-        """The function that a key is about, and its place."""
         found = self.compile_of(key)
         return (found.name, found.location) if found is not None else ("", None)
 
     def graphs(self, key: CacheKey) -> list[Graph]:
-        """Dynamo's graphs of this compile."""
         return [each for each in self.report.graphs if each.key == (key.process, key.epoch, key.compile_id)]
 
     def components(self, key: CacheKey) -> dict[str, tuple[str, str]]:
@@ -100,7 +98,6 @@ class _CacheSide:
 
 
 def missed(report: Report) -> int:
-    """The number of graphs that were looked up and not there."""
     return sum(key.state == "miss" for key in report.caches.keys) if report.caches is not None else 0
 
 

@@ -18,7 +18,6 @@ Item = TypeVar("Item", str, int)
 
 
 def files_of(report: Report) -> set[str]:
-    """Every source file that a report names."""
     places = [item.location for item in report.graph_breaks] + [item.location for item in report.recompiles]
     places += [item.location for item in report.compilations]
     return {place.file for place in places} | {item.path for item in report.traced_files}

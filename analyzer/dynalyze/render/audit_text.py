@@ -86,7 +86,6 @@ def add_attention(summary: Summary, matrix: AttentionMatrix | None) -> None:
 
 
 def _table(summary: Summary, matrix: AttentionMatrix) -> None:
-    """A row for each attention and cache."""
     cells = {(cell.attention, cell.cache, cell.dtype): _cell(cell, matrix) for cell in matrix.cells}
     missing = Text("not reached", "dim")
     rows: list[list[Text | str]] = [
@@ -98,7 +97,6 @@ def _table(summary: Summary, matrix: AttentionMatrix) -> None:
 
 
 def _cell(cell: AttentionCell, matrix: AttentionMatrix) -> Text:
-    """The word, and a line for each fact."""
     said = Text(words_attention.word(cell) + ("*" if is_own(cell, matrix) else ""))
     said.stylize(_CELL_STYLES.get(outcome(cell), ""))
     for fact in words_attention.facts(cell, short=True):

@@ -18,7 +18,6 @@ def render_caches(
     found: CacheComparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     summary.line(found.verdict, style="bold")
     for note in found.notes:

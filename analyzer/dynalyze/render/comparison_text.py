@@ -39,7 +39,6 @@ def render_comparison(
     comparison: Comparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     opening(summary, words.verdict(comparison), words.notes(comparison), comparison.differences, "runs")
     for regression in comparison.regressions:
@@ -116,7 +115,6 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
 
 
 def _functions(summary: Summary, comparison: Comparison) -> None:
-    """Each function whose compilations changed."""
     found = comparison.compilations
     rows = [(item, "") for item in found.changed]
     rows += [*((item, "new: ") for item in found.new), *((item, "gone: ") for item in found.gone)]
@@ -135,7 +133,6 @@ def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]]) -> None
 
 
 def render_comparison_json(comparison: Comparison) -> str:
-    """The whole document, indented."""
     return document(comparison, SCHEMA_VERSION, words.verdict(comparison))
 
 
@@ -147,7 +144,6 @@ def document(comparison: msgspec.Struct, schema_version: int, sentence: str) -> 
 
 
 def render_upgrade_json(found: Upgrade) -> str:
-    """The whole document, indented."""
     head = {"schema_version": UPGRADE_SCHEMA, "verdict": _verdict(found), "worse": found.is_worse}
     return json_text({**head, **msgspec.to_builtins(found)})
 
@@ -155,7 +151,6 @@ def render_upgrade_json(found: Upgrade) -> str:
 def render_upgrade(
     found: Upgrade, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
 ) -> str:
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     summary.line(_verdict(found), style="bold")
     for note in [*found.notes, *([found.outputs.note] if found.outputs.note else [])]:
@@ -173,7 +168,6 @@ def render_upgrade(
 
 
 def _verdict(found: Upgrade) -> str:
-    """What became worse, in one sentence."""
     versions = f"torch {found.before.torch or 'not known'} {words.ARROW} {found.after.torch or 'not known'}"
     worse = [count_of(len(found.comparison.regressions), "regression")] if found.comparison.regressions else []
     if found.speed is not None and found.speed.verdict == "slower":

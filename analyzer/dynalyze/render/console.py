@@ -45,7 +45,6 @@ class Summary:
 
     @property
     def width(self) -> int:
-        """Columns of a line."""
         return self._console.width
 
     def line(self, text: Text | str = "", style: str = "") -> None:
@@ -53,7 +52,6 @@ class Summary:
         self._console.print(self._kept(text, style))
 
     def indented(self, text: Text | str, style: str = "", by: int = 3) -> None:
-        """A line that belongs to the one above it."""
         self._console.print(Padding(self._kept(text, style), (0, 0, 0, by), expand=False))
 
     def code(self, code: str, by: int = 5) -> None:
@@ -73,7 +71,6 @@ class Summary:
         self._console.print(Padding(grid, (0, 0, 0, by), expand=False))
 
     def action(self, text: str, by: int = 3) -> None:
-        """What to do about the lines above."""
         self.beside(Text("→", style="green"), text, by)
 
     def left_out(self, number: int, what: str = "", by: int = 0, where: str = "the page") -> None:
@@ -100,7 +97,6 @@ class Summary:
         self._console.print(text, soft_wrap=True)
 
     def place(self, location: Location) -> None:
-        """File, line and function, and the line of code below."""
         try:  # Relative where that is shorter to read and still below the current directory.
             path = str(Path(location.file).relative_to(Path.cwd()))
         except (ValueError, OSError):  # OSError: the current directory is gone.

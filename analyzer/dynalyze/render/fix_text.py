@@ -86,7 +86,6 @@ def _unfixed(summary: Summary, report: Report, fixed: Fixed) -> None:
 
 
 def _whole(summary: Summary, fixed: Fixed) -> None:
-    """What was compared of all changes together, and what they come to."""
     said = words.of_whole(fixed)
     title, rows = words.before_and_after(fixed)
     gain = words.gain(fixed.evidence)

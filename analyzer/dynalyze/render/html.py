@@ -45,12 +45,10 @@ _TEMPLATE_DIRS = (_PACKAGE / "templates", _PACKAGE.parents[1] / "reports" / "tem
 
 
 def render(report: Report) -> str:
-    """The whole page."""
     return page("page.html.jinja", Page(as_cards(report)))
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """The page of two runs, compared."""
     return page("comparison.html.jinja", ComparisonPage(comparison), more=("tables",))
 
 
@@ -93,7 +91,6 @@ def _environment() -> Environment:
 
 @cache
 def _asset(name: str) -> str:
-    """A style sheet or script as it stands in its file."""
     environment = _environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")

@@ -91,7 +91,6 @@ _LONGEST = 4000
 
 
 def render(report: Report) -> str:
-    """One SARIF log with one run."""
     results = list(_of_findings(report))
     descriptors = _descriptors(report)
     at = {each["id"]: number for number, each in enumerate(descriptors)}

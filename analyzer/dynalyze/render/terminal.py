@@ -109,7 +109,6 @@ def _add_next(summary: Summary, report: Report) -> None:
 
 
 def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:
-    """The summary of `dynalyze fix`."""
     fix_text.add(summary, report, fixed, words.trust_notes(report))
     summary.files(files)
     return summary.text()

@@ -78,7 +78,6 @@ def _not_reached(summary: SweepSummary) -> list[str]:
 
 
 def notes(sweep: Sweep) -> list[str]:
-    """How far to trust the table, one sentence each."""
     if sweep.planned <= len(sweep.items):
         return sweep.notes
     here = f"{len(sweep.items):,} of {count_of(sweep.planned, 'item')} are here."
@@ -135,7 +134,6 @@ def diff_verdict(comparison: SweepComparison) -> str:
 
 
 def diff_notes(comparison: SweepComparison) -> list[str]:
-    """How far to trust the comparison, one sentence each."""
     found = []
     for run, which in ((comparison.before, "first"), (comparison.after, "second")):
         if run.planned > run.items:

@@ -78,7 +78,6 @@ class WorkloadKey(NamedTuple):
 
 
 def workload_of(item: Measured) -> WorkloadKey:
-    """The workload of a measurement, of a test of accuracy, or of a comparison of two."""
     return WorkloadKey(item.phase, item.batch, item.sequence, tuple(item.shape.items()))
 
 
@@ -312,7 +311,6 @@ class CompileCost(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same for a narrow column."""
         text = duration(self.seconds) if self.seconds < 59.5 else f"{self.seconds / 60:.0f} min"
         return text if self.settled else f"≥{text}"
 
@@ -503,5 +501,4 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
 
 
 def capital(text: str) -> str:
-    """The text with a capital at its start, as a sentence has it."""
     return text[:1].upper() + text[1:]

@@ -104,7 +104,6 @@ def counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """How far to trust the comparison, one sentence each."""
     found = [*_trust(comparison.before, "first", "new"), *_trust(comparison.after, "second", "fixed")]
     if comparison.differences:
         found.append("The two runs differ in more than the code; see below. That may explain the rest.")
@@ -143,7 +142,6 @@ def break_words(change: BreakChange) -> str:
 
 
 def times_words(change: RecompileChange) -> str:
-    """How often, before and after."""
     before, after = (side.count if side else 0 for side in (change.before, change.after))
     return count_of(after, "time") if before == after else f"{before:,} {ARROW} {after:,} times"
 
@@ -162,7 +160,6 @@ def function_seconds(change: FunctionChange) -> str:
 
 
 def function_words(change: FunctionChange) -> list[str]:
-    """What changed in a function's compilations, graphs and kernels, one phrase each."""
     before, after = change.before, change.after
     if before is None or after is None:
         counts = _counts(latest(before, after))

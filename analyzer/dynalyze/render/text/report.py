@@ -144,7 +144,6 @@ def tried_words(report: Report, finding: Finding) -> str:
 
 
 def phase_words(phase: str) -> str:
-    """The name of a phase of a compile for people: "Code generation"."""
     return _PHASE_WORDS.get(phase, phase)
 
 
@@ -194,7 +193,6 @@ class Totals(NamedTuple):
 
 
 def totals(report: Report) -> Totals:
-    """Count what a report holds."""
     statuses = Counter(compilation.status for compilation in report.compilations)
     effects = Counter(item.effect for item in report.graph_breaks)
     seconds = [each for item in report.compilations if (each := item.whole_seconds) is not None]
@@ -395,7 +393,6 @@ def _in_place_note(report: Report) -> str:
 
 
 def _model_note(model: TargetModel, *, compiled: bool) -> str:
-    """What a model of a library is, what it was called with, and whether it had run before."""
     of = f" ({model.family})" if model.family else ""
     inputs = ", ".join(f"{name} {text}" for name, text in model.inputs.items())
     took = f" ({duration(model.eager_seconds)})" if model.eager_seconds else ""

@@ -25,7 +25,6 @@ def headline(warmup: Warmup) -> str:
 
 
 def sentences(warmup: Warmup) -> list[str]:
-    """What else there is to say, one sentence each."""
     if warmup.reason:
         return []
     said = [f"After warm-up, {shape_words(run.shape)} compiled {compiled(run)}." for run in warmup.after_warmup]
@@ -49,7 +48,6 @@ def sentences(warmup: Warmup) -> list[str]:
 
 
 def second_start(second: SecondStart) -> str:
-    """What a start with filled caches costs."""
     counts = lookups(second.hits, second.misses, second.bypasses)
     how = "is warm" if second.warm else "is not warm"
     return (
@@ -86,7 +84,6 @@ def compiled(run: ShapeRun) -> str:
 
 
 def runs(run: ShapeRun) -> str:
-    """What runs for a shape after warm-up."""
     if run.error:
         return ""
     graphs = ", ".join(f"version {number}" for number in run.versions)
@@ -95,5 +92,4 @@ def runs(run: ShapeRun) -> str:
 
 
 def later(run: ShapeRun) -> str:
-    """How long the same call took when repeated."""
     return "" if run.later_milliseconds is None else milliseconds(run.later_milliseconds)

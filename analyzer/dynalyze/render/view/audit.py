@@ -65,7 +65,6 @@ class PolicyView:
 
 
 def check_tone(check: PolicyCheck) -> Tone:
-    """The look of a check."""
     return "bad" if check.fails else _CHECK_TONES[check.status]
 
 

@@ -67,8 +67,6 @@ class CompilationView:
 
 
 class CompilationsView:
-    """One row a compilation."""
-
     def __init__(self, report: Report, links: Index) -> None:
         self.shown = first(report.compilations, MAX_COMPILATIONS).map(lambda item: CompilationView(item, links))
         self.open = len(self.shown.items) <= MAX_OPEN
@@ -83,8 +81,6 @@ def files_view(report: Report, anchors: Anchors) -> Listed[tuple[str, TracedFile
 
 
 class ProcessRow:
-    """What one process compiled, as texts."""
-
     def __init__(self, report: Report, process: Process, anchors: Anchors) -> None:
         number = process.process
         compiled = [each for each in report.compilations if each.process == number]

@@ -111,7 +111,6 @@ def input_shape(item: GraphInput | SavedTensor) -> str:
 
 
 def code_title(item: GraphCode) -> str:
-    """What a file of a graph's code is."""
     stem = item.name.removesuffix(".py")
     return _CODE.get(stem.rstrip("0123456789_"), stem)
 

@@ -135,7 +135,6 @@ def tree(nodes: Sequence[Node], graph: nx.DiGraph[Node]) -> list[Branch[Node]]:
 
 
 def _edge(relation: Relation, source: NodeView, end: NodeView) -> Edge:
-    """Down from a node, and to the right where the other is indented."""
     top = source.y + RADIUS
     if end.x == source.x:
         tip = end.y - RADIUS - 6

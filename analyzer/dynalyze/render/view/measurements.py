@@ -43,8 +43,6 @@ _MARKS: dict[Outcome, str] = {"faster": "✓", "slower": "!", "same": "=", "inva
 
 
 class MeasurementsView:
-    """All measurements of a report, up to a limit."""
-
     def __init__(self, report: Report, anchors: Anchors) -> None:
         shown = first(report.measurements, MAX_ROWS)
         self.groups = [
@@ -102,7 +100,6 @@ def _outcome(item: Measurement) -> Outcome:
 
 
 def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
-    """What the sentences say, in columns."""
     rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
     heads = ["configuration", *words.HEADS, "compile, warm caches", *map(words.rate_words, rates)]
     rows = []

@@ -92,7 +92,6 @@ def _what(span: Span) -> str:
 
 
 def _sentences(timed: list[Span], unplaced: int) -> list[str]:
-    """How much time went into compiling, and what share of it into compiling again."""
     if not timed:
         return []
     total = math.fsum(span.length or 0.0 for span in timed)
