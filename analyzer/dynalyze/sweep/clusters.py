@@ -23,11 +23,6 @@ Rows = tuple[int, ...]
 configurations breaks once."""
 
 
-class Caller(NamedTuple):
-    place: str
-    targets: int
-
-
 class BrokenLine(NamedTuple):
     """One line of code with one type of break, over all items.
 
@@ -43,7 +38,6 @@ class BrokenLine(NamedTuple):
     reason: str
     code: str | None
     effect: str
-    callers: tuple[Caller, ...]
     rows: Rows
     targets: tuple[str, ...]
     follows: bool
@@ -81,13 +75,12 @@ class Share(NamedTuple):
 
 
 class ErrorGroup(NamedTuple):
-    """Items that failed alike, with the message of the first; `messages` counts the different ones."""
+    """Items that failed alike, with the message of the first."""
 
     status: Status
     exception: str
     place: str
     message: str
-    messages: int
     rows: Rows
     targets: tuple[str, ...]
 
@@ -197,16 +190,13 @@ def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place
     first = breaks[0]
     effects = {found.effect for found in breaks}
     ((reason, _),) = Counter(found.reason for found in breaks).most_common(1)
-    called = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
-    callers = [Caller(place, len(_members(items, found)[1])) for place, found in called.items()]
-    callers.sort(key=lambda caller: (-caller.targets, caller.place))
     rows, targets = _members(items, group)
     return BrokenLine(
         first.place, first.line, first.function, first.gb_type, gb_id=_first(found.gb_id for found in breaks),
         reason="" if reason.strip() == first.gb_type.strip() else reason,
         code=_first(found.code for found in breaks),
         effect=next((effect for effect in EFFECTS if effect in effects), ""),
-        callers=tuple(callers), rows=rows, targets=targets, follows=first.at in follows,
+        rows=rows, targets=targets, follows=first.at in follows,
     )  # fmt: skip
 
 
@@ -242,9 +232,8 @@ def _errors(items: Sequence[Row]) -> tuple[ErrorGroup, ...]:
     alike = _grouped(failed, lambda each: (each[1].status, exception_in(each[1].error), each[1].error_at))
     groups = []
     for (status, exception, _), group in alike.items():
-        row, messages = group[0][1], len({each.error for _, each in group})
-        members = _members(items, group)
-        groups.append(ErrorGroup(status, exception, row.error_at, row.error or "", messages, *members))
+        row = group[0][1]
+        groups.append(ErrorGroup(status, exception, row.error_at, row.error or "", *_members(items, group)))
     return tuple(sorted(groups, key=lambda each: (STATUSES.index(each.status), -len(each.rows), each.message)))
 
 

@@ -280,9 +280,7 @@ def test_the_fastest_is_named_only_where_it_was_measured() -> None:
         "sdpa with bfloat16 is the fastest combination that runs without breaks and is right: 2.00 ms."
     )
     untimed = matrix(cells=[cell("eager", "float32"), cell("sdpa", "float32"), cell("sdpa", "bfloat16", "breaks")])
-    assert words_attention.conclusion(untimed) == (
-        "2 of 3 combinations ran without breaks and gave right answers."
-    )
+    assert words_attention.conclusion(untimed) == ("2 of 3 combinations ran without breaks and gave right answers.")
 
 
 def test_combinations_within_the_noise_are_all_the_fastest() -> None:

@@ -185,7 +185,6 @@ def test_a_folder_is_read_in_the_order_that_was_asked_for(tmp_path: Path) -> Non
     found = read_sweep(tmp_path)
     assert [each.target for each in found.items] == ["hf:A", "hf:B"]
     assert (found.planned, found.environment, found.seconds) == (3, {"torch": "2.13.0"}, 9.5)
-    assert len(read_sweep(tmp_path / "rows.jsonl").items) == 2
 
 
 def test_a_last_line_that_was_cut_off_is_left_out_and_any_other_is_an_error() -> None:
