@@ -50,8 +50,8 @@ def cache(context: click.Context, /, **options: Any) -> int:
     """
     import msgspec
 
-    from dynalyze.cli.outputs import EXIT_STATUSES
-    from dynalyze.launch.interrupts import Interrupts, first_signal
+    from dynalyze.cli.outputs import exit_status
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.privacy import cleaned
     from dynalyze.render.cache_text import render_caches
     from dynalyze.report.caches import SCHEMA_VERSION
@@ -68,13 +68,9 @@ def cache(context: click.Context, /, **options: Any) -> int:
     )
     if not write_json(json_file, json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)})):
         print_summary(render_caches(found, files=[("JSON", json_file)] if json_file else []))
-    if (number := first_signal()) is not None:
-        return 128 + number
     ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []
-    if status := max((EXIT_STATUSES[each] for each in ended), default=0):
-        return status
     cold = found.cold or any(move.survives is False for move in found.portability)
-    return int(options["fail_on"] == "cold" and cold)
+    return exit_status(ended, failed=options["fail_on"] == "cold" and cold)
 
 
 def _found(context: click.Context, before: Path | None) -> CacheComparison:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +34,13 @@ EXIT_STATUSES: dict[str, int] = {
 
 WORST_FIRST = (2, 4, 3, 1, 0)
 """The exit statuses of the contract: where several hold, the first does."""
+
+
+def exit_status(ended: Iterable[str], *, failed: bool) -> int:
+    """That of the contract, for runs that ended so and what --fail-on says of them."""
+    if (number := first_signal()) is not None:
+        return 128 + number
+    return max((EXIT_STATUSES[each] for each in ended), default=0) or int(failed)
 
 
 class Outputs:
@@ -96,12 +103,8 @@ class Outputs:
             print_document(self._rendered(self._streamed, report))
         else:
             self._summarise(report)
-        if (late := first_signal() or interrupted) is not None:
-            return 128 + late
-        if (status := EXIT_STATUSES[report.outcome.status]) != 0:
-            return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
-        return 1 if failed or self._fails(report) else 0
+        return exit_status([report.outcome.status], failed=failed or self._fails(report))
 
     def _fails(self, report: Report) -> bool:
         """Whether `--fail-on` is met. An unknown cost fails, unless there is no graph break."""

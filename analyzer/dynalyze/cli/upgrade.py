@@ -58,8 +58,8 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
       what `dynalyze diff` calls a regression, in both pairs of runs
       slower calls, other answers
     """
-    from dynalyze.cli.outputs import EXIT_STATUSES
-    from dynalyze.launch.interrupts import Interrupts, first_signal
+    from dynalyze.cli.outputs import exit_status
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.privacy import cleaned
     from dynalyze.render.comparison_text import render_upgrade, render_upgrade_json
     from dynalyze.render.html import render_comparison
@@ -76,11 +76,8 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
         lambda: render_upgrade_json(shown),
         partial(render_upgrade, shown),
     )
-    if (number := first_signal()) is not None:
-        return 128 + number
-    if status := max((EXIT_STATUSES[each.outcome.status] for each in reports), default=0):
-        return status
-    return int(options["fail_on"] == "regression" and found.is_worse)
+    failed = options["fail_on"] == "regression" and found.is_worse
+    return exit_status([each.outcome.status for each in reports], failed=failed)
 
 
 def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:

@@ -232,7 +232,7 @@ def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
     return [
         milliseconds(item.latency_ms.p50),
         speed,
-        "" if cost is None else cost.short,
+        "" if cost is None else cost.words,
         "" if even is None or even.passes is None else short_count(even.passes),
         "" if item.memory is None else memory_short(item.configuration, item.memory),
         "" if accuracy is None else _ANSWERS[accuracy.verdict][1],
@@ -307,12 +307,7 @@ class CompileCost(NamedTuple):
 
     @property
     def words(self) -> str:
-        return duration(self.seconds) if self.settled else f"at least {duration(self.seconds)}"
-
-    @property
-    def short(self) -> str:
-        text = duration(self.seconds) if self.seconds < 59.5 else f"{self.seconds / 60:.0f} min"
-        return text if self.settled else f"≥{text}"
+        return f"{'' if self.settled else '≥'}{duration(self.seconds)}"
 
 
 def compile_cost(item: Measurement, warm: bool = False) -> CompileCost | None:

@@ -107,7 +107,7 @@ def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
         warm = words.compile_cost(item, warm=True)
         known = item.throughput if item.status == "valid" else {}
         rows.append(
-            [item.configuration, *words.cells(item, words.accuracy_of(item, accuracy)), warm.short if warm else "",
+            [item.configuration, *words.cells(item, words.accuracy_of(item, accuracy)), warm.words if warm else "",
              *(three_digits(known[name]) if name in known else "" for name in rates)]
         )  # fmt: skip
     return Table("Results", heads, rows).without_empty_columns()
