@@ -101,7 +101,7 @@ def _outcome(item: Measurement) -> Outcome:
 
 def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
     rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
-    heads = ["configuration", *words.HEADS, "compile, warm caches", *map(words.rate_words, rates)]
+    heads = ["Configuration", *map(words.capital, words.HEADS), "Compile, warm caches", *map(words.rate_words, rates)]
     rows = []
     for item in items:
         warm = words.compile_cost(item, warm=True)
