@@ -95,10 +95,9 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     )
     observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
     plan = None if options["no_bench"] else _plan(options, observation.target)
-    shown = {name: options[name] for name in ("no_source", "show_values")}
     return run_upgrade(
         observation, (options["from_python"] or sys.executable, options["to_python"]), plan,
-        lambda report: privacy.showable(report, **shown, redact=False), say,
+        lambda report: privacy.showable(report, no_source=False, show_values=True, redact=False), say,
     )  # fmt: skip
 
 

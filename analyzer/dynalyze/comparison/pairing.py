@@ -74,10 +74,11 @@ def _parts(file: str) -> tuple[str, ...]:
     return PurePosixPath(file).parts or ("",)
 
 
-class ComparablePlaces:
-    """The locations of one report in terms that another report shares; `renamed` has the other's names of files."""
+class ComparableReport:
+    """A report, with its locations in terms that another one shares; `renamed` has the other's names of files."""
 
     def __init__(self, report: Report, renamed: Mapping[str, str]) -> None:
+        self.report = report
         self._renamed = renamed
         self._starts: dict[tuple[str, str], list[tuple[int, str]]] = {}
         # Of two names for one definition the longer one counts: it has the class.
@@ -101,16 +102,6 @@ class ComparablePlaces:
         starts = self._starts.get((location.file, bare(location.function)), [])
         at = bisect_right(starts, location.line, key=lambda start: start[0])
         return starts[at - 1] if at else None
-
-
-class ReportSide:
-    """One of the two reports: whole, for matching, and as it may be shown, with the same facts in the same order."""
-
-    def __init__(self, report: Report, shown: Report, renamed: Mapping[str, str]) -> None:
-        self.report = report
-        self.shown = shown
-        self.places = ComparablePlaces(report, renamed)
-        self.names = ComparablePlaces(shown, {})
 
 
 def bare(function: str) -> str:
@@ -192,7 +183,7 @@ def by_code(cause: Key[Broken], *, bare: bool = False) -> Key[Broken]:
     return key
 
 
-def entry(fact: Fact, location: Location, places: ComparablePlaces) -> ComparableFact[Fact]:
+def entry(fact: Fact, location: Location, places: ComparableReport) -> ComparableFact[Fact]:
     return ComparableFact(
         fact=fact,
         file=places.file(location),

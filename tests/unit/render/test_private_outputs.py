@@ -21,7 +21,7 @@ from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.reports import compare
-from dynalyze.privacy import showable
+from dynalyze.privacy import cleaned, showable
 from dynalyze.render import (
     comparison_text,
     html,
@@ -162,8 +162,9 @@ def test_the_first_name_of_a_machine_is_its_name_too(ada: None) -> None:
 
 
 def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
-    shown = {"no_source": False, "redact": False, "show_values": True, **how}
-    found = compare(before, after, lambda report: showable(report, **shown))
+    whole = {"no_source": False, "redact": False, "show_values": True}
+    judged = (showable(report, **whole) for report in (before, after))
+    found = cleaned(compare(*judged), **{"no_source": False, "redacted": False, "show_values": True, **how})
     return {
         "text": comparison_text.render_comparison(found, color=False, width=80),
         "page": html.render_comparison(found), "json": comparison_text.render_comparison_json(found),
@@ -177,7 +178,7 @@ def test_no_comparison_shows_a_line_canary_report() -> None:
 
 
 def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
-    assert shows(compared(rich_report(), about_ada(Report), redact=True), r"\bada\b", "enigma") == {}
+    assert shows(compared(rich_report(), about_ada(Report), redacted=True), r"\bada\b", "enigma") == {}
 
 
 def written(sweep: Sweep) -> dict[str, str]:

@@ -122,10 +122,10 @@ def _trust(run: ComparedRun, which: str, counts_as: str) -> list[str]:
 
 def regression_words(regression: Regression) -> str:
     """One regression as a line: "A new recompile: x.size()[0]"."""
-    what = regression.what
+    what, said = regression.what, _REGRESSIONS[regression.kind]
     if regression.kind == "outcome":
-        what = _ENDINGS[what]
-    return f"{_REGRESSIONS[regression.kind]}: {what}"
+        what = _ENDINGS.get(what, what)
+    return f"{said}: {what}" if what else said
 
 
 def break_words(change: BreakChange) -> str:
