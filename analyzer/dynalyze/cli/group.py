@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -181,6 +182,9 @@ def _unforeseen_message(error: Exception) -> str:
 def _of_system(error: OSError) -> str:
     reason = error.strerror or first_line(error)
     if error.filename is None:
+        # What Click prints itself, as a help text.
+        if any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+            return f"standard output cannot be written: {reason}"
         if error.errno == errno.ENOENT and not working_folder():
             return "the current folder is gone; change to one that is there"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -54,9 +54,8 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         }
         with_model_options(context, TargetSpec("script", ""), [name for name in MODEL_OPTIONS if name not in heeded])
         workers, settings = _shares(options, settings, expanded)
-        notes = list(expanded.notes)
-        if options["bench"] and options["cluster"] is None:
-            notes.append("Items ran one at a time, because their speed was measured (--bench).")
+        alone = options["bench"] and options["cluster"] is None
+        notes = ["Items ran one at a time, because their speed was measured (--bench)."] if alone else []
         with Interrupts() as interrupts:
             with _pool(options, workers, settings, folder, expanded) as pool:
                 environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
