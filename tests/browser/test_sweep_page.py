@@ -21,7 +21,7 @@ SWEEPS = {
     "matrix": sample_sweeps.matrix_sweep,
     "hostile": sample_sweeps.hostile_sweep,
     "empty": sample_sweeps.empty_sweep,
-    "large": lambda: sample_sweeps.large_sweep(200, 120),
+    "large": sample_sweeps.large_sweep,
 }
 NAMES = (*SWEEPS, "compared")
 

@@ -48,7 +48,7 @@ _RATES = {
     "time_per_output_token_ms": "ms per output token",
 }
 
-# What is said of answers, in a sentence and in a narrow column.
+# What is said of answers, in a sentence and in a narrow column; the better ones first.
 _ANSWERS: dict[AccuracyVerdict, tuple[str, str]] = {
     "equal": ("same answers", "same"),
     "benign": ("answers about as exact as those of eager", "as exact"),
@@ -379,13 +379,6 @@ def answers(item: Accuracy) -> str:
     return f"{_ANSWERS[item.verdict][0]}{reason}"
 
 
-_COMPARED: dict[AccuracyVerdict, str] = {
-    "equal": "answers equal eager's",
-    "benign": "answers are as exact as eager's",
-    "rounding only": "answers equal eager's up to rounding",
-}
-
-
 def wrong_answers(accuracy: Iterable[Accuracy]) -> list[str]:
     """The first sentence where answers are wrong, with one number of both sides; none where they are not."""
     wrong = next((each for each in accuracy if each.verdict == "suspicious"), None)
@@ -419,8 +412,8 @@ def answers_clause(accuracy: Sequence[Accuracy], unchecked: str) -> list[str]:
         return []
     if unknown := verdicts.get("not comparable"):
         return [f"answers not checked: {unknown.reason.rstrip('.') or 'they could not be compared'}"]
-    worst = list(filter(verdicts.get, _COMPARED))[-1]
-    return [f"{_COMPARED[worst]} ({_what_was_compared(verdicts[worst])})"]
+    worst = verdicts[[verdict for verdict in _ANSWERS if verdict in verdicts][-1]]
+    return [f"{answers(worst)} ({_what_was_compared(worst)})"]
 
 
 def _what_was_compared(test: Accuracy) -> str:

@@ -147,7 +147,7 @@ def test_the_first_sentence_says_whether_answers_were_compared() -> None:
     tensors = [TensorAccuracy("output", "output", "equal"), TensorAccuracy("w", "gradient", "equal")]
     report.accuracy = [Accuracy("default", verdict="equal", calls=3, tensors=tensors)]
     first, *_ = words.verdict_sentences(report)
-    assert first.endswith("no recompiles; answers equal eager's (3 calls, outputs and gradients).")
+    assert first.endswith("no recompiles; same answers (3 calls, outputs and gradients).")
     report.accuracy[0].draws = True
     first, *_ = words.verdict_sentences(report)
     assert first.endswith("(3 calls, outputs and gradients, with eager's random numbers).")
