@@ -47,8 +47,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     from dynalyze.render import html
 
     def render(name: str) -> str:
-        if name == "cached":
-            return html.render_caches(sample_reports.cached())
         if name.startswith("compared"):
             return html.render_comparison(getattr(sample_reports, name)())
         return html.render(getattr(sample_reports, f"{name}_report")())

@@ -21,7 +21,7 @@ SWEEPS = {
     "matrix": sample_sweeps.matrix_sweep,
     "hostile": sample_sweeps.hostile_sweep,
     "empty": sample_sweeps.empty_sweep,
-    "large": lambda: sample_sweeps.large_sweep(200, 120),
+    "large": sample_sweeps.large_sweep,
 }
 NAMES = (*SWEEPS, "compared")
 
@@ -87,7 +87,7 @@ def test_hostile_text_does_nothing(open_page: Opener) -> None:
 
 def test_everything_can_be_read_without_javascript(open_page: Opener) -> None:
     page = open_page("small", java_script_enabled=False)
-    assert "2 of 8 models compile as one graph" in page.locator("h1").inner_text()
+    assert "2 of 8 models compiled as one graph" in page.locator("h1").inner_text()
     assert targets(page)[0] == "LlamaModel"
     assert len(targets(page)) == 8
     for control in ("#items-controls", "#items-filter", "#theme"):
@@ -198,7 +198,7 @@ def test_a_row_opens_its_own_report(open_page: Opener) -> None:
 
 
 def test_every_row_has_a_link_of_its_own(open_page: Opener) -> None:
-    for name, rows in (("small", "#items, #causes, #errors, #families"), ("compared", "#lines, #items")):
+    for name, rows in (("small", "#items, #causes, #errors"), ("compared", "#lines, #items")):
         page = open_page(name)
         links = (
             page.locator(rows)
@@ -243,10 +243,10 @@ def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> No
 
 def test_paper_shows_what_is_folded(open_page: Opener) -> None:
     page = open_page("small")
-    folded = page.locator("#following-lines ~ details tbody tr, #item-LlamaModel li, #clean-families ~ details a")
+    folded = page.locator("#following-lines ~ details tbody tr, #item-LlamaModel li")
     assert not any(each.is_visible() for each in folded.all())
     page.emulate_media(media="print")
-    assert folded.count() > 3 and all(each.is_visible() for each in folded.all())
+    assert folded.count() > 1 and all(each.is_visible() for each in folded.all())
 
 
 def test_print_is_light_and_without_controls(open_page: Opener) -> None:

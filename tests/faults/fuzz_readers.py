@@ -41,7 +41,7 @@ from dynalyze.facts.recompiles import nearest  # noqa: E402
 from dynalyze.launch.logs import report_from_logs  # noqa: E402
 from dynalyze.launch.shape_options import combinations, read_dims, read_shapes  # noqa: E402
 from dynalyze.launch.spec import read_target  # noqa: E402
-from dynalyze.privacy import showable  # noqa: E402
+from dynalyze.privacy import cleaned, showable  # noqa: E402
 from dynalyze.report import Report, Target, measurements  # noqa: E402
 from dynalyze.report import audit as audit_records  # noqa: E402
 from dynalyze.report import models as model_facts  # noqa: E402
@@ -119,8 +119,9 @@ def compared_reports(chance: random.Random, folder: Path) -> None:
     first = chance.choice(corpus)
     second = first if chance.randrange(3) else chance.choice(corpus)
     before, after = (_read_report(chance, folder, text) for text in (first, second))
-    hidden = {name: chance.randrange(3) == 0 for name in ("no_source", "redact", "show_values")}
-    comparison = compare(before, after, lambda report: showable(report, **hidden))
+    hidden = {name: chance.randrange(3) == 0 for name in ("no_source", "redacted", "show_values")}
+    whole = {"no_source": False, "redact": False, "show_values": True}
+    comparison = cleaned(compare(showable(before, **whole), showable(after, **whole)), **hidden)
     renderer, function = chance.choice(_COMPARING)
     _rendered(renderer, comparison, function)
 

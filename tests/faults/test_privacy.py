@@ -255,10 +255,10 @@ def test_a_sweep_redacts_its_rows_and_the_names_of_its_files(at_home: AtHome, tm
     (tmp_path / f"{USER}.py").write_text(NAMED_PROGRAM.format(USER, "none"))
     (tmp_path / "broken.py").write_text(f"raise OSError('/data/{USER}/x token=zqs-sweep-1x')\n")
     Path(at_home.env["TMPDIR"]).mkdir(exist_ok=True)
-    words = (f"{USER}.py", "broken.py", "--redact", "--out", "made", "--csv", "s.csv")
+    words = (f"{USER}.py", "broken.py", "--redact", "--out", "made")
     written = run(tmp_path, "sweep", *words, env=at_home.env, files=False)
     below = [path for path in (tmp_path / "made").rglob("*") if path.is_file()]
-    texts = {str(path.relative_to(tmp_path)): path.read_text(errors="replace") for path in [*below, tmp_path / "s.csv"]}
+    texts = {str(path.relative_to(tmp_path)): path.read_text(errors="replace") for path in below}
     for words_of_it in (USER, "zqs-sweep-1x"):
         assert Written({**texts, **written.texts}).holding(words_of_it) == []
     assert [name for name in texts if USER in name] == []

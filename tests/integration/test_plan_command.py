@@ -106,14 +106,14 @@ def measured(tmp_path: Path) -> Path:
 
 
 def test_a_saved_benchmark_is_planned_without_running_anything(measured: Path) -> None:
-    asked = ("bench.json", "--calls", "1000", "--shapes", "shapes.csv", "--html", "plan.html")
+    asked = ("bench.json", "--calls", "1000", "--histogram", "shapes.csv", "--html", "plan.html")
     ended, report = plan(measured, *asked, run=in_process)
     found = report["plan"]
     assert (found["choice"], found["warm_choice"]) == ("eager", "default")  # 10 s, and 25 or 7 s.
     assert found["shapes"]["sources"] == "L['ids']"
     assert "mark_dynamic(ids, 1, min=100, max=120)" in ended.stdout
     page = (measured / "plan.html").read_text()
-    assert "What to compile" in page and 'id="plot-frontier"' in page
+    assert "What to compile" in page
     later, report = plan(
         measured, "plan.json", "--calls", "100000", run=in_process, file="later.json"
     )  # A plan can be planned again.
@@ -124,9 +124,9 @@ def test_a_saved_benchmark_is_planned_without_running_anything(measured: Path) -
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("bench.json", "--calls", "5", "--seconds", "5"), "exclude each other"),
+        (("bench.json", "--calls", "5", "--lifetime", "5"), "exclude each other"),
         (("bench.json", "--dim", "n=0:0"), "--histogram"),
-        (("bench.json", "--shapes", "missing.csv"), "missing.csv"),
+        (("bench.json", "--histogram", "missing.csv"), "missing.csv"),
         (("empty.json",), "no measurements"),
         (("net.py:make", "--configs", "fast"), "fast"),
     ],
@@ -153,7 +153,7 @@ def test_every_way_and_every_size_to_pad_to_is_measured(tmp_path: Path) -> None:
     (tmp_path / "shapes.csv").write_text("rows,count\n8,1000\n64,100\n60,10\n")
     _, report = plan(
         tmp_path, "net.py:make", "--backend", "aot_eager", "--bench-seconds", "500", "--threads", "1",
-        "--start-up", "100", "--shapes", "shapes.csv",
+        "--start-up", "100", "--histogram", "shapes.csv",
     )  # fmt: skip
     found = report["plan"]
     points = {each["configuration"]: each for each in found["points"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import random
@@ -103,7 +102,7 @@ def sweep_of_all(folder: Path) -> Swept:
     more = ("swells.py", "raises.py", "defines.py")
     ended = dynalyze(
         "sweep", *TARGETS, *more, "--out", "out", "--memory", "1200M", "--workers", "2",
-        "--json", "-", "--csv", "rows.csv", "--html", "index.html", cwd=with_programs(folder), env={ANEW: "swells.py"},
+        "--json", "-", "--html", "index.html", cwd=with_programs(folder), env={ANEW: "swells.py"},
     )  # fmt: skip
     assert ended.status == 0, ended.stderr[-3000:]
     return Swept(folder, ended, json.loads(ended.stdout))
@@ -148,8 +147,6 @@ def test_every_row_that_ran_opens_its_report(swept: Swept) -> None:
 
 def test_the_other_outputs_hold_the_same_rows(swept: Swept) -> None:
     folder = swept.folder
-    with (folder / "rows.csv").open(encoding="utf-8", newline="") as file:
-        assert {(line["target"], line["status"]) for line in csv.DictReader(file)} == set(EXPECTED.items())
     lines = (folder / "out/rows.jsonl").read_text(encoding="utf-8").splitlines()
     assert {(row["target"], row["status"]) for row in map(json.loads, lines)} == set(EXPECTED.items())
     for index, prefix in (("out/index.html", ""), ("index.html", "out/")):
@@ -250,7 +247,7 @@ def test_ctrl_c_keeps_what_is_done(folder: Path) -> None:
         (["clean.py", "--memory", "lots"], "--memory lots"),
         (["gone.py"], "no such file: gone.py"),
         (["clean.py", "--python", "/no/such/python"], "/no/such/python"),
-        (["clean.py", "--json", "x.json", "--csv", "x.json"], "both name x.json"),
+        (["clean.py", "--json", "x.json", "--html", "x.json"], "both name x.json"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_status_2(folder: Path, arguments: list[str], said: str) -> None:

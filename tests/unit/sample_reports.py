@@ -36,7 +36,6 @@ from dynalyze.report import (
     TracedFile,
     TracedFunction,
 )
-from dynalyze.report.caches import CacheComparison, CacheDifference, CacheUse, Move, Start
 from dynalyze.report.code import LineState, SourceFile, SourceFunction, SourceLine
 from dynalyze.report.fixes import (
     BranchSide,
@@ -423,19 +422,6 @@ def fixed_report() -> Report:
     report.fixed = Fixed(["f2", "f3"], left, patch, "torch._dynamo.config.a = True", evidence, before, after)
     report.fixed.reproduce = report.command
     return report
-
-
-def cached() -> CacheComparison:
-    """A second start that compiles again because of one constant, and a move that the cache does not survive."""
-    use = CacheUse("autograd", 0, 1, 1, reasons=["<b>no cache</b>"], places=[line_of(44, 12, 33)])
-    side = Start("model.py", "2026-11-22T00:00:00Z", "complete", 10.0, 8.0, [use, CacheUse("kernels", made=2)])
-    differs = CacheDifference(
-        "0/0", "autograd", "gm", "a", "b", "constant", "`SCALE` went from 3.0 to 4.0.", "forward", line_of(44, 12, 33),
-        ["0/0"], ["autograd"],
-    )  # fmt: skip
-    setting = CacheDifference("0/0", "fx_graph", "inductor_config", "True", "False", "setting", "A setting differs.")
-    moves = [Move("again", True, side), Move("artifacts", False, side, advice="Take the folder along.")]
-    return CacheComparison(side, side, "A second start compiles again.", True, [differs, setting], moves)
 
 
 def compared() -> Comparison:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dynalyze.report import Report
 
 _MATRIX_SECONDS = 3600.0
-_OF_ONE = ("json_file", "html_file", "outs", "artifacts", "baseline", *FORMATS)
+_OF_ONE = ("json_file", "html_file", "artifacts", "baseline", *FORMATS)
 
 
 @click.command(cls=Sectioned)
@@ -66,7 +66,7 @@ def audit(context: click.Context, /, **options: Any) -> int:
     is audited. Without a policy this is asked: no graph break, no function left in eager,
     no finding that is an error, answers that are wrong by no more than rounding.
 
-    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    Without an output option the page goes to dynalyze-reports/.
     """
     from dynalyze.audit.policy import read_policy, with_options
     from dynalyze.audit.run import audit as run_audit
@@ -131,7 +131,6 @@ def _baseline(options: dict[str, Any]) -> Baseline | None:
 
 
 def _request(context: click.Context, options: dict[str, Any], target: TargetSpec) -> AuditRequest:
-    """What the options ask for, checked as far as it can be before anything runs."""
     from dynalyze.audit.run import AuditRequest
     from dynalyze.bench.plan import shaped
     from dynalyze.launch.shape_options import read_dims, read_shapes

@@ -94,7 +94,7 @@ def bench(context: click.Context, /, **options: Any) -> int:
       accelerate           the same through Hugging Face Accelerate
       backend=NAME         a backend torch knows, or module:function
 
-    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    Without an output option the page goes to dynalyze-reports/.
     """
     from dynalyze.bench.measure import measure
     from dynalyze.cli.outputs import Outputs

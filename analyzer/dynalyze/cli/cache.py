@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dynalyze.capture.libraries import prefix_of
-from dynalyze.cli.files import check_found, read_report, write_found
+from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json
 from dynalyze.cli.options import Sectioned, observation_of, rerun_options, shown_options, with_model_options
 from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import say
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from dynalyze.report import Report
     from dynalyze.report.caches import CacheComparison
 
-_HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors.json"
+_HINT = "; dynalyze explain writes one with --json"
 
 
 @click.command(cls=Sectioned)
@@ -32,7 +30,6 @@ _HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors
     "and from torch.compiler.save_cache_artifacts.",
 )  # fmt: skip
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
-@click.option("--html", "html_file", metavar="FILE", help="Write the page of what was found.")
 @click.option(
     "--fail-on", type=click.Choice(["cold", "none"]), default="none", show_default=True,
     help="cold: exit 1 where the second start misses something, or a cache does not survive a move.",
@@ -48,40 +45,32 @@ def cache(context: click.Context, /, **options: Any) -> int:
     dynalyze cache before.json after.json two reports of dynalyze explain
     dynalyze cache before.json model.py   a report and a run now
     dynalyze cache trace-1/ trace-2/      two folders that TORCH_TRACE named, or logs in them
-    dynalyze cache OLD NEW                two of vLLM's cache_key_factors.json, or folders that hold one
 
     Your own cache folder is neither read nor written. TARGET is one of `dynalyze explain`.
     """
     import msgspec
 
-    from dynalyze.cli.outputs import EXIT_STATUSES
-    from dynalyze.launch.interrupts import Interrupts, first_signal
+    from dynalyze.cli.outputs import exit_status
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.privacy import cleaned
-    from dynalyze.render import html
     from dynalyze.render.cache_text import render_caches
     from dynalyze.report.caches import SCHEMA_VERSION
     from dynalyze.text.json_text import json_text
 
     first = options["target"]
-    check_found(options, first)
+    json_file = options["json_file"]
+    check_outputs([("--json", json_file)], first)
     before = None if first is None or options["module"] else _written(first)
     with Interrupts():
         found = _found(context, before)
     found = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    write_found(
-        options, lambda: html.render_caches(found),
-        lambda: json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)}),
-        partial(render_caches, found),
-    )  # fmt: skip
-    if (number := first_signal()) is not None:
-        return 128 + number
+    if not write_json(json_file, json_text({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(found)})):
+        print_summary(render_caches(found, files=[("JSON", json_file)] if json_file else []))
     ended = [start.status for start in (found.before, found.after) if start is not None] if before is None else []
-    if status := max((EXIT_STATUSES[each] for each in ended), default=0):
-        return status
     cold = found.cold or any(move.survives is False for move in found.portability)
-    return int(options["fail_on"] == "cold" and cold)
+    return exit_status(ended, failed=options["fail_on"] == "cold" and cold)
 
 
 def _found(context: click.Context, before: Path | None) -> CacheComparison:
@@ -100,9 +89,6 @@ def _found(context: click.Context, before: Path | None) -> CacheComparison:
     if after is None:
         observation = _observation(context, second, tuple(arguments))
         return runs.run_now(_report(before), observation)
-    factors = [_factors(path) for path in (before, after)]
-    if factors[0] is not None and factors[1] is not None:
-        return _vllm(factors[0], factors[1])
     return runs.compare_reports(_report(before), _report(after))
 
 
@@ -115,29 +101,11 @@ def _observation(context: click.Context, target: str | None, arguments: tuple[st
 
 
 def _written(name: str) -> Path | None:
-    """A report, vLLM's factors or logs of torch; None for a target."""
-    from dynalyze.comparison.caches import VLLM_FILE
-
+    """A report or logs of torch; None for a target."""
     path = Path(name)
     if path.is_dir() and not prefix_of(name):
-        found = sorted(path.rglob(VLLM_FILE))
-        return found[0] if found else path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
+        return path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
     return path if path.suffix in (".json", ".log") else None
-
-
-def _factors(path: Path) -> dict[str, Any] | None:
-    from dynalyze.comparison.caches import is_vllm_factors
-    from dynalyze.files.read_write import read_input
-
-    if path.suffix != ".json":
-        return None
-    try:
-        content = json.loads(read_input(path))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError):
-        return None
-    return content if is_vllm_factors(content) else None
 
 
 def _report(path: Path) -> Report:
@@ -146,12 +114,3 @@ def _report(path: Path) -> Report:
     from dynalyze.launch.logs import report_from_logs
 
     return report_from_logs(path)
-
-
-def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
-    from dynalyze.comparison.caches import vllm_differences
-    from dynalyze.render.text.caches import vllm_verdict
-    from dynalyze.report.caches import CacheComparison
-
-    differences = vllm_differences(before, after)
-    return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)

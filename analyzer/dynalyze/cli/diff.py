@@ -83,13 +83,15 @@ def _rendered(comparison: Comparison | SweepComparison, kind: str, **options: An
     return str(getattr(importlib.import_module(f"dynalyze.{module}"), function)(comparison, **options))
 
 
-def _reports(before: Path, after: Path, **shown: bool) -> Comparison:
+def _reports(before: Path, after: Path, *, no_source: bool, redact: bool, show_values: bool) -> Comparison:
     from dynalyze import privacy
     from dynalyze.comparison.reports import compare
 
-    first, second = (read_report(path, hint=_HINT) for path in (before, after))
-    comparison = compare(first, second, lambda report: privacy.showable(report, **shown))
-    return privacy.redact(comparison) if shown["redact"] else comparison
+    first, second = (
+        privacy.showable(read_report(path, hint=_HINT), no_source=False, redact=False, show_values=True)
+        for path in (before, after)
+    )
+    return privacy.cleaned(compare(first, second), no_source=no_source, show_values=show_values, redacted=redact)
 
 
 def _sweeps(before: Path, after: Path, *, no_source: bool, redact: bool, **_: bool) -> SweepComparison:

@@ -42,10 +42,7 @@ _LARGEST_COPY = 1 << 30
 @brief_option
 @artifacts_option
 @seconds_option("--stop-after", "End the run once nothing new has compiled for this long.")
-@click.option(
-    "--provenance", is_flag=True,
-    help="Have Inductor track which lines each kernel came from. It cost nothing measurable on a small network.",
-)  # fmt: skip
+@click.option("--provenance", is_flag=True, help="Have Inductor track which lines each kernel came from.")
 @click.option("--no-bench", is_flag=True, help="Do not measure the compiled model's speedup.")
 @seconds_option(
     "--bench-seconds", "The most that measuring its speed may take in all, once the report is written.", 30.0
@@ -67,7 +64,7 @@ def explain(context: click.Context, /, **options: Any) -> int:
     A program that compiles something is observed. One that compiles nothing has its outermost modules compiled
     in its own calls; --compile chooses others. One that only defines `model` and `example_inputs` has those compiled.
 
-    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    Without an output option the page goes to dynalyze-reports/.
     """
     from dynalyze.bench.measure import add_bench, started_beside
     from dynalyze.capture.overlay import NOTEBOOK

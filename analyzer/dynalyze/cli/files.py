@@ -77,7 +77,6 @@ def write_json(file: str | None, text: str) -> bool:
 
 
 def check_found(options: Mapping[str, Any], *sources: str | None) -> None:
-    """`check_outputs` for --json and --html."""
     check_outputs([("--json", options["json_file"]), ("--html", options["html_file"])], *sources)
 
 
@@ -105,7 +104,6 @@ def print_document(text: str) -> None:
 
 
 def print_summary(text: str) -> None:
-    """Write text for people to standard output."""
     with _standard_output():
         click.echo(text, nl=False)
         sys.stdout.flush()

@@ -64,7 +64,7 @@ def fix(context: click.Context, /, **options: Any) -> int:
 
     --fail-on unfixed exits with 1 where a break stays.
 
-    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    Without an output option the page goes to dynalyze-reports/.
     """
     from dynalyze.capture.overlay import NOTEBOOK
     from dynalyze.cli.outputs import Outputs

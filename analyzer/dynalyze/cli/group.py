@@ -142,8 +142,6 @@ def _result_of(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-# What people type from the habit of other tools; here each output has an option of its own.
-_ANY_OUTPUT = ("-o", "-O", "--out", "--outfile", "--out-file", "--output", "--output-file", "--output-path", "--save")
 _LOOKS_LIKE_TARGET = (".py", ".json", ".toml", ".log")
 
 
@@ -153,10 +151,7 @@ def _usage_message(error: click.ClickException) -> str:
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return message
     context = error.ctx
-    help_command = f"{context.command_path} --help"
-    if error.option_name in _ANY_OUTPUT:
-        return f"{error.message} {_outputs(context.command, help_command)}"
-    text = f"{message} {help_command} lists what there is"
+    text = f"{message} {context.command_path} --help lists what there is"
     takes_arguments = "[-- ARGS...]" in context.command.collect_usage_pieces(context)
     return f"{text}; what is for your program stands after --." if takes_arguments else f"{text}."
 
@@ -171,18 +166,7 @@ def _unknown_command(name: str, commands: Sequence[str]) -> str:
     return f"No such command {name!r}. {hint}"
 
 
-def _outputs(command: click.Command, help_command: str) -> str:
-    """The options of a command that write something, the page's first."""
-    options = [each for each in command.params if isinstance(each, click.Option) and each.metavar]
-    names = [f"{each.opts[0]} {each.metavar}" for each in options if (each.help or "").startswith("Write ")]
-    if not names:
-        return f"It writes no file: {help_command} lists what there is."
-    names.sort(key=lambda name: not name.startswith("--html "))
-    return f"Each output has its own: {', '.join(names)}."
-
-
 def _unforeseen_message(error: Exception) -> str:
-    """The line for an error that reached the group of commands."""
     if isinstance(error, OSError):
         return _of_system(error)
     if isinstance(error, MemoryError):

@@ -259,7 +259,6 @@ def _in_json(path: Path) -> str:
 
 
 def _document(words: Sequence[str], status: int, **results: Any) -> str:
-    """The answer of a tool."""
     meaning = _MEANINGS.get(status, "it was ended before it was done")
     command = shlex.join(["dynalyze", *words])
     said = {"reading": READING, "exit_status": status, "meaning": meaning, "command": command, **results}

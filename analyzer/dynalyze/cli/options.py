@@ -28,11 +28,12 @@ _SECTIONS = {
     "Target": "module inputs chosen python quiet_target",
     "Compile": "backend mode dynamic fullgraph train device dtype autocast configs matrix",
     "Models of libraries": "batch batches sequence sequences size phase phases full_size weights",
-    "Output": "html_file json_file outs brief artifacts patch verbose fail_on csv_file",
+    "Output": "html_file json_file brief artifacts patch verbose fail_on sarif junit markdown chrome_trace graphml "
+    "bug_report",
     "Privacy": "no_source redact show_values",
     "Limits": "timeout stop_after no_bench bench_seconds search_seconds seconds pairs sandbox allow_effects memory",
     _MORE: "attn_implementation static_cache new_tokens features steps lora cold init trust_remote_code provenance "
-    "vary_inputs threads seed no_memory no_accuracy prices rerun spawn shared_disk gpus_per_item show_output",
+    "vary_inputs threads seed no_memory no_accuracy prices rerun spawn shared_disk gpus_per_item",
 }
 _SECTION_OF = {name: title for title, names in _SECTIONS.items() for name in names.split()}
 
@@ -52,15 +53,8 @@ class Sectioned(click.Command):
                     formatter.write_dl(found)
 
 
-class Renamed(click.Option):
-    """An option that answers to older names too, which its help leaves out, with the range of a number."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        known, self.opts = self.opts, self.opts[:1]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = known
+class Number(click.Option):
+    """An option whose help leaves the range out."""
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
         extra = super().get_help_extra(ctx)
@@ -78,18 +72,18 @@ def _all(*decorators: _Decorator) -> _Decorator:
     return lambda command: reduce(lambda made, each: each(made), reversed(decorators), command)
 
 
-def seconds_option(name: str, help: str, default: float | None = None, *older: str) -> _Decorator:
-    """A time above zero; `older` are names that still work."""
+def seconds_option(name: str, help: str, default: float | None = None) -> _Decorator:
+    """A time above zero."""
     return click.option(
-        name, *older, type=click.FloatRange(min=0, min_open=True), default=default, metavar="SECONDS", help=help,
-        show_default=True, cls=Renamed,
+        name, type=click.FloatRange(min=0, min_open=True), default=default, metavar="SECONDS", help=help,
+        show_default=True, cls=Number,
     )  # fmt: skip
 
 
 def count_option(name: str, help: str, default: int | None = None, metavar: str | None = "N") -> _Decorator:
     """A whole number above zero."""
     return click.option(
-        name, type=click.IntRange(1), default=default, show_default=True, metavar=metavar, help=help, cls=Renamed
+        name, type=click.IntRange(1), default=default, show_default=True, metavar=metavar, help=help, cls=Number
     )
 
 
@@ -174,7 +168,7 @@ model_options = _all(
     click.option("--features", is_flag=True, help="A model of timm as features_only."),
     click.option(
         "--size", multiple=True, type=click.IntRange(1), metavar="N",
-        help="Height and width of images; repeatable.", cls=Renamed,
+        help="Height and width of images; repeatable.", cls=Number,
     ),
     count_option("--steps", "Steps of a pipeline of diffusers.", 8),
     click.option("--lora", is_flag=True, help="Switch LoRA adapters between calls, by hotswap."),
@@ -212,7 +206,7 @@ report_options = _all(
         help="Exit 1 where a finding reaches error, warning or info, or has this rule's id; max-break-ms=0.5: where a "
         "graph break takes more of a call.",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Print every finding whole, not just the three costliest."),
+    click.option("-v", "--verbose", is_flag=True, help="Print every finding whole, not just three."),
     shown_options(" of the report"),
 )  # fmt: skip
 """Where a report goes, and what it may show."""
@@ -223,27 +217,18 @@ FORMATS = {
     "graphml": ("GraphML", "Write the map of compiles and breaks as GraphML."),
     "sarif": ("SARIF", "Write the findings as SARIF 2.1.0, for code scanning."),
     "junit": ("JUnit", "Write rules and checks as JUnit XML, for CI."),
-    "markdown": ("Markdown", "Write a comment for a pull request; - for standard output."),
-    "bug_report": ("Bug report", "Write an issue for PyTorch; - for standard output."),
+    "markdown": ("Markdown", "Write a pull request's comment; - prints it."),
+    "bug_report": ("Bug report", "Write an issue for PyTorch; - prints it."),
 }
 """Outputs that are one file each: the module in `render/`, which names the option; its title and what `--help` says."""
 
 output_options = _all(
-    click.option(
-        "--out",
-        "outs",
-        multiple=True,
-        metavar="FORMAT=FILE",
-        help=f"Write another format: {', '.join(map(dashed, FORMATS))}; repeatable. --sarif FILE does the same.",
-    ),
-    *(click.option(f"--{dashed(name)}", metavar="FILE", help=says, hidden=True) for name, (_, says) in FORMATS.items()),
     report_options,
+    *(click.option(f"--{dashed(name)}", metavar="FILE", help=says) for name, (_, says) in FORMATS.items()),
 )
 """Where the report of what was compiled goes, and what it may show."""
 
-artifacts_option = click.option(
-    "--artifacts", metavar="DIR", help="Write every graph, the code made of it and a repro into DIR."
-)
+artifacts_option = click.option("--artifacts", metavar="DIR", help="Write all graphs, their code and a repro into DIR.")
 """For commands that can see what the compiler wrote."""
 
 
@@ -279,7 +264,6 @@ def with_model_options(context: click.Context, target: TargetSpec, names: Sequen
 
 
 def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> Observation:
-    """The run of the target that the options describe."""
     from dynalyze.launch.observe import Observation
 
     given = context.params
@@ -299,7 +283,6 @@ def given_compile_options(context: click.Context) -> tuple[str, ...]:
 
 
 def is_given(context: click.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 

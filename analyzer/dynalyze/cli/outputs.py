@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -36,18 +36,11 @@ WORST_FIRST = (2, 4, 3, 1, 0)
 """The exit statuses of the contract: where several hold, the first does."""
 
 
-def _of_out(given: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
-    """The files of --out FORMAT=FILE, by the name of the option that does the same."""
-    formats = {"json": "json_file", "html": "html_file", **{dashed(name): name for name in FORMATS}}
-    found: dict[str, str] = {}
-    for each in given:
-        word, _, file = each.partition("=")
-        if word not in formats or not file:
-            raise UsageError(f"--out {each}: say FORMAT=FILE, with one of {', '.join(formats)}")
-        if formats[word] in known or formats[word] in found:
-            raise UsageError(f"--out {each}: {word} goes to a file already")
-        found[formats[word]] = file
-    return found
+def exit_status(ended: Iterable[str], *, failed: bool) -> int:
+    """That of the contract, for runs that ended so and what --fail-on says of them."""
+    if (number := first_signal()) is not None:
+        return 128 + number
+    return max((EXIT_STATUSES[each] for each in ended), default=0) or int(failed)
 
 
 class Outputs:
@@ -59,7 +52,6 @@ class Outputs:
         self._artifacts: str | None = options.get("artifacts")
         names = ("json_file", "html_file", *FORMATS)
         self._files: dict[str, str] = {name: file for name in names if (file := options.get(name)) is not None}
-        self._files |= _of_out(options.get("outs", ()), self._files)
         if options.get("brief") and "json_file" not in self._files:
             raise UsageError("--brief makes the JSON a short one: name it with --json FILE, or --json - to print it")
         streamed = [name for name in _DOCUMENTS if self._files.get(name) == "-"]
@@ -111,12 +103,8 @@ class Outputs:
             print_document(self._rendered(self._streamed, report))
         else:
             self._summarise(report)
-        if (late := first_signal() or interrupted) is not None:
-            return 128 + late
-        if (status := EXIT_STATUSES[report.outcome.status]) != 0:
-            return status
         failed = conclude is not None and report.policy is not None and not report.policy.passed
-        return 1 if failed or self._fails(report) else 0
+        return exit_status([report.outcome.status], failed=failed or self._fails(report))
 
     def _fails(self, report: Report) -> bool:
         """Whether `--fail-on` is met. An unknown cost fails, unless there is no graph break."""

@@ -13,7 +13,6 @@ import click
 from dynalyze.capture.settings import CompileArguments, ModelBuild, names_of
 from dynalyze.cli.files import read_report
 from dynalyze.cli.options import (
-    Renamed,
     Sectioned,
     check_fail_on,
     compile_options,
@@ -54,9 +53,9 @@ _NOTHING_MEASURED = 4
 @model_options
 @report_options
 @count_option("--calls", "How many calls a process makes.")
-@seconds_option("--lifetime", "How long a process lives: as many calls as possible in this time.", None, "--seconds")
+@seconds_option("--lifetime", "How long a process lives: as many calls as possible in this time.")
 @seconds_option("--start-up", "How long the first calls may take, until they are steady.")
-@seconds_option("--bench-seconds", "How long the measuring may take.", 300.0, "--budget")
+@seconds_option("--bench-seconds", "How long the measuring may take.", 300.0)
 @click.option(
     "--configs", metavar="LIST",
     help="The ways to consider: those of `dynalyze bench`. [default: what makes sense on the device]",
@@ -65,7 +64,7 @@ _NOTHING_MEASURED = 4
 @count_option("--batch", "Batch size of a library's model, as hf:NAME.")
 @count_option("--sequence", "Length of its prompt or of its inputs.")
 @click.option(
-    "--histogram", "--shapes", "shapes_file", metavar="FILE", cls=Renamed,
+    "--histogram", "shapes_file", metavar="FILE",
     help="The shapes of production and how often each comes: a CSV, a log, or a report.",
 )  # fmt: skip
 @click.option(
@@ -89,7 +88,7 @@ def plan(context: click.Context, /, **options: Any) -> int:
     Without --calls, --lifetime and --start-up it says from how many calls on which is best. With --histogram it says
     which sizes to pad to, and measures a call of each.
 
-    Without an output option the page goes to dynalyze-reports/ in the current directory.
+    Without an output option the page goes to dynalyze-reports/.
     """
     from dynalyze.bench.choice import PlanRequest
     from dynalyze.cli.outputs import Outputs
@@ -185,7 +184,6 @@ def _with_buckets(
 def _add_plan(
     report: Report, request: PlanRequest, shapes: Histogram | None, dims: tuple[Dim, ...], problem: str = ""
 ) -> CompilePlan:
-    """What the measurements of a report come to."""
     from dynalyze.bench.choice import compile_plan
     from dynalyze.bench.shapes import shape_plan
     from dynalyze.render.text.bench import by_workload
@@ -198,7 +196,6 @@ def _add_plan(
 
 
 def why_nothing_was_measured(report: Report, budget: float) -> tuple[str, str]:
-    """Why no way was measured, and what to do about it."""
     reasons = [each.reason for each in report.measurements if each.reason]
     late = any("time was up" in reason for reason in reasons)
     if report.outcome.status == "complete" and (late or not reasons):

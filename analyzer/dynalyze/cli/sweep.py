@@ -49,7 +49,6 @@ class _WithArguments(Sectioned):
 )
 @click.option("--resume", is_flag=True, help="Go on with the sweep in DIR: what is done there is not done again.")
 @click.option("--json", "json_file", metavar="FILE", help="Write all rows as one JSON; - for standard output.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write the rows as CSV.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the index to FILE too.")
 @click.option(
     "--fail-on", metavar="LEVEL", default="none", show_default=True,
@@ -57,7 +56,6 @@ class _WithArguments(Sectioned):
     "status; several, separated by commas.",
 )  # fmt: skip
 @shown_options()
-@click.option("--show-output", is_flag=True, help="Show what every item prints, not only what failed ones did.")
 @click.option("--quiet-target", is_flag=True, help="Show nothing of what items print.")
 @click.option("--cluster", metavar="ADDRESS", help="Run the items on this Ray cluster; auto: the one of this machine.")
 @click.option("--gpus-per-item", type=click.FloatRange(min=0), metavar="N", help="GPUs of the cluster for each item.")

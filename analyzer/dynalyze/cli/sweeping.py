@@ -54,9 +54,8 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
         }
         with_model_options(context, TargetSpec("script", ""), [name for name in MODEL_OPTIONS if name not in heeded])
         workers, settings = _shares(options, settings, expanded)
-        notes = list(expanded.notes)
-        if options["bench"] and options["cluster"] is None:
-            notes.append("Items ran one at a time, because their speed was measured (--bench).")
+        alone = options["bench"] and options["cluster"] is None
+        notes = ["Items ran one at a time, because their speed was measured (--bench)."] if alone else []
         with Interrupts() as interrupts:
             with _pool(options, workers, settings, folder, expanded) as pool:
                 environment = {**expanded.interpreter.versions, "device": options["device"] or "cpu"}
@@ -66,9 +65,7 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
                     len(expanded.items), pool.workers, notes,
                 )  # fmt: skip
                 done_before = sum(item.key in folder.rows for item in expanded.items)
-                progress = SweepProgress(
-                    len(expanded.items), done_before, show_output=options["show_output"], quiet=options["quiet_target"]
-                )
+                progress = SweepProgress(len(expanded.items), done_before, quiet=options["quiet_target"])
                 result = drive(expanded.items, pool, folder, settings, about, progress, lambda: interrupts.count == 0)
             _publish(result, folder.path, options)
             if (interrupted := first_signal()) is not None:
@@ -77,7 +74,6 @@ def run_sweep(context: click.Context, options: dict[str, Any]) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Raise UsageError for what is wrong before anything runs."""
     known = fail_on_levels(*STATUSES)
     for word in _fail_words(options["fail_on"]):
         if word not in known:
@@ -89,9 +85,7 @@ def _check(options: dict[str, Any]) -> None:
             raise UsageError(f"--{dashed(name)} is for --cluster alone")
     if options["bench"] and options["workers"] not in (None, 1) and options["cluster"] is None:
         raise UsageError("--bench runs one item at a time, so that nothing disturbs what is timed: leave --workers out")
-    if options["show_output"] and options["quiet_target"]:
-        raise UsageError("--show-output and --quiet-target exclude each other")
-    check_outputs([(f"--{name}", options[f"{name}_file"] or None) for name in ("json", "csv", "html")])
+    check_outputs([(f"--{name}", options[f"{name}_file"] or None) for name in ("json", "html")])
 
 
 def _request(context: click.Context, options: dict[str, Any]) -> Request:
@@ -126,7 +120,6 @@ def _settings(options: dict[str, Any]) -> RunSettings:
 
 
 def _shares(options: dict[str, Any], settings: RunSettings, expanded: Expanded) -> tuple[int, RunSettings]:
-    """The number of workers, and the share of cores and memory of each."""
     inductor = any(item.options.backend != "eager" for item in expanded.items)
     settings = replace(settings, libraries=tuple(sorted({item.spec.library for item in expanded.items} - {""})))
     if options["cluster"] is not None:
@@ -155,7 +148,7 @@ def _pool(
 
 
 def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
-    from dynalyze.sweep import csv_table, terminal
+    from dynalyze.sweep import terminal
     from dynalyze.sweep.pages import render_sweep
 
     index = folder / INDEX
@@ -165,8 +158,6 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         way = os.path.relpath(folder.resolve(), Path(file).resolve().parent)
         rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
         write_whole(Path(file), render_sweep(msgspec.structs.replace(sweep, items=rows)))
-    if (file := options["csv_file"]) is not None:
-        write_whole(Path(file), csv_table.render(sweep))
     text = ""
     if options["json_file"]:
         document = msgspec.to_builtins(sweep)
@@ -174,7 +165,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
     if write_json(options["json_file"], text):
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", options["json_file"])]
-    files = [(name, str(path)) for name, path in [*written, ("CSV", options["csv_file"])] if path is not None]
+    files = [(name, str(path)) for name, path in written if path is not None]
     print_summary(terminal.render(sweep, files=files))
 
 

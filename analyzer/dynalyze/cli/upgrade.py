@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--from", "from_python", metavar="PATH", help="The interpreter of today. [default: that of dynalyze]")
 @click.option("--to", "to_python", metavar="PATH", help="The interpreter with the other torch.")
 @click.option("--no-bench", is_flag=True, help="Do not measure speed and outputs.")
-@seconds_option("--bench-seconds", "The most that measuring both may take.", 120.0, "--seconds")
+@seconds_option("--bench-seconds", "The most that measuring both may take.", 120.0)
 @count_option("--pairs", "The most pairs of processes; below 3 no difference can be shown.", DEFAULT_PAIRS)
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found as JSON; - for standard output.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the page of `dynalyze diff` for the two runs.")
@@ -58,8 +58,8 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
       what `dynalyze diff` calls a regression, in both pairs of runs
       slower calls, other answers
     """
-    from dynalyze.cli.outputs import EXIT_STATUSES
-    from dynalyze.launch.interrupts import Interrupts, first_signal
+    from dynalyze.cli.outputs import exit_status
+    from dynalyze.launch.interrupts import Interrupts
     from dynalyze.privacy import cleaned
     from dynalyze.render.comparison_text import render_upgrade, render_upgrade_json
     from dynalyze.render.html import render_comparison
@@ -76,11 +76,8 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
         lambda: render_upgrade_json(shown),
         partial(render_upgrade, shown),
     )
-    if (number := first_signal()) is not None:
-        return 128 + number
-    if status := max((EXIT_STATUSES[each.outcome.status] for each in reports), default=0):
-        return status
-    return int(options["fail_on"] == "regression" and found.is_worse)
+    failed = options["fail_on"] == "regression" and found.is_worse
+    return exit_status([each.outcome.status for each in reports], failed=failed)
 
 
 def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
@@ -98,10 +95,9 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     )
     observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
     plan = None if options["no_bench"] else _plan(options, observation.target)
-    shown = {name: options[name] for name in ("no_source", "show_values")}
     return run_upgrade(
         observation, (options["from_python"] or sys.executable, options["to_python"]), plan,
-        lambda report: privacy.showable(report, **shown, redact=False), say,
+        lambda report: privacy.showable(report, no_source=False, show_values=True, redact=False), say,
     )  # fmt: skip
 
 

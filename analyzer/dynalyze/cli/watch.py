@@ -138,7 +138,6 @@ def _watcher(folder: Path, options: dict[str, Any], stack: contextlib.ExitStack,
 
 
 def _new_folder(name: str) -> Path:
-    """A folder that is not there yet."""
     folder, number = _REPORTS / f"{name}.watch", 1
     while folder.exists():
         number += 1

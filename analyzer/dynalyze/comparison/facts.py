@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from dynalyze.comparison.pairing import (
     ComparableFact,
+    ComparableReport,
     Key,
-    ReportSide,
     by_code,
     cause_of,
     direction,
@@ -54,24 +54,19 @@ def _add(change: _Change, lists: _Lists[_Change], *, same: bool) -> None:
 # Graph breaks: the same where cause, file, function and code line agree, wherever the line stands.
 
 
-def compare_breaks(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Breaks:
+def compare_breaks(before: ComparableReport, after: ComparableReport, *, reworded: bool = False) -> Breaks:
     """All breaks of both reports, by what became of them; the advice is that of the second.
 
     `reworded`: two versions of torch made the reports, so that one statement may break under another id and type.
     """
-    old_findings, new_findings = (_findings_by_break(side.shown) for side in (before, after))
+    old_findings, new_findings = (_findings_by_break(side.report) for side in (before, after))
     found = Breaks()
-    shown: dict[int, GraphBreak] = {}
-    entries = []
-    for side in (before, after):
-        pairs = list(zip(side.report.graph_breaks, side.shown.graph_breaks, strict=True))
-        shown.update((id(item), each) for item, each in pairs)
-        entries.append([entry(item, item.location, side.places) for item, _ in pairs])
+    entries = [[entry(item, item.location, side) for item in side.report.graph_breaks] for side in (before, after)]
     causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
     keys = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
     for old, new in pair_up(entries[0], entries[1], keys, [_offset, _line]):
         finding = new_findings.get(new.id) if new else old_findings.get(old.id) if old else None
-        change = _break_change(old and shown[id(old)], new and shown[id(new)], finding)
+        change = _break_change(old, new, finding)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
         _add(change, (found.new, found.fixed, found.unchanged, found.changed), same=same)
     if reworded:
@@ -120,10 +115,10 @@ def _line(item: ComparableFact[GraphBreak]) -> Hashable:
 
 # Recompiles: the same where function, cause and source agree, and counted.
 
-_Group = list[tuple[Recompile, Recompile]]  # Recompiles to match, each with itself as it may be shown.
+_Group = list[Recompile]
 
 
-def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool = False) -> Recompiles:
+def compare_recompiles(before: ComparableReport, after: ComparableReport, *, reworded: bool = False) -> Recompiles:
     """All recompiles of both reports, by what became of them, one entry for each function, cause and source.
 
     `reworded`: two versions of torch made the reports, which may name one source differently.
@@ -135,7 +130,7 @@ def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool 
     sourced = all(not side or any(item.source is not None or item.guard for item in side) for side in sides)
 
     def qualified(item: ComparableFact[_Group]) -> Hashable:
-        first = item.fact[0][0]
+        first = item.fact[0]
         # The limit is one event of a function, whichever guard failed last.
         return first.cause, item.file, item.function, first.source if sourced and first.cause != "limit" else None
 
@@ -145,13 +140,13 @@ def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool 
     ours, theirs = (_groups(side, qualified) for side in (before, after))
 
     def place(item: ComparableFact[_Group]) -> Hashable:
-        return item.fact[0][0].cause, item.file, item.bare_function
+        return item.fact[0].cause, item.file, item.bare_function
 
     for old, new in pair_up(ours, theirs, [qualified, bare, *((place,) if reworded else ())]):
-        known = (new or old or [])[0][1]
+        known = (new or old or [])[0]
         times = len(old or ()), len(new or ())
         change = RecompileChange(
-            function=(after if new else before).names.function(known.location),
+            function=(after if new else before).function(known.location),
             cause=known.cause,
             source=known.source if sourced else None,
             before=_recompile_side(old),
@@ -162,19 +157,19 @@ def compare_recompiles(before: ReportSide, after: ReportSide, *, reworded: bool 
     return found
 
 
-def _groups(side: ReportSide, key: Key[_Group]) -> list[ComparableFact[_Group]]:
+def _groups(side: ComparableReport, key: Key[_Group]) -> list[ComparableFact[_Group]]:
     groups: dict[Hashable, ComparableFact[_Group]] = {}
-    for pair in zip(side.report.recompiles, side.shown.recompiles, strict=True):
-        alone = entry([pair], pair[0].location, side.places)
-        groups.setdefault(key(alone), replace(alone, fact=[])).fact.append(pair)
+    for item in side.report.recompiles:
+        alone = entry([item], item.location, side)
+        groups.setdefault(key(alone), replace(alone, fact=[])).fact.append(item)
     return list(groups.values())
 
 
 def _recompile_side(group: _Group | None) -> RecompileSide | None:
     if not group:
         return None
-    first = group[0][1]
-    times = [item.seconds for _, item in group if item.seconds is not None]
+    first = group[0]
+    times = [item.seconds for item in group if item.seconds is not None]
     seconds = sum(times) if len(times) == len(group) else None
     return RecompileSide(len(group), first.location, first.expected, first.actual, seconds)
 
@@ -184,7 +179,7 @@ def _recompile_side(group: _Group | None) -> RecompileSide | None:
 _Function = tuple[str, FunctionSide]  # A function under the name to show, and what became of it.
 
 
-def compare_functions(before: ReportSide, after: ReportSide) -> Functions:
+def compare_functions(before: ComparableReport, after: ComparableReport) -> Functions:
     """All functions that either report compiled, or tried to, by what became of them."""
     found = Functions()
     keys: list[Key[_Function]] = [
@@ -200,15 +195,14 @@ def compare_functions(before: ReportSide, after: ReportSide) -> Functions:
     return found
 
 
-def _functions(side: ReportSide) -> list[ComparableFact[_Function]]:
+def _functions(side: ComparableReport) -> list[ComparableFact[_Function]]:
     """One entry a function; the parts after a break belong to their function."""
     found: dict[tuple[str, str], ComparableFact[_Function]] = {}
     owners: dict[tuple[int, int, str], FunctionSide] = {}
-    for item, shown in zip(side.report.compilations, side.shown.compilations, strict=True):
-        key = item.location.file, side.places.function(item.location)
+    for item in side.report.compilations:
+        key = item.location.file, side.function(item.location)
         if key not in found:
-            name = side.names.function(shown.location)
-            found[key] = entry((name, FunctionSide(shown.location)), item.location, side.places)
+            found[key] = entry((key[1], FunctionSide(item.location)), item.location, side)
         function = owners[item.process, item.epoch, item.compile_id] = found[key].fact[1]
         if item.status == "failed":
             function.failed += 1

@@ -7,16 +7,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from dynalyze.comparison.types import Direction
 from dynalyze.report import Location, Report
 
 _RESUMED = "torch_dynamo_resume_in_"
 
+Item = TypeVar("Item", str, int)
+
 
 def files_of(report: Report) -> set[str]:
-    """Every source file that a report names."""
     places = [item.location for item in report.graph_breaks] + [item.location for item in report.recompiles]
     places += [item.location for item in report.compilations]
     return {place.file for place in places} | {item.path for item in report.traced_files}
@@ -29,21 +30,26 @@ def match_files(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
     paths, so that two checkouts, or two machines, can be compared.
     """
     names, others = set(before), set(after)
-    same = {name: name for name in names & others}
-    left, right = sorted(names - others), sorted(others - names)
+    left, right = names - others, others - names
     roots = _root(names), _root(others)
-    ranked = sorted(
+    alike = (
         (_unlike(one, other, roots), one, other)
         for one in left
         for other in right
         if PurePosixPath(one).name == PurePosixPath(other).name
     )
-    taken: set[str] = set()
-    for _, one, other in ranked:
-        if one not in same and other not in taken:
-            same[one] = other
+    return {name: name for name in names & others} | _nearest_first(alike)
+
+
+def _nearest_first(ranked: Iterable[tuple[Any, Item, Item]]) -> dict[Item, Item]:
+    """The partner of each item, from how far apart two are: the nearest two pair first, and each item once."""
+    partners: dict[Item, Item] = {}
+    taken: set[Item] = set()
+    for _, one, other in sorted(ranked):
+        if one not in partners and other not in taken:
+            partners[one] = other
             taken.add(other)
-    return same
+    return partners
 
 
 def _unlike(one: str, other: str, roots: tuple[int, int]) -> tuple[bool, int]:
@@ -68,10 +74,11 @@ def _parts(file: str) -> tuple[str, ...]:
     return PurePosixPath(file).parts or ("",)
 
 
-class ComparablePlaces:
-    """The locations of one report in terms that another report shares; `renamed` has the other's names of files."""
+class ComparableReport:
+    """A report, with its locations in terms that another one shares; `renamed` has the other's names of files."""
 
     def __init__(self, report: Report, renamed: Mapping[str, str]) -> None:
+        self.report = report
         self._renamed = renamed
         self._starts: dict[tuple[str, str], list[tuple[int, str]]] = {}
         # Of two names for one definition the longer one counts: it has the class.
@@ -95,16 +102,6 @@ class ComparablePlaces:
         starts = self._starts.get((location.file, bare(location.function)), [])
         at = bisect_right(starts, location.line, key=lambda start: start[0])
         return starts[at - 1] if at else None
-
-
-class ReportSide:
-    """One of the two reports: whole, for matching, and as it may be shown, with the same facts in the same order."""
-
-    def __init__(self, report: Report, shown: Report, renamed: Mapping[str, str]) -> None:
-        self.report = report
-        self.shown = shown
-        self.places = ComparablePlaces(report, renamed)
-        self.names = ComparablePlaces(shown, {})
 
 
 def bare(function: str) -> str:
@@ -186,7 +183,7 @@ def by_code(cause: Key[Broken], *, bare: bool = False) -> Key[Broken]:
     return key
 
 
-def entry(fact: Fact, location: Location, places: ComparablePlaces) -> ComparableFact[Fact]:
+def entry(fact: Fact, location: Location, places: ComparableReport) -> ComparableFact[Fact]:
     return ComparableFact(
         fact=fact,
         file=places.file(location),
@@ -218,7 +215,7 @@ def pair_up(
     for key, other_key in tried:
         groups = _grouped(before, key, matched)
         for name, theirs in _grouped(after, other_key, set(partner)).items():
-            for one, other in _nearest(groups.get(name, []), theirs, before, after):
+            for one, other in _nearest(groups.get(name, []), theirs, before, after).items():
                 partner[other] = one
                 matched.add(one)
     pairs: list[tuple[Fact | None, Fact | None]] = [
@@ -241,41 +238,16 @@ def _grouped(entries: Sequence[ComparableFact[Fact]], key: Key[Fact], done: set[
 
 def _nearest(
     ours: list[int], theirs: list[int], before: Sequence[ComparableFact[Fact]], after: Sequence[ComparableFact[Fact]]
-) -> list[tuple[int, int]]:
-    """Pairs for all of the smaller side, so that lines move the least in all."""
-    if not ours or not theirs:
-        return []
-    everything = [*(before[at] for at in ours), *(after[at] for at in theirs)]
-    counted = all(item.offset is not None for item in everything)
+) -> dict[int, int]:
+    """Pairs for all of the smaller side: in order where there are as many on both, else the nearest first."""
+    counted = all(item.offset is not None for item in [*(before[at] for at in ours), *(after[at] for at in theirs)])
     one = sorted((_position(before[at], counted), at) for at in ours)
     other = sorted((_position(after[at], counted), at) for at in theirs)
-    few, many = sorted((one, other), key=len)
-    pairs = [(few[i][1], many[j][1]) for i, j in _assignment([p for p, _ in few], [p for p, _ in many])]
-    return pairs if few is one else [(mine, theirs) for theirs, mine in pairs]
+    if len(one) == len(other):
+        return {mine: his for (_, mine), (_, his) in zip(one, other, strict=True)}
+    return _nearest_first((abs(here - there), mine, his) for here, mine in one for there, his in other)
 
 
 def _position(item: ComparableFact[Fact], counted: bool) -> int:
     line = item.offset if counted and item.offset is not None else item.line
     return line * _COLUMNS + item.column
-
-
-def _assignment(few: list[int], many: list[int]) -> list[tuple[int, int]]:
-    """The cheapest assignment of each of `few` to one of `many`, both sorted.
-
-    On a line a cheapest matching never crosses, so `few[i]` goes to `many[i + skipped]` with `skipped` never falling;
-    `costs[i][s]` is the least cost of the first i with at most s skipped.
-    """
-    spare = len(many) - len(few)
-    costs = [[0] * (spare + 1)]
-    for i, position in enumerate(few):
-        row: list[int] = []
-        for skipped in range(spare + 1):
-            cost = costs[i][skipped] + abs(position - many[i + skipped])
-            row.append(min(cost, row[-1]) if row else cost)
-        costs.append(row)
-    pairs, skipped = [], spare
-    for i in range(len(few), 0, -1):
-        while skipped and costs[i][skipped - 1] == costs[i][skipped]:
-            skipped -= 1
-        pairs.append((i - 1, i - 1 + skipped))
-    return pairs[::-1]

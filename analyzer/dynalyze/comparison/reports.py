@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dynalyze.comparison.facts import all_seconds, compare_breaks, compare_functions, compare_recompiles
-from dynalyze.comparison.pairing import ReportSide, files_of, match_files
+from dynalyze.comparison.pairing import ComparableReport, files_of, match_files
 from dynalyze.comparison.types import (
     Breaks,
     ComparedRun,
@@ -109,26 +109,26 @@ def _falls(before: FunctionSide | None, after: FunctionSide) -> bool:
     return after.eager > 0 and not eager and not failed
 
 
-def compare(before: Report, after: Report, show: Callable[[Report], Report] = lambda report: report) -> Comparison:
+def compare(before: Report, after: Report) -> Comparison:
     """Two reports compared, with facts matched by cause and code, not by line number alone.
 
-    Whole facts are matched; `show` gives what may be shown of a report, its facts in the same order.
+    What may not be shown is removed from the comparison, not from the reports: hidden facts still tell others apart.
     """
-    old = ReportSide(before, show(before), match_files(files_of(before), files_of(after)))
-    new = ReportSide(after, show(after), {})
+    old = ComparableReport(before, match_files(files_of(before), files_of(after)))
+    new = ComparableReport(after, {})
     reworded = before.environment.get("torch") != after.environment.get("torch")
     breaks = compare_breaks(old, new, reworded=reworded)
     recompiles = compare_recompiles(old, new, reworded=reworded)
     functions = compare_functions(old, new)
     return Comparison(
-        before=_run(old.shown),
-        after=_run(new.shown),
-        differences=differences(old.shown, new.shown),
+        before=_run(before),
+        after=_run(after),
+        differences=differences(before, after),
         breaks=breaks,
         recompiles=recompiles,
         compilations=functions,
         compile_seconds=Seconds(all_seconds(before), all_seconds(after)),
-        measurements=compare_measurements(old, new),
+        measurements=compare_measurements(before, after),
         regressions=list(regressions(before.outcome.status, after.outcome.status, breaks, recompiles, functions)),
     )
 
@@ -171,8 +171,6 @@ def _settings(report: Report) -> dict[str, Any]:
 
 # Latencies: compared where both measured the same configuration in the same way.
 
-_Measured = tuple[Measurement | None, Measurement | None]
-
 _CONDITIONS = {
     "device": "on different devices",
     "dtype": "with different dtypes",
@@ -183,29 +181,27 @@ _CONDITIONS = {
 """What must agree for two times to be comparable, and what is said where it does not."""
 
 
-def compare_measurements(before: ReportSide, after: ReportSide) -> list[LatencyChange]:
+def compare_measurements(before: Report, after: Report) -> list[LatencyChange]:
     """The latencies of each configuration, phase, batch, sequence length and shape that either report measured."""
     old, new = _by_workload(before), _by_workload(after)
-    elsewhere = before.report.environment.get("device") != after.report.environment.get("device")
-    unknown = None, None
-    return [_compared(old.get(key, unknown), new.get(key, unknown), elsewhere) for key in {**old, **new}]
+    elsewhere = before.environment.get("device") != after.environment.get("device")
+    return [_compared(old.get(key), new.get(key), elsewhere) for key in {**old, **new}]
 
 
-def _by_workload(side: ReportSide) -> dict[Hashable, _Measured]:
-    """The measurements, each with itself as it may be shown."""
-    found: dict[Hashable, _Measured] = {}
-    for item, shown in zip(side.report.measurements, side.shown.measurements, strict=True):
+def _by_workload(report: Report) -> dict[Hashable, Measurement]:
+    found: dict[Hashable, Measurement] = {}
+    for item in report.measurements:
         shape = tuple(sorted(item.shape.items()))
-        found.setdefault((item.configuration, item.phase, item.batch, item.sequence, shape), (item, shown))
+        found.setdefault((item.configuration, item.phase, item.batch, item.sequence, shape), item)
     return found
 
 
-def _compared(before: _Measured, after: _Measured, elsewhere: bool) -> LatencyChange:
-    (old, _), (new, _), shown = before, after, after[1] or before[1]
-    assert shown is not None
+def _compared(old: Measurement | None, new: Measurement | None, elsewhere: bool) -> LatencyChange:
+    known = new or old
+    assert known is not None
     result = LatencyChange(
-        shown.configuration, shown.phase, _median(old), _median(new), batch=shown.batch, sequence=shown.sequence,
-        shape=shown.shape,
+        known.configuration, known.phase, _median(old), _median(new), batch=known.batch, sequence=known.sequence,
+        shape=known.shape,
     )  # fmt: skip
     result.speedup_before, result.speedup_after = _speedup(old), _speedup(new)
     result.note = _obstacle(old, new, elsewhere)

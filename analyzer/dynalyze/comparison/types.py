@@ -10,7 +10,7 @@ import msgspec
 
 from dynalyze.report import Cause, Effect, Location, Status
 from dynalyze.report.measurements import AccuracyVerdict, Interval, Speedup
-from dynalyze.report.sensitivity import Argument, FilePath, Message, Name, Quote, Word
+from dynalyze.report.sensitivity import Argument, BreakType, FilePath, Message, Name, Quote, Word
 
 SCHEMA_VERSION = 1
 UPGRADE_SCHEMA = 2
@@ -55,17 +55,17 @@ class BreakChange(msgspec.Struct):
     """
 
     gb_id: Word | None
-    gb_type: Name
+    gb_type: BreakType
     before: BreakSide | None
     after: BreakSide | None
     direction: Direction = "same"
-    advice: Message = ""
-    title: Message = ""
+    advice: Quote = ""
+    title: Quote = ""
 
     @property
     def name(self) -> str:
         """As `dynalyze explain` names it; by PyTorch's type where no finding is about it."""
-        return self.title or self.gb_type
+        return self.title or self.gb_type or "Graph break"
 
 
 class Breaks(msgspec.Struct):
@@ -173,7 +173,7 @@ class Regression(msgspec.Struct):
     """Something that is worse than before, for --fail-on regression."""
 
     kind: RegressionKind
-    what: Message
+    what: Quote
     location: Location | None = None
 
 

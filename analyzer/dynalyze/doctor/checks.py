@@ -8,36 +8,23 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from msgspec.structs import replace
-from rich.cells import cell_len
 from rich.text import Text
 
 import dynalyze
-from dynalyze.doctor.packages import exactly, meets, named, packages, release
+from dynalyze.doctor.packages import meets, packages
 from dynalyze.doctor.records import SWITCHES, Device, Diagnosis, Facts, Line, Status
 from dynalyze.render.console import Summary, one_line
 from dynalyze.text.amounts import count_of, duration, size
 
 _TRIED = "2.8 to 2.15"
-_NOTHING = ("", "0", "1")
 _INSTALL = {"Linux": "sudo apt-get install g++", "Darwin": "xcode-select --install"}
 _OPENMP = {"Linux": "sudo apt-get install libgomp1 g++", "Darwin": "brew install libomp"}
 _TRITON_NEEDS, _BF16_NEEDS = (7, 0), (8, 0)
-# The first driver for Linux that runs what was built for a CUDA of this major version.
-_DRIVERS = {11: "450.80", 12: "525.60", 13: "580.65"}
-_TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d+)\)")
 _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)")
 _LITTLE = 1 << 30
 _VARIABLES = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}
 _AGAIN = "every start compiles everything again"
 # What a value other than the default does; variables that are not listed are only named.
-_EFFECTS = {
-    "TORCH_TRACE": "torch writes all that it compiles into this folder",
-    "TORCHINDUCTOR_MAX_AUTOTUNE": "compiling takes much longer, for faster kernels",
-    "TORCHINDUCTOR_COMPILE_THREADS": "kernels are compiled by this many processes",
-    "TORCHDYNAMO_VERBOSE": "errors come with more text",
-    "CUDA_VISIBLE_DEVICES": "other GPUs are not seen",
-    "OMP_NUM_THREADS": "kernels for the CPU use this many threads",
-}
 _HARM = {
     "TORCH_LOGS": "torch logs more than it does by default; that is slow, and makes logs long",
     "TORCH_COMPILE_DEBUG": "all that is compiled is written to torch_compile_debug/; that is slow",
@@ -78,10 +65,6 @@ def torch_itself(facts: Facts) -> Iterator[Line]:
         if facts.switch is not None:
             found, mend = f"{facts.switch}=1 switches torch.compile off", f"unset {facts.switch}"
         yield Line("Dynamo", "problem", f"{found}: everything runs in eager", mend, fatal=True)
-    for name in SWITCHES:
-        if (value := facts.variables.get(name, "")) not in _NOTHING:
-            found = f"{value} does nothing: only 1 switches torch.compile off"
-            yield Line(name, "warning", found, f"export {name}=1, or unset {name}")
 
 
 def compiler(facts: Facts) -> Iterator[Line]:
@@ -96,18 +79,16 @@ def compiler(facts: Facts) -> Iterator[Line]:
     yield Line("C++ compiler", "ok", f"{name}, compiles a small program")
     version = ".".join(facts.python.split(".")[:2])
     mend = f"sudo apt-get install python{version}-dev" if facts.system == "Linux" else "install Python with its headers"
-    found = f"Python.h cannot be used ({facts.headers_error}). Inductor needs it for the CPU, and Triton for a GPU"
-    unusable = Line("Python headers", "problem", found, mend)
-    yield _compiled(facts.headers_error, f"Python.h in {facts.include}", unusable, facts)
-    found = f"a program with it does not compile: {facts.openmp_error}"
-    unusable = Line("OpenMP", "warning", found, _OPENMP.get(facts.system, "install OpenMP for your compiler"))
-    yield _compiled(facts.openmp_error, "a small program compiles with it", unusable, facts)
-
-
-def _compiled(error: str | None, works: str, unusable: Line, facts: Facts) -> Line:
-    if error is None:
-        return _unknown(unusable.check, facts)
-    return unusable if error else Line(unusable.check, "ok", works)
+    if facts.headers_error is None:
+        yield _unknown("Python headers", facts)
+    elif facts.headers_error:
+        found = f"Python.h cannot be used ({facts.headers_error}). Inductor needs it for the CPU, and Triton for a GPU"
+        yield Line("Python headers", "problem", found, mend)
+    else:
+        yield Line("Python headers", "ok", f"Python.h in {facts.include}")
+    if facts.openmp_error:
+        found = f"a program with it does not compile: {facts.openmp_error}"
+        yield Line("OpenMP", "warning", found, _OPENMP.get(facts.system, "install OpenMP for your compiler"))
 
 
 def _no_compiler(facts: Facts) -> Line:
@@ -145,15 +126,9 @@ def gpu(facts: Facts) -> Iterator[Line]:
 
 
 def _no_device(facts: Facts) -> Line:
-    if found := _TOO_OLD.search(facts.device_warning):
-        version = int(found[1])
-        least = _DRIVERS.get((release(facts.cuda or "") or (0,))[0])
-        need = f" (CUDA {facts.cuda} needs {least} or later)" if least else ""
-        text = f"the driver is for CUDA {version // 1000}.{version % 1000 // 10}, too old for this torch{need}"
-        return Line("GPU", "problem", text, "a newer driver: https://www.nvidia.com/drivers")
-    said = f": {facts.device_warning}" if facts.device_warning else ": no device, or no driver"
+    said = facts.device_warning or "no device, or no driver"
     tool = "nvidia-smi" if facts.cuda else "rocm-smi"
-    return Line("GPU", "warning", f"torch is built for one and finds none{said}", tool)
+    return Line("GPU", "warning", f"torch is built for one and finds none: {said}", tool)
 
 
 def _device(device: Device, facts: Facts) -> Line:
@@ -178,14 +153,14 @@ def _device(device: Device, facts: Facts) -> Line:
 def _triton(facts: Facts) -> Line:
     wanted = facts.triton_wanted or ("pytorch-triton-rocm" if facts.hip else "triton")
     mend = f'{shlex.quote(facts.interpreter)} -m pip install "{wanted}"'
-    if named(wanted).startswith("pytorch-triton"):
+    if wanted.startswith("pytorch-triton"):
         mend += " --index-url https://download.pytorch.org/whl"
     if facts.triton is None:
         if not facts.devices:
             return Line("Triton", "ok", "not installed; no GPU needs it")
         return Line("Triton", "problem", "not installed, and Inductor writes a GPU's kernels in it", mend)
     if not meets(facts.triton, wanted):
-        found = f"{facts.triton}; this torch was released with {exactly(wanted) or wanted}"
+        found = f"{facts.triton}; this torch was released with {wanted}"
         return Line("Triton", "warning", found, mend)
     return Line("Triton", "ok", facts.triton)
 
@@ -197,14 +172,13 @@ def caches(facts: Facts) -> Iterator[Line]:
         broken = "" if folder.writable else f"{folder.path} cannot be written"
         if folder.writable and not folder.runs:
             broken = f"{folder.path} is on a file system that runs no code (noexec): compiled kernels do not load"
-        held = "very many files" if folder.size is None else size(folder.size)
-        found = f"{folder.path}: {held if folder.exists else 'not there yet'}"
+        found = folder.path if folder.exists else f"{folder.path}, not there yet"
         if broken:  # Inductor raises where it cannot make its folder: nothing compiles then.
             yield Line(name, "problem", broken, mend, fatal=folder.name == "Inductor")
         elif folder.free is not None and folder.free < _LITTLE:
-            yield Line(name, "warning", f"{found}, and only {size(folder.free)} free", mend)
+            yield Line(name, "warning", f"{found}: only {size(folder.free)} free", mend)
         else:
-            yield Line(name, "ok", f"{found}, {size(folder.free)} free" if folder.free is not None else found)
+            yield Line(name, "ok", f"{found}: {size(folder.free)} free" if folder.free is not None else found)
 
 
 def variables(facts: Facts) -> Iterator[Line]:
@@ -212,10 +186,7 @@ def variables(facts: Facts) -> Iterator[Line]:
         if name in _ELSEWHERE:
             continue
         harm = (_HARM_SWITCHED_OFF if value in _NO else _HARM).get(name)
-        effect = harm or ("" if value in _NO else _EFFECTS.get(name, ""))
-        if name == "CUDA_VISIBLE_DEVICES":
-            effect = "no GPU is seen" if value in ("", "-1") else _EFFECTS[name]
-        found = f"{value or 'set, and empty'}{effect and f': {effect}'}"
+        found = f"{value or 'set, and empty'}{f': {harm}' if harm else ''}"
         yield Line(name, "warning" if harm else "ok", found, f"unset {name}" if harm else "")
 
 
@@ -268,9 +239,8 @@ def _summary(facts: Facts, lines: list[Line], fatal: list[Line]) -> str:
 _MARKS: dict[Status, tuple[str, str]] = {
     "ok": ("✓", "green"), "warning": ("!", "bold yellow"), "problem": ("✗", "bold red"), "unknown": ("?", "dim"),
 }  # fmt: skip
-# Names are a column of this width; a longer one, of a variable, has its line to itself.
+# Names are a column of this width; a longer one takes the room it needs.
 _NAMES = 17
-_INDENT = 4
 
 
 def render(diagnosis: Diagnosis, *, color: bool | None = None, width: int | None = None) -> str:
@@ -284,13 +254,7 @@ def render(diagnosis: Diagnosis, *, color: bool | None = None, width: int | None
             mark, style = _MARKS[line.status]
             name, found = one_line(line.check), one_line(line.found)
             head = Text.assemble((f"{mark} ", style), (f"{name:{_NAMES}}", "" if line.status == "ok" else style))
-            # A path would be cut in the column beside the name.
-            too_long = max(map(cell_len, found.split()), default=0) > summary.width - _NAMES - _INDENT - 1
-            if len(name) > _NAMES or too_long:
-                summary.indented(head, by=2)
-                summary.indented(Text(found), by=_INDENT)
-            else:
-                summary.beside(head, Text(found), by=2)
+            summary.beside(head, Text(found), by=2)
             if line.mend:
-                summary.unwrapped(Text.assemble((" " * _INDENT + "→ ", "green"), one_line(line.mend)))
+                summary.unwrapped(Text.assemble(("    → ", "green"), one_line(line.mend)))
     return summary.text()

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 
 from dynalyze.doctor.records import Facts, Line, Package, Status
 
-_NAME = re.compile(r"\s*[\w.-]+?\s*(?:\[[^\]]*\])?\s*(?=[<>=!~(]|$)")
 _CLAUSE = re.compile(r"(===|[<>=!~]=|[<>])\s*([^\s,;)]+)")
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _ORDERED: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
@@ -41,17 +40,6 @@ _CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 def meets(version: str, requirement: str) -> bool:
     """Whether a version meets every clause; a clause that cannot be read demands nothing."""
     return all(_holds(version, sign, wanted) for sign, wanted in _CLAUSE.findall(requirement))
-
-
-def exactly(requirement: str) -> str | None:
-    """The only version that a requirement allows, if it names one."""
-    clauses = _CLAUSE.findall(requirement)
-    return next((wanted for sign, wanted in clauses if sign in ("==", "===") and "*" not in wanted), None)
-
-
-def named(requirement: str) -> str:
-    found = _NAME.match(requirement)
-    return found[0].partition("[")[0].strip() if found else requirement
 
 
 def release(version: str) -> tuple[int, ...]:
@@ -89,9 +77,8 @@ def packages(facts: Facts) -> Iterator[Line]:
             status, found = "warning", f"{package.version} was built for torch {built[1]}, and this is {torch}"
         else:
             wanted = package.requires[0] if package.requires else ""
-            only = exactly(wanted)
-            how = f", made for torch {only}" if only else f", takes {wanted}" if wanted else ""
-            status, found, mend = "ok", f"{package.version}{', imports' if package.imported else how}", ""
+            takes = f", takes {wanted}" if wanted else ""
+            status, found, mend = "ok", f"{package.version}{', imports' if package.imported else takes}", ""
         yield Line(package.name, status, found, mend)
 
 
@@ -99,13 +86,7 @@ def _mend(facts: Facts, package: Package, pip: str) -> str:
     torch = (facts.torch or "").partition("+")[0]
     if package.name in _BUILT_HERE:
         return f"{pip} --force-reinstall --no-deps --no-build-isolation --no-binary :all: {package.name}"
-    if package.name not in _RELEASED_WITH_TORCH:
-        return f'{pip} --upgrade "torch=={torch}" {package.name}'
-    # The release that goes with this torch, where its number follows from it.
-    name, numbers = package.name, release(torch)
-    if name == "torchvision" and numbers[:1] == (2,) and len(numbers) > 1:
-        name = f'"torchvision==0.{numbers[1] + 15}.*"'
-    elif name == "torchaudio" and len(numbers) > 1:
-        name = f'"torchaudio=={numbers[0]}.{numbers[1]}.*"'
-    index = f" {_CPU_INDEX}" if not facts.cuda and not facts.hip else ""
-    return f"{pip} --force-reinstall --no-deps {name}{index}"
+    released_with_it = package.name in _RELEASED_WITH_TORCH
+    index = f" {_CPU_INDEX}" if released_with_it and not facts.cuda and not facts.hip else ""
+    how = "--force-reinstall" if released_with_it else "--upgrade"
+    return f'{pip} {how} "torch=={torch}" {package.name}{index}'

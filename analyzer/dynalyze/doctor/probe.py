@@ -23,7 +23,6 @@ from dynalyze.launch.run import probe
 Show = Callable[[str], None]
 
 TOO_LONG = "it took longer than"
-_MOST_FILES = 200_000
 _PREFIXES = ("TORCH_COMPILE", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_LOGS", "TORCH_TRACE", "PYTORCH_", "TRITON_")
 _NAMES = ("CXX", "CC", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE")
 
@@ -61,18 +60,7 @@ def folder(name: str, path: str) -> Folder:
         free = shutil.disk_usage(above).free
         runs = not os.statvfs(above).f_flag & getattr(os, "ST_NOEXEC", 0)
     writable = above.is_dir() and os.access(above, os.W_OK | os.X_OK)
-    return Folder(name, path, place.is_dir(), writable, _size(place), free, runs)
-
-
-def _size(place: Path) -> int | None:
-    total = 0
-    files = (Path(root) / name for root, _, names in os.walk(place) for name in names)
-    for number, file in enumerate(files):
-        if number == _MOST_FILES:
-            return None
-        with contextlib.suppress(OSError):
-            total += file.lstat().st_size
-    return total
+    return Folder(name, path, place.is_dir(), writable, free, runs)
 
 
 def facts_of(python: str | None, timeout: float, show: Show) -> Facts:

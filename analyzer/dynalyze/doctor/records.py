@@ -49,16 +49,12 @@ class CompileTrial(msgspec.Struct):
 
 
 class Folder(msgspec.Struct):
-    """A folder of compiled code, as the parent sees it. `size` is None where there were too many files to add up.
-
-    `runs`: its file system lets code be run from it.
-    """
+    """A folder of compiled code, as the parent sees it. `runs`: its file system lets code be run from it."""
 
     name: Name
     path: FilePath
     exists: bool = False
     writable: bool = False
-    size: int | None = None
     free: int | None = None
     runs: bool = True
 

@@ -31,16 +31,13 @@ class DynalyzeCallback(RecordsTraining, lightning.Callback):  # type: ignore[mis
         self._begin(trainer.global_step, _LIBRARIES, first=trainer.is_global_zero)
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **kwargs: Any) -> None:
-        """End the recording after the steps that were asked for."""
         if self._stepped(trainer.global_step):
             self._finish(trainer, None)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Write the report."""
         self._finish(trainer, None)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Write the report of a training that failed."""
         self._finish(trainer, exception)
 
     def _finish(self, trainer: Any, error: BaseException | None) -> None:

@@ -53,12 +53,10 @@ class DynalyzeCallback(RecordsTraining, TrainerCallback):  # type: ignore[misc]
             self.seen.given(model, inspect.getsourcefile(Accelerator) or "", line)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """End the recording after the steps that were asked for."""
         if self._stepped(state.global_step):
             self._finish(None)
 
     def on_train_end(self, *_: Any, **kwargs: Any) -> None:
-        """Write the report."""
         self._finish(None)
 
     def _finish(self, error: BaseException | None) -> None:

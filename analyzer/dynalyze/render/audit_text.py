@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
-
-from rich.cells import cell_len, set_cell_size
-from rich.table import Table
 from rich.text import Text
 
-from dynalyze.facts.audit import CellOutcome, cell_name, is_own, outcome
+from dynalyze.facts.audit import CellOutcome, is_own, outcome
 from dynalyze.render.console import Summary, one_line
 from dynalyze.render.text import attention as words_attention
 from dynalyze.render.text import policy as words_policy
@@ -51,25 +47,19 @@ def add_warmup(summary: Summary, warmup: Warmup | None) -> None:
     for note in warmup.notes:
         summary.indented(note, "dim")
     if warmup.calls:
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-        table.add_column("shape", no_wrap=True)
-        for head in ("first call", "again"):
-            table.add_column(head, justify="right", no_wrap=True)
-        table.add_column("its first call compiled", overflow="fold")
+        rows: list[list[Text | str]] = []
         for run in warmup.calls[:_MOST_ROWS]:
             shape = Text(one_line(words_warmup.shape_words(run.shape)), "cyan")
             took = "" if run.error else milliseconds(run.milliseconds)
             runs = f"; {words_warmup.runs(run)}" if run.in_eager else ""
             compiled = one_line(f"{words_warmup.compiled(run)}{runs}")
             style = "yellow" if run.error or run.in_eager else ""
-            table.add_row(shape, took, words_warmup.later(run), Text(compiled, style))
-        summary.table(table)
+            rows.append([shape, took, words_warmup.later(run), Text(compiled, style)])
+        summary.rows(("shape", "first call", "again", "its first call compiled"), rows, right=(1, 2))
     summary.left_out(len(warmup.calls) - _MOST_ROWS, "shape", by=3)
     summary.line()
 
 
-_GAP = 2
-_NARROWEST_COLUMN = 12
 _CELL_STYLES: dict[CellOutcome, str] = {
     "right": "green", "suspicious": "bold red", "breaks": "yellow", "recompiles": "yellow", "compile_error": "red",
     "crash": "red", "timeout": "red",
@@ -96,38 +86,19 @@ def add_attention(summary: Summary, matrix: AttentionMatrix | None) -> None:
 
 
 def _table(summary: Summary, matrix: AttentionMatrix) -> None:
-    """A row for each attention and cache, or, where the terminal is too narrow, a sentence for each combination."""
-    cells = {(cell.attention, cell.cache, cell.dtype): _lines(cell, matrix) for cell in matrix.cells}
-    labels = {
-        (cell.attention, cell.cache): one_line(f"{cell.attention}, {cell.cache}" if cell.cache else cell.attention)
-        for cell in matrix.cells
-    }
-    widths = {dtype: max(_NARROWEST_COLUMN, cell_len(dtype)) for dtype in matrix.dtypes}
-    for (_, _, dtype), lines in cells.items():
-        if dtype in widths:
-            widths[dtype] = max(widths[dtype], *(cell_len(said) for said, _ in lines))
-    columns = [widths[dtype] + _GAP for dtype in matrix.dtypes]
-    first = max(cell_len(label) for label in labels.values()) + _GAP
-    if first + sum(columns) > summary.width:
-        for cell in matrix.cells:
-            facts = [words_attention.word(cell).lower(), *words_attention.facts(cell)]
-            summary.indented(f"{cell_name(cell)}: {', '.join(facts)}", _CELL_STYLES.get(outcome(cell), ""))
-        return
-    heads = (set_cell_size(one_line(dtype), width) for dtype, width in zip(matrix.dtypes, columns, strict=True))
-    summary.line(Text(" " * first + "".join(heads).rstrip(), style="dim"))
-    for (attention, cache), label in labels.items():
-        found = [cells.get((attention, cache, dtype), [("not reached", "dim")]) for dtype in matrix.dtypes]
-        for number, row in enumerate(zip_longest(*found, fillvalue=("", ""))):
-            text = Text(set_cell_size("" if number else label, first))
-            for (said, style), width in zip(row, columns, strict=True):
-                text.append(set_cell_size(said, width), style=style)
-            text.rstrip()
-            summary.line(text)
+    cells = {(cell.attention, cell.cache, cell.dtype): _cell(cell, matrix) for cell in matrix.cells}
+    missing = Text("not reached", "dim")
+    rows: list[list[Text | str]] = [
+        [", ".join(filter(None, key)), *(cells.get((*key, dtype), missing) for dtype in matrix.dtypes)]
+        for key in dict.fromkeys((cell.attention, cell.cache) for cell in matrix.cells)
+    ]
+    summary.rows(["", *matrix.dtypes], rows, by=0)
     summary.line(_LEGEND, style="dim")
 
 
-def _lines(cell: AttentionCell, matrix: AttentionMatrix) -> list[tuple[str, str]]:
-    """What stands in a cell, line by line, with its style: the word first."""
-    word = words_attention.word(cell) + ("*" if is_own(cell, matrix) else "")
-    style = _CELL_STYLES.get(outcome(cell), "")
-    return [(word, style), *((fact, "dim") for fact in words_attention.facts(cell, short=True))]
+def _cell(cell: AttentionCell, matrix: AttentionMatrix) -> Text:
+    said = Text(words_attention.word(cell) + ("*" if is_own(cell, matrix) else ""))
+    said.stylize(_CELL_STYLES.get(outcome(cell), ""))
+    for fact in words_attention.facts(cell, short=True):
+        said.append(f"\n{fact}", "dim")
+    return said

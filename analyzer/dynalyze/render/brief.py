@@ -130,7 +130,6 @@ class Brief(msgspec.Struct, omit_defaults=True):
 
 
 def render(report: Report) -> str:
-    """The document, on one line."""
     return json_text(brief(report), indent=-1)
 
 

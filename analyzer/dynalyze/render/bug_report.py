@@ -112,13 +112,11 @@ def _break(found: GraphBreak, others: int, folder: str) -> Iterator[str]:
 def _versions(report: Report) -> Iterator[str]:
     environment = report.environment
     yield from ("### Versions", "")
-    yield f"- torch {prose(str(environment.get('torch') or 'unknown'))}"
-    yield f"- Python {prose(str(environment.get('python') or 'unknown'))}"
-    for name in _SHOWN:
-        if environment.get(name):
-            yield f"- {name}: {prose(str(environment[name]))}"
-    for name, version in sorted((environment.get("packages") or {}).items()):
-        yield f"- {prose(str(name))} {prose(str(version))}"
+    known = {"torch": environment.get("torch"), "Python": environment.get("python")}
+    known |= {name: environment.get(name) for name in _SHOWN} | dict(
+        sorted((environment.get("packages") or {}).items())
+    )
+    yield from (f"- {prose(str(name))} {prose(str(value))}" for name, value in known.items() if value)
     for name, value in sorted((environment.get("variables") or {}).items()):
         yield f"- {code(f'{name}={value}')}"
     yield ""

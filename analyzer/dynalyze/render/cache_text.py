@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
@@ -19,7 +18,6 @@ def render_caches(
     found: CacheComparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     summary.line(found.verdict, style="bold")
     for note in found.notes:
@@ -55,11 +53,7 @@ def _uses(summary: Summary, found: CacheComparison) -> None:
     heads, rows = words.uses_table(found)
     if not rows:
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_row(*(Text(head, style="bold") for head in heads))
-    for row in rows:
-        table.add_row(*map(one_line, row))
-    summary.table(table)
+    summary.rows(heads, rows)
     summary.line()
     starts = [start for start in (found.before, found.after) if start is not None]
     for start in starts[-1:]:
@@ -72,11 +66,8 @@ def _uses(summary: Summary, found: CacheComparison) -> None:
 
 def _moves(summary: Summary, moves: Sequence[Move]) -> None:
     summary.line("Does the filled cache survive?", style="bold")
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for move in moves:
-        mark = {True: ("✓", "bold green"), False: ("✗", "bold red"), None: ("?", "dim")}[move.survives]
-        table.add_row(Text(*mark), words.WAYS[move.way], one_line(words.move_words(move)))
-    summary.table(table)
+    marks = {True: ("✓", "bold green"), False: ("✗", "bold red"), None: ("?", "dim")}
+    summary.rows((), [(Text(*marks[move.survives]), words.WAYS[move.way], words.move_words(move)) for move in moves])
     summary.line()
     for move in moves:
         if move.advice:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.render.text.report import COMPILATION_WORDS, phase_words
-from dynalyze.report import PHASES, Compilation, CompileMemory, Report, printable
+from dynalyze.report import PHASES, Compilation, Report, printable
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class Span:
     seconds: dict[str, float]
     exclusive: dict[str, float]
     recompiled: bool
-    memory: CompileMemory | None = None
 
     @property
     def nested(self) -> list[tuple[str, float]]:
@@ -48,11 +47,8 @@ def spans(report: Report) -> list[Span]:
     found: list[Span] = []
     for item in report.compilations:
         recompiled = item.key in again
-        found.append(Span(item, False, item.began, item.seconds, item.exclusive, recompiled, item.memory))
-        found += [
-            Span(item, True, each.began, each.seconds, each.exclusive, recompiled, each.memory)
-            for each in item.backward
-        ]
+        found.append(Span(item, False, item.began, item.seconds, item.exclusive, recompiled))
+        found += [Span(item, True, each.began, each.seconds, each.exclusive, recompiled) for each in item.backward]
     return sorted(found, key=lambda span: (span.began is None, span.began or 0.0))
 
 

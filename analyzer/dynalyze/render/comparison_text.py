@@ -25,7 +25,6 @@ from dynalyze.text.json_text import json_text
 
 MOST = 10
 """Entries of a list on the terminal; the rest is counted."""
-_MOST_FUNCTIONS = 8
 _FATES: dict[str, tuple[str, Direction]] = {
     "new": ("New break", "worse"),
     "worse": ("Worse", "worse"),
@@ -40,7 +39,6 @@ def render_comparison(
     comparison: Comparison, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     opening(summary, words.verdict(comparison), words.notes(comparison), comparison.differences, "runs")
     for regression in comparison.regressions:
@@ -51,7 +49,7 @@ def render_comparison(
     _recompiles(summary, comparison)
     _functions(summary, comparison)
     measured = [(workload_name(item), words.measurement_words(item)) for item in comparison.measurements]
-    _rows(summary, "Latency, median", measured, MOST)
+    _rows(summary, "Latency, median", measured)
     summary.files(files)
     return summary.text()
 
@@ -117,30 +115,24 @@ def _recompiles(summary: Summary, comparison: Comparison) -> None:
 
 
 def _functions(summary: Summary, comparison: Comparison) -> None:
-    """Each function whose compilations changed; then where the time went, the largest first."""
     found = comparison.compilations
     rows = [(item, "") for item in found.changed]
     rows += [*((item, "new: ") for item in found.new), *((item, "gone: ") for item in found.gone)]
     changes = [(item.function, f"{word}{', '.join(words.function_words(item))}") for item, word in rows]
-    timed = [item for item in (*found.changed, *found.unchanged) if words.function_seconds(item)]
-    timed.sort(key=lambda item: -max(side.seconds or 0.0 for side in (item.before, item.after) if side))
-    _rows(summary, "Compilations that changed", changes, _MOST_FUNCTIONS)
-    seconds = [(item.function, words.function_seconds(item)) for item in timed]
-    _rows(summary, "Compile time by function", seconds, _MOST_FUNCTIONS)
+    _rows(summary, "Compilations that changed", changes)
 
 
-def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]], most: int) -> None:
+def _rows(summary: Summary, title: str, rows: Sequence[tuple[str, str]]) -> None:
     if not rows:
         return
     summary.line(title, style="bold")
-    for name, text in rows[:most]:
+    for name, text in rows[:MOST]:
         summary.indented(Text.assemble(one_line(name), (f"  {text}", "dim")))
     summary.line()
-    _left_out(summary, len(rows) - most)
+    _left_out(summary, len(rows) - MOST)
 
 
 def render_comparison_json(comparison: Comparison) -> str:
-    """The whole document, indented."""
     return document(comparison, SCHEMA_VERSION, words.verdict(comparison))
 
 
@@ -152,7 +144,6 @@ def document(comparison: msgspec.Struct, schema_version: int, sentence: str) -> 
 
 
 def render_upgrade_json(found: Upgrade) -> str:
-    """The whole document, indented."""
     head = {"schema_version": UPGRADE_SCHEMA, "verdict": _verdict(found), "worse": found.is_worse}
     return json_text({**head, **msgspec.to_builtins(found)})
 
@@ -160,14 +151,14 @@ def render_upgrade_json(found: Upgrade) -> str:
 def render_upgrade(
     found: Upgrade, *, files: Sequence[tuple[str, str]] = (), color: bool | None = None, width: int | None = None
 ) -> str:
-    """The summary as text, with colours where standard output is a terminal and NO_COLOR is unset."""
     summary = Summary(color, width)
     summary.line(_verdict(found), style="bold")
     for note in [*found.notes, *([found.outputs.note] if found.outputs.note else [])]:
         summary.line(note, style="dim")
     if found.latency_ms is not None:
         one, other = (f"{each:.4g} ms" for each in found.latency_ms)
-        summary.indented(f"a call, median: {one} {words.ARROW} {other}, {_speed(found)}")
+        speed = ratio_words(found.speed) if found.speed else "not judged: only one pair of processes"
+        summary.indented(f"a call, median: {one} {words.ARROW} {other}, {speed}")
     outputs = found.outputs
     if outputs.before is not None or outputs.after is not None:
         verdicts = f"{outputs.before or 'not known'} {words.ARROW} {outputs.after or 'not known'}"
@@ -177,16 +168,9 @@ def render_upgrade(
 
 
 def _verdict(found: Upgrade) -> str:
-    """What became worse, in one sentence."""
     versions = f"torch {found.before.torch or 'not known'} {words.ARROW} {found.after.torch or 'not known'}"
     worse = [count_of(len(found.comparison.regressions), "regression")] if found.comparison.regressions else []
     if found.speed is not None and found.speed.verdict == "slower":
         worse.append("slower calls")
     worse += [f"other answers, {found.outputs.worse}"] if found.outputs.worse else []
     return f"{versions}: {listed(worse) if worse else 'nothing is worse'}."
-
-
-def _speed(found: Upgrade) -> str:
-    if found.speed is None:
-        return "not judged: only one pair of processes"
-    return ratio_words(found.speed)

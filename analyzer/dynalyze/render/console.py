@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -45,7 +45,6 @@ class Summary:
 
     @property
     def width(self) -> int:
-        """Columns of a line."""
         return self._console.width
 
     def line(self, text: Text | str = "", style: str = "") -> None:
@@ -53,7 +52,6 @@ class Summary:
         self._console.print(self._kept(text, style))
 
     def indented(self, text: Text | str, style: str = "", by: int = 3) -> None:
-        """A line that belongs to the one above it."""
         self._console.print(Padding(self._kept(text, style), (0, 0, 0, by), expand=False))
 
     def code(self, code: str, by: int = 5) -> None:
@@ -73,7 +71,6 @@ class Summary:
         self._console.print(Padding(grid, (0, 0, 0, by), expand=False))
 
     def action(self, text: str, by: int = 3) -> None:
-        """What to do about the lines above."""
         self.beside(Text("→", style="green"), text, by)
 
     def left_out(self, number: int, what: str = "", by: int = 0, where: str = "the page") -> None:
@@ -82,8 +79,17 @@ class Summary:
             counted = count_of(number, f"more {what}") if what else f"{number:,} more"
             self.indented(f"{counted}: see {where} or --json.", "dim", by)
 
-    def table(self, table: Table, by: int = 3) -> None:
-        """Rows in columns; what does not fit wraps within its own."""
+    def rows(
+        self, heads: Sequence[str], rows: Iterable[Sequence[Text | str]], *, right: Container[int] = (), by: int = 3
+    ) -> None:
+        """A table, without heads where there are none; what does not fit wraps within its column. `right`: the columns
+        of numbers.
+        """
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(heads))
+        for at, head in enumerate(heads):
+            table.add_column(Text(one_line(head)), justify="right" if at in right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(one_line(cell)) if isinstance(cell, str) else cell for cell in row))
         self._console.print(Padding(table, (0, 0, 0, by), expand=False))
 
     def unwrapped(self, text: Text) -> None:
@@ -91,7 +97,6 @@ class Summary:
         self._console.print(text, soft_wrap=True)
 
     def place(self, location: Location) -> None:
-        """File, line and function, and the line of code below."""
         try:  # Relative where that is shorter to read and still below the current directory.
             path = str(Path(location.file).relative_to(Path.cwd()))
         except (ValueError, OSError):  # OSError: the current directory is gone.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from dynalyze.render.console import Summary, one_line
@@ -87,7 +86,6 @@ def _unfixed(summary: Summary, report: Report, fixed: Fixed) -> None:
 
 
 def _whole(summary: Summary, fixed: Fixed) -> None:
-    """What was compared of all changes together, and what they come to."""
     said = words.of_whole(fixed)
     title, rows = words.before_and_after(fixed)
     gain = words.gain(fixed.evidence)
@@ -96,18 +94,9 @@ def _whole(summary: Summary, fixed: Fixed) -> None:
     if said:
         summary.line()
     if rows:
-        _table(summary, title, rows)
+        cells = [(name, str(before), str(after)) for name, before, after in rows]
+        summary.rows((title, "before", "after"), cells, right=(1, 2), by=0)
+        summary.line()
     if gain:
         summary.line(gain)
         summary.line()
-
-
-def _table(summary: Summary, title: str, rows: Sequence[tuple[str, int, int]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(title)
-    table.add_column("before", justify="right")
-    table.add_column("after", justify="right")
-    for name, before, after in rows:
-        table.add_row(name, str(before), str(after))
-    summary.table(table, by=0)
-    summary.line()

@@ -44,12 +44,10 @@ def compile_map(report: Report) -> nx.DiGraph[str]:
 
 
 def node_of(key: CompilationKey) -> str:
-    """The id of a compile's node."""
     return f"compile {compilation_name(*key)}"
 
 
 def break_node(found: GraphBreak) -> str:
-    """The id of a break's node."""
     return f"break {found.id}"
 
 
@@ -75,7 +73,6 @@ class _Compiles:
         self._in_order.append(item)
 
     def previous(self, item: Compilation, replaced: str | None) -> Compilation | None:
-        """The compile that this one replaced."""
         named = self.by_key.get((item.process, item.epoch, replaced or ""))
         return named or self._latest.get(frame_of(item))
 
@@ -153,7 +150,6 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def render(report: Report) -> str:
-    """One GraphML document."""
     graph = compile_map(report)
     writable: nx.DiGraph[str] = nx.DiGraph()
     for name, attributes in graph.nodes(data=True):

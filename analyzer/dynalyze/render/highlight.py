@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -106,10 +107,10 @@ def _from_snippet(location: Location, snippet: Snippet) -> Code:
         snippet = Snippet(full[0], [line for number, line in numbered if full[0] <= number <= full[-1]])
     # The first line to show so that the marked one is among at most MAX_LINES.
     first = max(0, min(location.line - snippet.first_line - MAX_LINES // 2, len(snippet.lines) - MAX_LINES))
-    raw = snippet.lines[first : first + MAX_LINES]
+    raw = [line.rstrip("\r\n").replace("\n", " ") for line in snippet.lines[first : first + MAX_LINES]]
     marked = location.line - snippet.first_line - first
-    indent = _common_indent(raw)
-    lines = [line[indent:].rstrip("\r\n") for line in raw]
+    lines = textwrap.dedent("\n".join(raw)).split("\n")
+    indent = max((len(before) - len(line) for before, line in zip(raw, lines, strict=True) if line.strip()), default=0)
     carets = {}
     if location.column is not None:
         end = None if location.end_column is None else location.end_column - indent
@@ -120,15 +121,6 @@ def _from_snippet(location: Location, snippet: Snippet) -> Code:
         for index, (html, caret) in enumerate(highlighted_lines(lines, carets))
     ]
     return Code(rows, omitted=len(snippet.lines) - len(raw))
-
-
-def _common_indent(lines: list[str]) -> int:
-    """How many leading blanks all lines share; lines that are empty have no say."""
-    indents = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()]
-    if not indents:
-        return 0
-    shortest = min(indents, key=len)
-    return len(shortest) if all(indent.startswith(shortest) for indent in indents) else 0
 
 
 def _fitted(line: str, span: _Span | None) -> tuple[str, _Span | None]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from dynalyze.comparison.types import Comparison
 from dynalyze.render.findings import as_cards
 from dynalyze.render.highlight import code_at
-from dynalyze.render.text import caches, policy, warmup
+from dynalyze.render.text import policy, warmup
 from dynalyze.render.text.bench import verdict_short
 from dynalyze.render.text.report import (
     CAUSE_WORDS,
@@ -31,11 +31,10 @@ from dynalyze.render.view.accuracy import answer_tone, dtype_words
 from dynalyze.render.view.audit import check_tone
 from dynalyze.render.view.comparison import ComparisonPage
 from dynalyze.render.view.graphs import KERNEL_KINDS, code_title, input_shape
-from dynalyze.render.view.links import place, safe_url
+from dynalyze.render.view.links import safe_url
 from dynalyze.render.view.page import Page
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.audit import STAGES
-from dynalyze.report.caches import CacheComparison
 from dynalyze.text.amounts import count_of, duration, exact_size, milliseconds, percent
 from dynalyze.text.escape import clipped, visible
 
@@ -46,24 +45,11 @@ _TEMPLATE_DIRS = (_PACKAGE / "templates", _PACKAGE.parents[1] / "reports" / "tem
 
 
 def render(report: Report) -> str:
-    """The whole page."""
     return page("page.html.jinja", Page(as_cards(report)))
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """The page of two runs, compared."""
     return page("comparison.html.jinja", ComparisonPage(comparison), more=("tables",))
-
-
-class CachePage(NamedTuple):
-    title: str
-    found: CacheComparison
-
-
-def render_caches(found: CacheComparison) -> str:
-    """The page of two starts and what their caches did."""
-    start = found.before or found.after
-    return page("cache.html.jinja", CachePage(start.target if start else "two caches", found), filters=_CACHE_FILTERS)
 
 
 def page(
@@ -105,7 +91,6 @@ def _environment() -> Environment:
 
 @cache
 def _asset(name: str) -> str:
-    """A style sheet or script as it stands in its file."""
     environment = _environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")
@@ -170,7 +155,3 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "without_aten": lambda op: op.removeprefix("aten."),
 }
 """What templates say facts with: words and amounts. "" stands for what was not recorded."""
-_CACHE_FILTERS: dict[str, Callable[..., Any]] = {
-    "cache_name": caches.CACHES.__getitem__, "concerned": caches.concerned, "move_words": caches.move_words,
-    "place": place, "uses_table": caches.uses_table, "values_of": caches.values_of, "way": caches.WAYS.__getitem__,
-}  # fmt: skip

@@ -115,7 +115,6 @@ def _heading(report: Report, against: list[Finding]) -> str:
 
 
 def _table(report: Report) -> Iterator[str]:
-    """The policy's checks; without a policy what was counted."""
     if report.policy is not None and report.policy.checks:
         checks = words_policy.worst_first(report.policy.checks)
         yield from ("| check | result | found | required |", "|---|---|---|---|")
@@ -165,7 +164,6 @@ def _place(finding: Finding, report: Report) -> str:
 
 
 def _passed(report: Report, against: list[Finding]) -> Iterator[str]:
-    """What the policy or the baseline let pass, each with the reason."""
     kept = {id(finding) for finding in against}
     passed = [finding for finding in report.findings if id(finding) not in kept]
     reasons = waived(report)

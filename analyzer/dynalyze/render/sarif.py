@@ -16,10 +16,8 @@ import msgspec
 from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.files.paths import below
 from dynalyze.render.findings import ENDED_WELL, is_known, waived
-from dynalyze.render.text.policy import against_limit
-from dynalyze.render.text.report import CAUSE_WORDS, command_line, verdict
-from dynalyze.report import Finding, GraphBreak, Location, Recompile, Report, Severity, Target
-from dynalyze.report.audit import PolicyCheck
+from dynalyze.render.text.report import command_line, verdict
+from dynalyze.report import Finding, GraphBreak, Location, Report, Severity, Target
 from dynalyze.rules.rule import Rule, rules
 from dynalyze.text.escape import clipped, visible
 
@@ -88,14 +86,12 @@ _TO_GITHUB: dict[Severity, str] = {"error": "error", "warning": "warning", "info
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 # A message must not be read as a link: [text](target) is one in SARIF's plain text.
 _LINK = re.compile(r"\[(?=[^\]]*\]\()")
-_MOST_FLOWS, _MOST_RELATED = 10, 20
+_MOST_FLOWS = 10
 _LONGEST = 4000
-_CHECK = "policy/"
 
 
 def render(report: Report) -> str:
-    """One SARIF log with one run."""
-    results = [*_of_findings(report), *_of_checks(report)]
+    results = list(_of_findings(report))
     descriptors = _descriptors(report)
     at = {each["id"]: number for number, each in enumerate(descriptors)}
     for result in results:
@@ -128,10 +124,6 @@ def _descriptors(report: Report) -> list[Object]:
     found = {rule_id: _of_rule(rule, rule_id) for rule in rules() for rule_id in rule.ids}
     for finding in report.findings:
         found.setdefault(visible(finding.rule), {"shortDescription": _text(finding.title or finding.rule)})
-    for check in _failed_checks(report):
-        title = f"The policy asks for {check.name}: {check.limit}" if check.limit else check.name
-        about = {"shortDescription": _text(title), "helpUri": f"{_SITE}/blob/main/docs/how-to/release-gate.md"}
-        found.setdefault(_check_id(check), {**about, "defaultConfiguration": {"level": "error"}})
     return [{"id": identity, **each} for identity, each in found.items()]
 
 
@@ -154,7 +146,6 @@ def _of_rule(rule: Rule, rule_id: str) -> Object:
 
 def _of_findings(report: Report) -> Iterator[Object]:
     breaks = {item.id: item for item in report.graph_breaks}
-    again = {item.id: item for item in report.recompiles}
     # The evidence of what fails the policy: code scanning holds a pull request up for errors alone.
     checks = report.policy.checks if report.policy is not None else []
     failing = {name for check in checks if check.fails for name in check.evidence}
@@ -171,7 +162,6 @@ def _of_findings(report: Report) -> Iterator[Object]:
             "partialFingerprints": {_FINGERPRINT: visible(found)},
             "properties": _finding_properties(finding),
             **_flows([breaks[name] for name in finding.evidence if name in breaks], report.folder),
-            **_related([again[name] for name in finding.evidence if name in again], report.folder),
         }
         if found in reasons:
             reason = {"kind": "external", "status": "accepted", "justification": visible(reasons[found])}
@@ -201,41 +191,6 @@ def _flows(breaks: list[GraphBreak], folder: str) -> Object:
     return {"codeFlows": flows} if flows else {}
 
 
-def _related(recompiles: list[Recompile], folder: str) -> Object:
-    """The functions that were compiled again, each with the value that changed."""
-    places = []
-    for number, item in enumerate(recompiles[:_MOST_RELATED]):
-        values = f": `{item.source}` was {item.expected}, then {item.actual}" if item.source and item.expected else ""
-        changed = f"Compiled again, because {CAUSE_WORDS[item.cause]}{values}"
-        message = _message(CAUSE_WORDS[item.cause].capitalize() if item.cause == "limit" else changed)
-        places.append({**location(item.location, folder, message), "id": number})
-    return {"relatedLocations": places} if places else {}
-
-
-def _of_checks(report: Report) -> Iterator[Object]:
-    for check in _failed_checks(report):
-        yield {
-            "ruleId": _check_id(check),
-            "level": "error",
-            "message": {"text": _message(f"{check.name}: {against_limit(check)}", check.reason)},
-            "locations": [target_location(report.target, report.folder)],
-            "properties": {"evidence": [visible(name) for name in check.evidence]},
-        }
-
-
-def _check_id(check: PolicyCheck) -> str:
-    return _CHECK + visible(check.name)
-
-
-def _failed_checks(report: Report) -> list[PolicyCheck]:
-    """Checks that failed and that no finding tells of already."""
-    if report.policy is None:
-        return []
-    in_findings = {name for finding in report.findings for name in finding.evidence}
-    failed = (check for check in report.policy.checks if check.fails)
-    return [check for check in failed if in_findings.isdisjoint(check.evidence)]
-
-
 def _invocation(report: Report) -> Object:
     outcome = report.outcome
     found: Object = {
@@ -258,9 +213,7 @@ def _notifications(report: Report) -> list[Object]:
     """What a reader has to know of the run itself, worst first."""
     capture, outcome = report.capture, report.outcome
     broken = [] if outcome.status in ENDED_WELL else [outcome.message or outcome.status]
-    notes = [("error", text) for text in broken]
-    notes += [("warning", f"The listener met an error: {text}") for text in capture.listener_errors]
-    notes += [("note", text) for text in capture.notes]
+    notes = [("error", text) for text in broken] + [("note", text) for text in capture.notes]
     return [{"level": level, "message": {"text": _message(text)}} for level, text in notes]
 
 

@@ -11,7 +11,7 @@ from dynalyze.render.console import Summary, one_line
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.render.text import report as words
 from dynalyze.render.text.bench import capital
-from dynalyze.render.text.fixes import HOW_TO_GO_ON, ON_COPIES, fix_command
+from dynalyze.render.text.fixes import ON_COPIES, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
 from dynalyze.report.fixes import Fixed
 from dynalyze.text.escape import clipped
@@ -103,17 +103,12 @@ def _what_ended_it(report: Report) -> str:
 
 
 def _add_next(summary: Summary, report: Report) -> None:
-    """How to go on, as a line to copy: what it does stands behind it, as a comment of the shell, where that fits."""
+    """How to go on, as a line to copy, with what it does as a comment of the shell."""
     if command := fix_command(report):
-        line, short = Text.assemble(("Next  ", "dim"), one_line(command)), Text(f"  # {ON_COPIES}", "dim")
-        fits = len(line) + len(short) <= summary.width
-        summary.unwrapped(line + short if fits else line)
-        if not fits:
-            summary.indented(HOW_TO_GO_ON, "dim", by=6)
+        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  # {ON_COPIES}", "dim")))
 
 
 def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:
-    """The summary of `dynalyze fix`."""
     fix_text.add(summary, report, fixed, words.trust_notes(report))
     summary.files(files)
     return summary.text()

@@ -1,4 +1,4 @@
-"""Sweep -> summary: breaks clustered by line and by cause, clean shares by family, like errors grouped.
+"""Sweep -> summary: breaks clustered by line and by cause, clean shares by configuration, like errors grouped.
 
 PyTorch also reports the loop around a broken call as a break, and a wrapper that restarts because the call below it
 broke. Such a break follows from others and leads no list, unless an item has it alone.
@@ -23,16 +23,11 @@ Rows = tuple[int, ...]
 configurations breaks once."""
 
 
-class Caller(NamedTuple):
-    place: str
-    targets: int
-
-
 class BrokenLine(NamedTuple):
     """One line of code with one type of break, over all items.
 
-    `reason` is the most frequent, "" where it only repeats the type; `reasons` counts the different ones. `effect` is
-    the worst. `follows`: it breaks only where another line of the same item does.
+    `reason` is the most frequent, "" where it only repeats the type. `effect` is the worst. `follows`: it breaks only
+    where another line of the same item does.
     """
 
     path: str
@@ -41,10 +36,8 @@ class BrokenLine(NamedTuple):
     gb_type: str
     gb_id: str | None
     reason: str
-    reasons: int
     code: str | None
     effect: str
-    callers: tuple[Caller, ...]
     rows: Rows
     targets: tuple[str, ...]
     follows: bool
@@ -54,20 +47,11 @@ class BrokenLine(NamedTuple):
         return self.path, self.line, self.gb_type
 
 
-class Reason(NamedTuple):
-    """Breaks of one type with the same reason, but for names, numbers and addresses in it."""
-
-    text: str
-    lines: int
-    targets: int
-
-
 class Cause(NamedTuple):
     """All breaks of one type; `breaks` counts them over all items."""
 
     gb_type: str
     gb_id: str | None
-    reasons: tuple[Reason, ...]
     lines: int
     breaks: int
     rows: Rows
@@ -91,13 +75,12 @@ class Share(NamedTuple):
 
 
 class ErrorGroup(NamedTuple):
-    """Items that failed alike, with the message of the first; `messages` counts the different ones."""
+    """Items that failed alike, with the message of the first."""
 
     status: Status
     exception: str
     place: str
     message: str
-    messages: int
     rows: Rows
     targets: tuple[str, ...]
 
@@ -107,7 +90,6 @@ class MatrixRow(NamedTuple):
 
     target: str
     cells: tuple[int | None, ...]
-    differs: bool
 
 
 class SpeedTotal(NamedTuple):
@@ -129,7 +111,6 @@ class SweepSummary(NamedTuple):
     lines: tuple[BrokenLine, ...]
     following: tuple[BrokenLine, ...]
     causes: tuple[Cause, ...]
-    families: tuple[Share, ...]
     errors: tuple[ErrorGroup, ...]
     configurations: tuple[Share, ...]
     matrix: tuple[MatrixRow, ...]
@@ -149,14 +130,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 # A library's wrapper of a forward fails at its own start where dynamo meets it by itself, after a break above it.
 _RESTARTED = frozenset(["Missing tp_iternext"])
-# What differs from item to item in a reason that is otherwise the same.
-_VARIABLE = (
-    (re.compile(r"0x[0-9a-fA-F]+"), "0x…"),
-    (re.compile(r"\b[su]\d+\b"), "s…"),
-    (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\w.~-]*/)+(?=[\w.-])"), ""),
-    (re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])"), "N"),
-    (re.compile(r"\s+"), " "),
-)
 _VERDICTS = frozenset(get_args(SpeedVerdict))
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*")
 
@@ -198,9 +171,6 @@ def summarise(sweep: Sweep) -> SweepSummary:
     lines.sort(key=lambda line: (-len(line.targets), -len(line.rows), line.path, line.line, line.gb_type))
     causes = [_cause(items, group, follows) for group in _grouped(found, lambda each: each[1].gb_type).values()]
     causes.sort(key=lambda cause: (cause.follows, -len(cause.targets), -cause.breaks, cause.gb_type))
-    # Items without a family are in none.
-    families = [share for share in _shares(items, lambda row: row.family) if share.name]
-    families.sort(key=lambda share: (share.counts.get("full_graph", 0) - len(share.rows), share.name))
     (total,) = _shares(items, lambda row: "") or [Share("", {}, ())]
     return SweepSummary(
         total=total,
@@ -208,7 +178,6 @@ def summarise(sweep: Sweep) -> SweepSummary:
         lines=tuple(line for line in lines if not line.follows),
         following=tuple(line for line in lines if line.follows),
         causes=tuple(causes),
-        families=tuple(families),
         errors=_errors(items),
         configurations=tuple(_shares(items, lambda row: row.configuration)),
         matrix=_matrix(items),
@@ -216,43 +185,26 @@ def summarise(sweep: Sweep) -> SweepSummary:
     )
 
 
-def normalised(reason: str | None) -> str:
-    """A reason without what differs from item to item: addresses, sizes, folders."""
-    reason = reason or ""
-    for pattern, instead in _VARIABLE:
-        reason = pattern.sub(instead, reason)
-    return reason.strip()
-
-
 def _line(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> BrokenLine:
     breaks = [found for _, found in group]
     first = breaks[0]
     effects = {found.effect for found in breaks}
-    reasons = _grouped(breaks, lambda found: normalised(found.reason))
-    reason = max(reasons.values(), key=len)[0].reason
-    called = _grouped([each for each in group if each[1].caller], lambda each: each[1].caller)
-    callers = [Caller(place, len(_members(items, found)[1])) for place, found in called.items()]
-    callers.sort(key=lambda caller: (-caller.targets, caller.place))
+    ((reason, _),) = Counter(found.reason for found in breaks).most_common(1)
     rows, targets = _members(items, group)
     return BrokenLine(
         first.place, first.line, first.function, first.gb_type, gb_id=_first(found.gb_id for found in breaks),
-        reason="" if reason.strip() == first.gb_type.strip() else reason, reasons=len(reasons),
+        reason="" if reason.strip() == first.gb_type.strip() else reason,
         code=_first(found.code for found in breaks),
         effect=next((effect for effect in EFFECTS if effect in effects), ""),
-        callers=tuple(callers), rows=rows, targets=targets, follows=first.at in follows,
+        rows=rows, targets=targets, follows=first.at in follows,
     )  # fmt: skip
 
 
 def _cause(items: Sequence[Row], group: Sequence[Found], follows: frozenset[Place]) -> Cause:
     places = {found.at for _, found in group}
-    reasons = [
-        Reason(alike[0][1].reason, len({found.at for _, found in alike}), len(_members(items, alike)[1]))
-        for alike in _grouped(group, lambda each: normalised(each[1].reason)).values()
-    ]
-    reasons.sort(key=lambda reason: (-reason.targets, -reason.lines, reason.text))
     gb_id = _first(found.gb_id for _, found in group)
     rows, targets = _members(items, group)
-    return Cause(group[0][1].gb_type, gb_id, tuple(reasons), len(places), len(group), rows, targets, places <= follows)
+    return Cause(group[0][1].gb_type, gb_id, len(places), len(group), rows, targets, places <= follows)
 
 
 def _shares(items: Sequence[Row], name: Callable[[Row], str]) -> list[Share]:
@@ -264,28 +216,24 @@ def _shares(items: Sequence[Row], name: Callable[[Row], str]) -> list[Share]:
 
 
 def _matrix(items: Sequence[Row]) -> tuple[MatrixRow, ...]:
-    """Targets whose status differs between configurations first; empty where there is one configuration."""
+    """The targets whose status differs between configurations."""
     names = list(dict.fromkeys(row.configuration for row in items))
     rows = []
-    for target, group in _grouped(enumerate(items), lambda each: each[1].target).items() if len(names) > 1 else ():
-        known = {row.configuration: at for at, row in group}
-        differs = len({row.status for _, row in group}) > 1
-        rows.append(MatrixRow(target, tuple(known.get(name) for name in names), differs))
-    return tuple(sorted(rows, key=lambda row: not row.differs))
+    for target, group in _grouped(enumerate(items), lambda each: each[1].target).items():
+        if len({row.status for _, row in group}) > 1:
+            known = {row.configuration: at for at, row in group}
+            rows.append(MatrixRow(target, tuple(known.get(name) for name in names)))
+    return tuple(rows)
 
 
 def _errors(items: Sequence[Row]) -> tuple[ErrorGroup, ...]:
-    """Whatever ended without a graph, by status, exception and place: by message only where no place is known."""
+    """Whatever ended without a graph, by status, exception and place."""
     failed = [each for each in enumerate(items) if each[1].status not in TRACED]
-    alike = _grouped(
-        failed,
-        lambda each: (each[1].status, exception_in(each[1].error), each[1].error_at or normalised(each[1].error)),
-    )
+    alike = _grouped(failed, lambda each: (each[1].status, exception_in(each[1].error), each[1].error_at))
     groups = []
     for (status, exception, _), group in alike.items():
-        row, messages = group[0][1], len({normalised(each.error) for _, each in group})
-        members = _members(items, group)
-        groups.append(ErrorGroup(status, exception, row.error_at, row.error or "", messages, *members))
+        row = group[0][1]
+        groups.append(ErrorGroup(status, exception, row.error_at, row.error or "", *_members(items, group)))
     return tuple(sorted(groups, key=lambda each: (STATUSES.index(each.status), -len(each.rows), each.message)))
 
 

@@ -90,7 +90,6 @@ class SweepComparison(msgspec.Struct):
 
 
 def compare(before: Sweep, after: Sweep) -> SweepComparison:
-    """Items matched by target and configuration, and their breaks by cause and code."""
     old, new = ({(row.target, row.configuration): row for row in sweep.items} for sweep in (before, after))
     pairs = [(old[name], row) for name, row in new.items() if name in old]
     changes = [_change(*pair) for pair in pairs]
@@ -141,7 +140,6 @@ def _rank(status: Status) -> int:
 
 
 def _both(before: Row, after: Row) -> bool:
-    """Whether both traced the item to its end."""
     return before.status in TRACED and after.status in TRACED
 
 

@@ -16,6 +16,7 @@ from dynalyze.sweep.pool import Pool
 from dynalyze.sweep.records import STATUSES, TRACED, Item, Sweep
 from dynalyze.sweep.shown import shown
 from dynalyze.sweep.work import Finished, RunSettings
+from dynalyze.text.amounts import duration
 from dynalyze.text.escape import notice, one_line
 
 _PLAIN_SECONDS = 10.0
@@ -26,16 +27,13 @@ _OUTPUT_LINES = 10
 class SweepProgress:
     """Progress on standard error: a line that renews itself on a terminal, one line every ten seconds elsewhere.
 
-    Of what items print, the last lines of failed ones are shown; `show_output` shows all of every item, `quiet` none.
+    Of what items print, the last lines of failed ones are shown, with `quiet` none.
     """
 
-    def __init__(
-        self, planned: int, done_before: int, *, show_output: bool = False, quiet: bool = False,
-        stream: TextIO | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, planned: int, done_before: int, *, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._streams = Streams("", stream=stream)
         self._planned, self._before = planned, done_before
-        self._show_output, self._quiet = show_output, quiet
+        self._quiet = quiet
         self._counts: Counter[str] = Counter()
         self._began = self._shown_at = time.monotonic()
         self._shown = ""
@@ -44,13 +42,12 @@ class SweepProgress:
         """Count an item that has ended; its row is redacted already."""
         row = finished.row
         self._counts[row.status] += 1
-        failed, lines = row.status not in TRACED, finished.output.rstrip().splitlines()
-        if failed:
-            name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
-            self._streams.say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
-        if not self._quiet and (failed or self._show_output):
-            for line in lines if self._show_output else lines[-_OUTPUT_LINES:]:
-                self._streams.say(f"{one_line(row.target)} | {line}")
+        if row.status in TRACED:
+            return
+        name = row.target if row.configuration == "default" else f"{row.target} ({row.configuration})"
+        self._streams.say(notice(f"{name}: {row.status}: {row.error or 'no more is known'}"))
+        for line in [] if self._quiet else finished.output.rstrip().splitlines()[-_OUTPUT_LINES:]:
+            self._streams.say(f"{one_line(row.target)} | {line}")
 
     def tick(self) -> None:
         now = time.monotonic()
@@ -74,9 +71,7 @@ class SweepProgress:
         parts = [f"{self._before + ended} of {self._planned} items", *([counts] if counts else [])]
         if ended and seconds > 0:
             left = (self._planned - self._before - ended) * seconds / ended
-            minutes = f"{left / 60:.0f} min" if left < 90 * 60 else f"{left / 3600:.1f} h"
-            parts.append(f"{ended * 60 / seconds:.1f} a minute")
-            parts.append(f"about {f'{left:.0f} s' if left < 90 else minutes} left")
+            parts += [f"{ended * 60 / seconds:.1f} a minute", f"about {duration(left)} left"]
         return "; ".join(parts)
 
 

@@ -92,7 +92,6 @@ class Request:
 class Expanded:
     items: list[Item]
     interpreter: Interpreter
-    notes: list[str]
 
 
 class Interpreter(msgspec.Struct):
@@ -144,10 +143,7 @@ def expand(request: Request) -> Expanded:
     unique: dict[str, Item] = {}
     for item in items:
         unique.setdefault(item.key, item)
-    dropped = len(items) - len(unique)
-    were = "item was" if dropped == 1 else "items were"
-    notes = [f"{dropped} {were} named more than once and ran once."] if dropped else []
-    return Expanded(list(unique.values()), interpreter, notes)
+    return Expanded(list(unique.values()), interpreter)
 
 
 def _name_to_check(spec: TargetSpec) -> str:

@@ -32,8 +32,6 @@ _REPORTS = "reports"
 def is_sweep(path: Path) -> bool:
     if path.is_dir():
         return (path / ROWS).is_file()
-    if path.suffix == ".jsonl":
-        return True
     try:
         # A report has no list of items.
         return "items" in read_json(read_input(path), dict[str, msgspec.Raw])
@@ -44,9 +42,8 @@ def is_sweep(path: Path) -> bool:
 def read_sweep(path: Path) -> Sweep:
     """The sweep in a file or folder. Raises UsageError where there is none, or one of another schema version."""
     try:
-        if path.is_dir() or path.suffix == ".jsonl":
-            file = path / ROWS if path.is_dir() else path
-            rows, beside = rows_in(read_input(file)), file.with_name(ABOUT)
+        if path.is_dir():
+            rows, beside = rows_in(read_input(path / ROWS)), path / ABOUT
             about = read_document(read_input(beside), About) if beside.is_file() else About()
             sweep = sweep_of(about, rows)
         else:
@@ -66,7 +63,7 @@ def rows_in(content: bytes) -> list[Row]:
     """The rows of a JSONL, the latest of each item; without a last line that was cut off. Raises ValueError where a
     whole line is no row.
     """
-    found: dict[tuple[str, str], Row] = {}
+    found: dict[tuple[str, str, str], Row] = {}
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -77,7 +74,7 @@ def rows_in(content: bytes) -> list[Row]:
             if number == len(lines):  # No newline after it: the writer was killed in it.
                 break
             raise ValueError(f"line {number}: {error}") from error
-        identity = (row.key, "") if row.key else (row.target, row.configuration)
+        identity = row.key, row.target, row.configuration
         found.pop(identity, None)
         found[identity] = row
     return list(found.values())

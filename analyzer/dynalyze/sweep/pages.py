@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -18,23 +18,20 @@ from dynalyze.render.view.links import Anchors, Link, Listed, first
 from dynalyze.render.view.run import Metric, Tone, value_words
 from dynalyze.report import Location
 from dynalyze.sweep import words
-from dynalyze.sweep.clusters import BrokenLine, Cause, Share, SweepSummary, summarise
+from dynalyze.sweep.clusters import BrokenLine, SweepSummary, summarise
 from dynalyze.sweep.compare import SCHEMA_VERSION, ItemChange, LineChange, SweepComparison
 from dynalyze.sweep.records import Row, RowBreak, Status, Sweep
 from dynalyze.text.amounts import count_of, duration
 from dynalyze.text.escape import clipped
 
 MAX_CARDS, MAX_LINES, MAX_FOLLOWING = 12, 400, 200
-MAX_CAUSES, MAX_REASONS, MAX_ERRORS = 60, 12, 100
-MAX_FAMILIES, MAX_MATRIX = 600, 1000
+MAX_CAUSES, MAX_ERRORS = 60, 100
+MAX_MATRIX = 1000
 MAX_BREAKS, MAX_NAMES = 25, 10
 """Of one item, and links before the rest is folded away."""
 
 MAX_CHANGED_LINES, MAX_CHANGED_ITEMS, MAX_CHANGED_NAMES, MAX_CHANGED_BREAKS = 300, 1000, 40, 20
 MAX_TEXT = 600
-_OPEN_FAMILIES = 15
-"""Families whose rows are not folded away: those with most items that are not clean."""
-
 _MOSTLY = 0.5
 """The share of clean items below which the page says that the sweep went badly."""
 
@@ -89,20 +86,14 @@ class SweepPage:
         self.lines_total = len(found.lines)
         self.other_lines = first(found.lines[len(self.cards) :], MAX_LINES).map(self._line)
         self.following = first(found.following, MAX_FOLLOWING).map(self._line)
-        families = first(found.families, MAX_FAMILIES)
-        troubled = self._shares(share for share in families.items if share.clean != 1)
-        self.causes = first(found.causes, MAX_CAUSES).map(self._cause)
+        self.causes = first(found.causes, MAX_CAUSES).map(
+            lambda cause: (self._anchors.claim(f"cause-{cause.gb_id or cause.gb_type}"), cause)
+        )
         self.errors = first(found.errors, MAX_ERRORS).map(
             lambda group: (self._anchors.claim(f"error-{group.exception}"), group, self._names(group.rows))
         )
-        self.families, self.more_families = troubled[:_OPEN_FAMILIES], troubled[_OPEN_FAMILIES:]
-        self.clean_families = self._shares(share for share in families.items if share.clean == 1)
-        self.families_total, self.families_omitted = families.total, families.omitted
-        self.configurations = self._shares(found.configurations)
-        matrix = first(found.matrix, MAX_MATRIX)
-        self.differing = [row for row in matrix.items if row.differs]
-        self.same = [row for row in matrix.items if not row.differs]
-        self.matrix_omitted = matrix.omitted
+        self.configurations = [(self._anchors.claim(f"share-{share.name}"), share) for share in found.configurations]
+        self.differing = first(found.matrix, MAX_MATRIX)
         self.speeds = [(total.configuration, words.speed_total_words(total)) for total in found.speeds]
         self.items = sorted(map(self._item, sweep.items, self.links), key=lambda item: item[0])
         self.counts = found.total.counts
@@ -120,15 +111,6 @@ class SweepPage:
     def _line(self, line: BrokenLine) -> tuple[Any, ...]:
         code = code_at(Location(line.path, line.line, None, line.function, line.code), None)
         return self._places.get(line.at, ""), line, code, self._names(line.rows)
-
-    def _cause(self, cause: Cause) -> tuple[Any, ...]:
-        """A cause with its anchor, its reasons that say more than the type, and how many are left out."""
-        some = first(cause.reasons, MAX_REASONS)
-        anchor = self._anchors.claim(f"cause-{cause.gb_id or cause.gb_type}")
-        return anchor, cause, [each for each in some.items if each.text], some.omitted
-
-    def _shares(self, shares: Iterable[Share]) -> list[tuple[str, Share, tuple[list[Link], list[Link]]]]:
-        return [(self._anchors.claim(f"share-{share.name}"), share, self._names(share.rows)) for share in shares]
 
     def _item(self, row: Row, link: Link) -> tuple[Any, ...]:
         """A row with its rank (most breaks first, clean ones last), its link, the address of its page, its best
@@ -158,7 +140,7 @@ def _metrics(sweep: Sweep, found: SweepSummary) -> list[Metric]:
     counts, errors = found.total.counts, "#errors" if found.errors else ""
     took = [Metric(f"with {count_of(sweep.workers, 'worker')}", duration(sweep.seconds))] if sweep.seconds else []
     return [
-        Metric("clean", words.clean_share(found) or "none", "#families" if found.families else ""),
+        Metric("clean", words.clean_share(found) or "none", "#items"),
         Metric("with breaks", f"{counts.get('graph_break', 0):,}", "#items"),
         Metric("lines that break", f"{len(found.lines):,}", "#lines"),
         Metric("compile errors", f"{counts.get('compile_error', 0):,}", errors),

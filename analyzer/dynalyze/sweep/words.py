@@ -7,20 +7,21 @@ from collections.abc import Mapping
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.comparison.types import Direction
 from dynalyze.render.text.comparison import ARROW, counted
+from dynalyze.render.text.report import short_path
 from dynalyze.sweep.clusters import SpeedTotal, SweepSummary
 from dynalyze.sweep.compare import ItemChange, SweepComparison
 from dynalyze.sweep.records import Row, Speed, Status, Sweep
 from dynalyze.text.amounts import count_of, listed, percent
 
-# In a word or two, and as the verb of a sentence, for one and for several.
-_STATUSES: dict[Status, tuple[str, str, str]] = {
-    "full_graph": ("one graph", "compiles as one graph", "compile as one graph"),
-    "graph_break": ("with breaks", "breaks", "break"),
-    "compile_error": ("compile error", "fails to compile", "fail to compile"),
-    "eager_error": ("eager error", "fails in eager mode", "fail in eager mode"),
-    "create_error": ("not built", "could not be built", "could not be built"),
-    "timeout": ("out of time", "ran out of time", "ran out of time"),
-    "crash": ("crashed", "crashed", "crashed"),
+# In a word or two, and as the verb of a sentence.
+_STATUSES: dict[Status, tuple[str, str]] = {
+    "full_graph": ("one graph", "compiled as one graph"),
+    "graph_break": ("with breaks", "broke"),
+    "compile_error": ("compile error", "failed to compile"),
+    "eager_error": ("eager error", "failed in eager mode"),
+    "create_error": ("not built", "could not be built"),
+    "timeout": ("out of time", "ran out of time"),
+    "crash": ("crashed", "crashed"),
 }
 DIRECTIONS: dict[Direction, str] = {"worse": "Worse", "better": "Better", "same": "Changed otherwise"}
 
@@ -45,33 +46,24 @@ def verdict_sentences(sweep: Sweep, summary: SweepSummary) -> list[str]:
     total, what = len(sweep.items), noun(sweep)
     if not total:
         return ["Nothing was run."]
-    if summary.total.reached:
-        first = _compiled(summary, total, what)
-    elif total == 1:
-        first = f"The {what} never reached the compiler."
-    else:
-        first = f"None of {total:,} {what}s reached the compiler."
     leading = [
         f"One line, {place_words(worst.path, worst.line)}, breaks {len(worst.targets):,} {target_noun(sweep)}s."
         for worst in summary.lines[:1]
         if len(worst.targets) > 1
     ]
-    return [first, *_not_reached(summary), *leading]
+    return [_compiled(summary, total, what), *_not_reached(summary), *leading]
 
 
 def _compiled(summary: SweepSummary, total: int, what: str) -> str:
     counts = summary.total.counts
     clean = counts.get("full_graph", 0)
-    if clean == total:
-        return "The one item compiles as one graph." if total == 1 else f"All {total:,} {what}s compile as one graph."
-    head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1 + (clean != 1)]}"
+    head = f"{clean:,} of {count_of(total, what)} {_STATUSES['full_graph'][1]}"
     rest = _counted(counts, "graph_break", "compile_error")
     return f"{head}; {listed(rest)}." if rest else f"{head}."
 
 
 def _counted(counts: Mapping[Status, int], *statuses: Status) -> list[str]:
-    known = ((counts[status], _STATUSES[status]) for status in statuses if status in counts)
-    return [f"{number:,} {words[1 + (number != 1)]}" for number, words in known]
+    return [f"{counts[status]:,} {_STATUSES[status][1]}" for status in statuses if status in counts]
 
 
 def _not_reached(summary: SweepSummary) -> list[str]:
@@ -86,7 +78,6 @@ def _not_reached(summary: SweepSummary) -> list[str]:
 
 
 def notes(sweep: Sweep) -> list[str]:
-    """How far to trust the table, one sentence each."""
     if sweep.planned <= len(sweep.items):
         return sweep.notes
     here = f"{len(sweep.items):,} of {count_of(sweep.planned, 'item')} are here."
@@ -103,10 +94,8 @@ def item_name(item: Row | ItemChange) -> str:
 
 
 def place_words(path: str, line: int) -> str:
-    """`modeling_llama.py:12` with the two folders above it at most."""
-    parts = path.split("/")
-    shown = path if len(parts) <= 3 else "/".join(["…", *parts[-2:]])
-    return f"{shown}:{line}"
+    """`llama/modeling_llama.py:12`, short."""
+    return f"{short_path(path)}:{line}"
 
 
 def speed_words(speed: Speed) -> str:
@@ -145,7 +134,6 @@ def diff_verdict(comparison: SweepComparison) -> str:
 
 
 def diff_notes(comparison: SweepComparison) -> list[str]:
-    """How far to trust the comparison, one sentence each."""
     found = []
     for run, which in ((comparison.before, "first"), (comparison.after, "second")):
         if run.planned > run.items:

@@ -62,11 +62,11 @@ def upgrade(
 
         seen = [start(python) for python in pythons]
         first, second = (each.report for each in seen)
-        comparison = compare(first, second, show)
+        comparison = compare(show(first), show(second))
         both = all(each.outcome.status not in _ENDED for each in (first, second)) and first_signal() is None
         if both and comparison.regressions:
             newer, older = (start(python).report for python in reversed(pythons))
-            comparison.regressions = found_again(comparison.regressions, compare(older, newer, show).regressions)
+            comparison.regressions = found_again(comparison.regressions, compare(show(older), show(newer)).regressions)
         comparison.differences += settings_changed(first, second)
         versions = [str(each.environment.get("torch") or "") for each in (first, second)]
         found = Upgrade(

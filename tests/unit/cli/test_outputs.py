@@ -53,17 +53,6 @@ def test_the_page_goes_to_a_folder_of_its_own_unless_asked(here: Path, capsys: p
     assert "dynalyze-reports/model.dynalyze.html" in capsys.readouterr().out
 
 
-def test_each_format_can_be_asked_for_by_out(here: Path) -> None:
-    outputs(outs=("json=r.json", "sarif=r.sarif", "bug-report=bug.md")).publish(rich_report())
-    assert {path.name for path in here.iterdir()} == {"r.json", "r.sarif", "bug.md"}
-    assert json.loads((here / "r.sarif").read_text())["version"] == "2.1.0"
-
-
-@pytest.mark.parametrize("out", ["x.html", "pdf=x.pdf", "json=", "json=again.json"])
-def test_out_names_a_format_once_and_its_file(out: str) -> None:
-    assert refused(outs=(out,), json_file="r.json").startswith(f"--out {out}: ")
-
-
 def test_a_named_output_is_the_only_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outputs(json_file="r.json").publish(rich_report())
     assert [path.name for path in here.iterdir()] == ["r.json"]

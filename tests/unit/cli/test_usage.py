@@ -23,52 +23,11 @@ def test_the_options_of_explain_stand_in_sections_on_two_screens() -> None:
     assert len(lines) <= 2 * 48
 
 
-@pytest.mark.parametrize(
-    ("command", "new", "old", "value"),
-    [
-        ("plan", "--bench-seconds", "--budget", 9.0), ("plan", "--lifetime", "--seconds", 9.0),
-        ("plan", "--histogram", "--shapes", "9"), ("upgrade", "--bench-seconds", "--seconds", 9.0),
-    ],
-)  # fmt: skip
-def test_an_older_name_works_and_is_not_shown(command: str, new: str, old: str, value: object) -> None:
-    known = group.get_command(click.Context(group), command)
-    assert known is not None
-    option = next(each for each in known.params if new in each.opts)
-    context = known.make_context(command, ["model.py", old, "9"])
-    assert context.params[option.name or ""] == value
-    assert f"  {new} " in help_of(command) and f"  {old} " not in help_of(command)
-
-
-COMMANDS = ("explain", "bench", "audit", "upgrade", "sweep", "report", "diff", "doctor")
-
-
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run(list(arguments)) == 2
     out, error = capsys.readouterr()
     assert out == "" and error.count("\n") == 1
     return error
-
-
-@pytest.mark.parametrize("typed", ["-o", "--output", "--output=x.html", "-ox.html", "--outfile"])
-@pytest.mark.parametrize("command", ["explain", "bench", "audit", "report"])
-def test_an_output_by_the_habit_of_other_tools(command: str, typed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    error = said(capsys, command, "model.py", typed, "x.html")
-    assert error.startswith(f"dynalyze: No such option '{typed[:2] if typed[1] != '-' else typed.partition('=')[0]}'.")
-    assert "--html FILE, " in error and "--json FILE" in error
-    assert "Did you mean" not in error, "--input is not meant by --output"
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_output_that_is_told_exists(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the message names is what --help has, with nothing left out that writes a file."""
-    error = said(capsys, command, "model.py", "-o", "x")
-    known = group.get_command(click.Context(group), command)
-    assert known is not None
-    written = {
-        option.opts[0] for option in known.params
-        if isinstance(option, click.Option) and option.metavar in ("FILE", "DIR", "FORMAT=FILE") and option.help
-    } - {"--policy", "--baseline", "--source-root"}  # fmt: skip
-    assert {word for word in error.replace(",", "").split() if word.startswith("--")} == written
 
 
 def test_a_slip_is_told_with_what_is_near(capsys: pytest.CaptureFixture[str]) -> None:

@@ -219,24 +219,6 @@ def test_outcomes(old: Status, new: Status, worse: bool) -> None:
 # ---- the sentence -----------------------------------------------------------------------------------------
 
 
-def test_the_verdict() -> None:
-    before = report(
-        *(broken(at(line, f"line {line}")) for line in range(1, 9)),
-        recompiles=[again()] * 7,
-        compilations=[compiled(seconds={"total": 12.3})],
-    )
-    after = report(
-        *(broken(at(line + 20, f"line {line}")) for line in range(4, 8)),
-        broken(at(28, "line 8"), "eager"),
-        broken(at(40)),
-        recompiles=[again()] * 2,
-        compilations=[compiled(seconds={"total": 8.1})],
-    )
-    assert words.verdict(compare(before, after)) == (
-        "3 breaks fixed, 1 new, 1 worse, 4 unchanged; recompiles 7 -> 2; compile time 12 s -> 8.1 s."
-    )
-
-
 def test_what_was_not_reached_is_said() -> None:
     found = compare(report(broken(at(10))), report(status="timed_out"))
     assert words.verdict(found).startswith("The first run ended as complete, the second as timed out: 1 break fixed")

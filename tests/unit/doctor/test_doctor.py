@@ -25,7 +25,7 @@ from limits import WALL_SECONDS
 CPU = Facts(
     interpreter="/env/bin/python", python="3.11.7", system="Linux", machine="x86_64", torch="2.13.0+cpu",
     disabled=False, devices=[], compiler="g++", include="/env/include", headers_error="", openmp_error="",
-    folders=[Folder("Inductor", "/tmp/torchinductor_ada", True, True, 5_000_000, 50 << 30)],
+    folders=[Folder("Inductor", "/tmp/torchinductor_ada", True, True, 50 << 30)],
     packages=[Package("peft", "0.21.2", "peft", ["torch>=1.13.0"])],
     trials=[CompileTrial("eager", "cpu", 0.5), CompileTrial("inductor", "cpu", 9.0)],
 )  # fmt: skip
@@ -170,18 +170,6 @@ def test_the_capability_of_a_gpu(capability: list[int], status: str) -> None:
     assert line(replace(GPU, arches=[], devices=[Device("a GPU", capability)]), "GPU").status == status
 
 
-TOO_OLD = (
-    "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
-    "driver by downloading and installing a new version. (Triggered internally at CUDAFunctions.cpp:119.)"
-)
-
-
-def test_a_driver_that_is_too_old_for_this_torch() -> None:
-    found = line(replace(GPU, devices=[], device_warning=TOO_OLD), "GPU")
-    assert (found.status, found.mend) == ("problem", "a newer driver: https://www.nvidia.com/drivers")
-    assert found.found == "the driver is for CUDA 11.4, too old for this torch (CUDA 12.8 needs 525.60 or later)"
-
-
 @pytest.mark.parametrize(
     ("capability", "arches", "has_code"),
     [
@@ -229,7 +217,7 @@ REBUILD = "/env/bin/python -m pip install --force-reinstall --no-deps --no-build
         (flash_attn("2.8.3", "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEa"), "problem", REBUILD),
         (
             Package("torchvision", "0.27.0", requires=["torch==2.12.0"], binary=True, imported=True), "problem",
-            '/env/bin/python -m pip install --force-reinstall --no-deps "torchvision==0.28.*"',
+            '/env/bin/python -m pip install --force-reinstall "torch==2.13.0" torchvision',
         ),
         (
             Package("peft", "0.99", requires=["torch>=2.14"]), "problem",
@@ -252,7 +240,7 @@ def test_a_package_whose_import_ends_the_process() -> None:
 @pytest.mark.parametrize(("writable", "runs"), [(False, True), (True, False)], ids=["read-only", "noexec"])
 @pytest.mark.parametrize("name", ["Inductor", "Triton"])
 def test_a_cache_folder_that_cannot_hold_code(name: str, writable: bool, runs: bool) -> None:
-    facts = replace(GPU, folders=[Folder(name, "/ro/cache", True, writable, 0, 50 << 30, runs)])
+    facts = replace(GPU, folders=[Folder(name, "/ro/cache", True, writable, 50 << 30, runs)])
     found = line(facts, f"{name} cache")
     variable = {"Inductor": "TORCHINDUCTOR_CACHE_DIR", "Triton": "TRITON_CACHE_DIR"}[name]
     assert (found.status, found.mend) == ("problem", f"export {variable}=/a/folder/with/room")
@@ -275,10 +263,9 @@ def test_only_what_can_come_out_right_is_tried(facts: Facts, trials: list[tuple[
 
 def test_caches(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "kernel.so").write_bytes(b"x" * 1000)
     (tmp_path / "file").write_text("")
     here = folder("Inductor", str(tmp_path / "cache"))
-    assert (here.exists, here.writable, here.size) == (True, True, 1000)
+    assert (here.exists, here.writable) == (True, True)
     assert folder("Inductor", str(tmp_path / "a" / "b")).writable
     under_a_file = folder("Inductor", str(tmp_path / "file" / "cache"))
     assert not under_a_file.writable

@@ -20,7 +20,7 @@ from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.types import Comparison, Upgrade
 from dynalyze.doctor.records import Diagnosis
 from dynalyze.privacy.masking import MASK, masked_arguments
-from dynalyze.report import Process, Report, Snippet
+from dynalyze.report import Process, Report
 from dynalyze.report.document import from_json, to_json
 from dynalyze.report.sensitivity import Holds, texts
 from dynalyze.sweep.compare import SweepComparison
@@ -139,36 +139,6 @@ def published(report: Report, folder: Path, capsys: pytest.CaptureFixture[str], 
         "html": (folder / "r.html").read_text(),
         "terminal": capsys.readouterr().out,
     }
-
-
-def leaky_report() -> Report:
-    """A run whose code, guards and exceptions all quote the canary."""
-    report = rich_report()
-    code = f"    score = {CANARY}.item()"
-    place = msgspec.structs.replace(line_of(44, 12, 33), code=code.strip())
-    texts = {
-        "expression": f"{CANARY}.item()", "context": CANARY, "explanation": CANARY, "hints": [f"Avoid {CANARY}."],
-        "stack": [place], "callers": [place], "snippet": Snippet(42, [code] * 5),
-    }  # fmt: skip
-    types = ["Unsupported Tensor.item() call with capture_scalar_outputs=False", "Never seen before"]
-    report.graph_breaks = [graph_break(f"b{n}", "split", place, gb_type=kind, **texts) for n, kind in enumerate(types)]
-    report.recompiles = [
-        recompile("r1", "0/1", cause="value", source=f"self.{CANARY}", expected=CANARY, actual=f"'{CANARY}'",
-                  guard=f"self.x == '{CANARY}'"),
-        recompile("r2", "0/2", cause="other", source=None, expected=None, actual=None, guard=f"f({CANARY})"),
-    ]  # fmt: skip
-    report.compilations[-1].reason = f"ValueError: {CANARY}"
-    report.outcome.status = "failed"
-    report.outcome.message = f"The program raised ValueError: {CANARY} at /m.py:3"
-    report.capture.notes = [f"Net failed under torch.compile: ValueError: {CANARY}"]
-    return report
-
-
-def test_no_output_shows_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = published(leaky_report(), tmp_path, capsys)
-    assert all(CANARY in text for text in shown.values()), "the canary must be there to be dropped"
-    hidden = published(leaky_report(), tmp_path, capsys, no_source=True)
-    assert [name for name, text in hidden.items() if CANARY in text] == []
 
 
 # Secrets.

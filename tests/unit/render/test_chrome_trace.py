@@ -9,10 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynalyze.privacy import without_source
 from dynalyze.render import chrome_trace
 from dynalyze.report import PHASES, BackwardCompile, Compilation, Location, Report
-from records import filled_report
 from sample_reports import HOSTILE, compilation, empty_report, hostile_report, recompile
 
 Event = dict[str, Any]
@@ -135,12 +133,3 @@ def test_hostile_text_stays_json() -> None:
     report = empty_report()
     report.compilations = [Compilation("0/0", 0, 0, Location("/m\udce9.py", 1), "failed", {"total": 1.0})]
     chrome_trace.render(report).encode()
-
-
-def test_no_line_of_code_is_in_it() -> None:
-    secret = "canary_line_of_code"
-    report = without_source(filled_report(secret))
-    for item in report.compilations:
-        item.function, item.compile_id = "forward", "0/0"
-        item.location = Location("model.py", 1, None, "forward", secret)
-    assert secret not in chrome_trace.render(report)

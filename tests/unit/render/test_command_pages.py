@@ -1,4 +1,4 @@
-"""The pages of fix, plan, cache and audit: each begins with a verdict of its own; and the table of processes."""
+"""The pages of fix, plan and audit: each begins with a verdict of its own; and the table of processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dynalyze.cli.outputs import Outputs
 from dynalyze.render import html, terminal
-from dynalyze.render.html import render, render_caches
+from dynalyze.render.html import render
 from dynalyze.render.view.compiles import ProcessesView
 from dynalyze.render.view.links import Anchors
 from dynalyze.render.view.page import Page
@@ -17,7 +17,7 @@ from dynalyze.report import Compilation, GraphBreak, Location, Outcome, Process,
 from dynalyze.report.document import from_json
 from html_tree import Tree
 from sample_audits import failed_report, hostile_audit, passed_report
-from sample_reports import cached, fixed_report
+from sample_reports import fixed_report
 
 
 def test_the_page_of_fix_says_how_many_breaks_are_fixed_and_how_to_apply_each_change() -> None:
@@ -31,28 +31,6 @@ def test_the_page_of_fix_says_how_many_breaks_are_fixed_and_how_to_apply_each_ch
         ("f1", ""),
     ]
     assert "To apply it: dynalyze fix model.py --only b1 --write" in Tree(render(fixed_report())).text()
-
-
-def test_the_page_of_cache_tells_differences_uses_and_moves() -> None:
-    text = Tree(render_caches(cached())).text()
-    assert "A second start compiles again." in text
-    for part in (
-        "`SCALE`",
-        "SCALE went from 3.0 to 4.0.",
-        "model.py:44",
-        "autograd key of 0/0 forward",
-        "True → then False",
-    ):
-        assert (part in text) is (part != "`SCALE`"), part
-    for part in (
-        "AOTAutograd",
-        "1 miss, 1 bypass",
-        "2 made",
-        "<b>no cache</b>",
-        "nothing changed",
-        "Take the folder along.",
-    ):
-        assert part in text, part
 
 
 def test_no_text_of_a_verdict_forges_a_line() -> None:

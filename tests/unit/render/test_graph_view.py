@@ -10,9 +10,9 @@ from dynalyze.render.view import graphs as module
 from dynalyze.render.view.graphs import GraphsView
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.page import Page
-from dynalyze.report import Graph, Kernel, Location
+from dynalyze.report import Graph, Kernel
 from dynalyze.report.measurements import Measurement
-from sample_reports import SOURCE, clean_report, compilation, empty_report
+from sample_reports import clean_report, compilation, empty_report
 
 
 def test_each_stage_has_its_operations_of_both_directions() -> None:
@@ -54,37 +54,6 @@ def test_kernels_stand_with_their_graph() -> None:
         ("mm", "extern", 1),
     ]
     assert second.kernels.items == []
-
-
-def test_each_line_has_the_kernels_it_became() -> None:
-    lines = Page(clean_report()).graphs.shown.items[0].lines
-    assert lines.directions == ["forward", "backward"]
-    assert [(line.place.text, line.code) for line in lines.shown.items] == [
-        ("model.py:41", SOURCE[1].strip()), ("model.py:43", SOURCE[3].strip())
-    ]  # fmt: skip
-    first, second = (
-        [[(link.text, link.anchor, calls) for link, calls in uses] for uses in line.uses] for line in lines.shown.items
-    )
-    assert first == [
-        [("addmm", "g1-kernel-1", 2), ("cpp_fused_add_relu_0", "g1-kernel-2", 1)],
-        [("mm", "g1-kernel-3", 1)],
-    ]
-    assert second == [[("cpp_fused_add_relu_0", "g1-kernel-2", 1)], []]
-
-
-def test_lines_and_kernels_beyond_the_page_are_counted_and_link_nowhere() -> None:
-    report = empty_report()
-    report.graphs = [Graph("g1", "0/0")]
-    places = [Location(f"/home/ada/{name}.py", line) for name in "ab" for line in range(60, 0, -1)]
-    report.kernels = [Kernel("g1", f"k{n}", "cpp", places=places) for n in range(module.MAX_ROWS + 1)]
-    graph = Page(report).graphs.shown.items[0]
-    assert (len(graph.lines.shown.items), graph.lines.shown.total, graph.lines.with_code) == (100, 120, False)
-    assert [line.place.text for line in graph.lines.shown.items[:2]] == ["a.py:1", "a.py:2"]
-    assert graph.lines.shown.items[0].omitted == module.MAX_ROWS + 1 - 20
-    assert {anchor == "" for _, anchor in graph.kernels.items[0].sources} == {False}
-    report.kernels = [Kernel("g1", "k", "cpp")] * module.MAX_ROWS + [Kernel("g1", "last", "cpp", places=places[-1:])]
-    (line,) = Page(report).graphs.shown.items[0].lines.shown.items
-    assert [(link.text, link.anchor) for uses in line.uses for link, _ in uses] == [("last", "")]
 
 
 def test_the_page_says_how_to_learn_the_lines_it_lacks() -> None:

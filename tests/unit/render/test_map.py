@@ -17,7 +17,6 @@ from dynalyze.facts.recompiles import recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
-from dynalyze.privacy import without_source
 from dynalyze.render import graphml
 from dynalyze.render.graphml import compile_map
 from dynalyze.render.view.links import Anchors, Index
@@ -25,7 +24,7 @@ from dynalyze.render.view.map import RADIUS, MapView, tree
 from dynalyze.report import Compilation, CompilationStatus, GraphBreak, Location, Report
 from dynalyze.report.code import SourceFile, SourceFunction
 from recordings import as_run, recorded
-from records import TORCH, filled_report
+from records import TORCH
 from sample_reports import MODEL, empty_report, graph_break, hostile_report, recompile, rich_report
 
 Relations = set[tuple[str, str, str]]
@@ -146,19 +145,6 @@ def test_any_text_makes_valid_graphml(text: str) -> None:
     assert len(read_back(report_of([item, frame(f"1/{text}", 20)]))) == 2
 
 
-def test_no_line_of_code_is_in_it() -> None:
-    secret = "canary_line_of_code"
-    report = without_source(filled_report(secret))
-    plain = Location("model.py", 1, None, "forward", secret)
-    for item in report.compilations:
-        item.function, item.compile_id, item.location, item.caller = "forward", "0/0", plain, plain
-    for found in report.graph_breaks:
-        found.id, found.gb_id, found.location, found.stack, found.compile_ids = "b1", None, plain, [plain], ["0/0"]
-    for graph in report.graphs:
-        graph.id, graph.compile_id = "g1", "0/0"
-    assert secret not in graphml.render(report)
-
-
 # The drawing.
 
 edges = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=40)
@@ -204,8 +190,7 @@ def test_a_part_of_a_function_has_the_name_of_its_class() -> None:
 
 
 def view(report: Report) -> MapView:
-    anchors = Anchors()
-    return MapView(report, Index(report, anchors), anchors)
+    return MapView(report, Index(report, Anchors()))
 
 
 def test_a_break_is_drawn_at_the_function_that_holds_it() -> None:

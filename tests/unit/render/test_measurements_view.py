@@ -12,24 +12,18 @@ from hypothesis import strategies as st
 from dynalyze.render.html import render
 from dynalyze.render.view.accuracy import accuracy_view
 from dynalyze.render.view.links import Anchors
-from dynalyze.render.view.measurements import MAX_ROWS, MeasurementsView, measured_metrics
-from dynalyze.render.view.plots.bars import memory_plot, startup_plot
-from dynalyze.render.view.plots.calls import calls_plot
-from dynalyze.render.view.plots.drawing import Label, Path, Plot, Rect, Scale, evenly
+from dynalyze.render.view.measurements import MAX_ROWS, measured_metrics
+from dynalyze.render.view.plots.drawing import Label, Path, Plot, Scale, evenly
 from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.report import Report
-from dynalyze.report.measurements import BreakEven, Measurement, Memory, Pair, StartUp
+from dynalyze.report.measurements import Pair
 from html_tree import Tree
-from sample_measurements import eager_row, latency, measured, pairs_of, speedup
+from sample_measurements import eager_row, measured, pairs_of, speedup
 from sample_reports import benched_report, empty_report, measured_report
 
 
 def text_of(report: Report) -> str:
     return Tree(render(report)).text()
-
-
-def of_kind(plot: Plot, kind: str) -> list[Path | Rect | Label]:
-    return [shape for shape in plot.shapes if shape.kind.split()[0] == kind]
 
 
 def dots(shape: Path) -> list[tuple[float, float]]:
@@ -49,9 +43,9 @@ def labels(plot: Plot) -> list[str]:
 VALUES = st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=30)
 
 
-@given(VALUES, st.sampled_from([None, True, False]))
-def test_every_value_has_a_place_and_the_order_stays(values: list[float], log: bool | None) -> None:
-    scale = Scale.over(values, 100.0, 500.0, log)
+@given(VALUES)
+def test_every_value_has_a_place_and_the_order_stays(values: list[float]) -> None:
+    scale = Scale.over(values, 100.0, 500.0)
     places = [scale.at(value) for value in sorted(values)]
     assert places == sorted(places)
     assert all(100.0 <= place <= 500.0 for place in places)
@@ -94,11 +88,11 @@ def test_the_median_stands_where_its_value_is() -> None:
 
 def test_too_many_samples_are_thinned_and_it_says_so() -> None:
     item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), samples=pairs_of(36.0, 20.0, 10, 500))
-    plot = strip_plot("p", [item], 400)
+    plot = strip_plot("p", [item])
     assert plot is not None
     strips = paths(plot, "dots eager") + paths(plot, "dots compiled")
-    assert [len(dots(strip)) for strip in strips] == [400, 400]
-    assert "800 of 10,000 samples are drawn" in plot.note
+    assert [len(dots(strip)) for strip in strips] == [200, 200]
+    assert "400 of 10,000 samples are drawn" in plot.note
     middle = statistics.median(each for pair in item.samples for each in pair.compiled)
     assert f"{middle:.1f} ms" in labels(plot)
 
@@ -113,85 +107,10 @@ def test_the_pairs_of_eager_are_the_control() -> None:
 @pytest.mark.parametrize("status", ["invalid", "failed"])
 def test_what_is_not_valid_is_not_drawn(status: str) -> None:
     item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), status=status)
-    for plot in (strip_plot("p", [item]), startup_plot("p", [item]), memory_plot("p", [item]), calls_plot("p", item)):
-        assert plot is None
-
-
-# ---- first calls ------------------------------------------------------------------------------------------
-
-
-def first_calls(even: BreakEven | None = None) -> Measurement:
-    """Compiled: 10 s, then 10 ms; eager: 20 ms. Paid for after 999 passes."""
-    calls = StartUp(cold_calls_ms=[10_000.0, 10.0], warm_calls_ms=[1000.0], eager_calls_ms=[20.0, 20.0], steady_after=1)
-    return measured(
-        "default", 10.0, speedup(2.0, 1.9, 2.1), 20.0, startup=calls, break_even=even,
-        latency_ms=latency([10.0] * 9), eager_latency_ms=latency([20.0] * 9),
-    )  # fmt: skip
-
-
-def points(path: Path) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", path.d)]
-
-
-def test_the_curves_meet_at_the_break_even() -> None:
-    plot = calls_plot("p", first_calls(BreakEven(999.0, 900.0, 1100.0)))
-    assert plot is not None
-    (eager,), (cold,) = paths(plot, "curve eager"), paths(plot, "curve cold")
-    (meeting,) = paths(plot, "meeting")
-    at = float(re.match(r"M([\d.]+)", meeting.d)[1])  # type: ignore[index]
-    # A smaller y is more time gone by.
-    before = [(e[1], c[1]) for e, c in zip(points(eager), points(cold), strict=False) if e[0] < at - 8]
-    behind = [(e[1], c[1]) for e, c in zip(points(eager)[-40:], points(cold)[-40:], strict=True) if e[0] > at + 8]
-    assert before
-    assert behind
-    assert all(e > c for e, c in before)
-    assert all(e < c for e, c in behind)
-    assert "break-even: 999 calls" in labels(plot)
-    (band,) = of_kind(plot, "interval")
-    assert isinstance(band, Rect)
-    assert band.x < at < band.x + band.width
-
-
-@pytest.mark.parametrize("passes", [0.2, 3e8, 1e15])
-def test_any_break_even_fits_the_drawing(passes: float) -> None:
-    plot = calls_plot("p", first_calls(BreakEven(passes, passes / 2, passes * 1e6)))
-    assert plot is not None
-    assert all(-1 <= x <= plot.width + 1 for path in paths(plot, "curve cold") for x, _ in points(path))
-
-
-# ---- bars --------------------------------------------------------------------------------------
-
-
-def test_starting_up_adds_up() -> None:
-    item = measured(
-        "default", 10.0, speedup(2.0, 1.9, 2.1),
-        startup=StartUp(2.0, 1.0, [5000.0, 2000.0, 10.0], [1000.0], [20.0], steady_after=2),
-    )  # fmt: skip
-    plot = startup_plot("p", [eager_row(startup=StartUp(2.0, 1.0, eager_calls_ms=[500.0, 1.0])), item])
-    assert plot is not None
-    assert [text for text in labels(plot) if text.endswith((" s", "ms"))][-3:] == ["3.5 s", "10 s", "4.0 s"]
-    widths = {kind: [shape.width for shape in of_kind(plot, "part") if isinstance(shape, Rect) and shape.kind == kind]
-              for kind in ("part import", "part first")}  # fmt: skip
-    assert widths["part first"][1] == pytest.approx(3.5 * widths["part import"][1], rel=0.01)
-
-
-def test_memory_is_drawn_from_zero() -> None:
-    item = measured("default", 10.0, speedup(2.0, 1.9, 2.1), memory=Memory("cuda", 300, 600, 450, 200, 1.5))
-    plot = memory_plot("p", [eager_row(memory=Memory("cuda", 200, eager_steady_peak=200)), item])
-    assert plot is not None
-    eager, compiled = (shape.width for shape in of_kind(plot, "peak") if isinstance(shape, Rect))
-    assert compiled == pytest.approx(1.5 * eager, rel=0.01)
-    assert "on the GPU" in plot.note
+    assert strip_plot("p", [item]) is None
 
 
 # ---- the section ------------------------------------------------------------------------------------------
-
-
-def test_a_gain_that_was_not_shown_is_not_called_impossible() -> None:
-    forward = MeasurementsView(measured_report(), Anchors()).groups[0].table
-    cells = {row[0]: row[5] for row in forward.rows}
-    assert cells["default"] == "640 calls"
-    assert cells["dynamic=on"] == "never, as far as is known"
 
 
 def test_a_bench_shows_nothing_that_was_not_listened_for() -> None:
@@ -199,14 +118,14 @@ def test_a_bench_shows_nothing_that_was_not_listened_for() -> None:
     ids = tree.values("id")
     assert {"verdict", "measurements", "accuracy", "environment"} <= set(ids)
     assert not {"fixes", "breaks", "recompiles", "graphs", "compilations", "files", "checks"} & set(ids)
-    assert "graph breaks" not in tree.text()
+    assert "no graph breaks" not in tree.text().lower()
 
 
 def test_every_drawing_has_a_title_and_a_description() -> None:
     tree = Tree(render(measured_report()))
     drawings = [attributes for tag, attributes in tree.elements if tag == "svg" and attributes.get("role") == "img"]
     ids = set(tree.values("id"))
-    assert len(drawings) > 8
+    assert drawings
     assert all({each["aria-labelledby"], each["aria-describedby"]} <= ids for each in drawings)
     assert "default: median 20" in " ".join(tree.texts["desc"])
 
@@ -242,8 +161,6 @@ def test_a_large_benchmark_makes_a_small_section() -> None:
     ]
     page = re.sub(r'<script type="application/gzip.*?</script>', "", render(report), flags=re.DOTALL)
     assert len(page) < 900_000
-    view = MeasurementsView(report, Anchors())
-    assert sum(len(dots(path)) for group in view.groups for path in paths(group.plots[0], "dots compiled")) <= 16_000
 
 
 # ---- answers ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from canaries import CANARY, OF_THE_PROGRAM, canary_report, names_in
 from dynalyze import privacy
 from dynalyze.cli.outputs import Outputs
 from dynalyze.comparison.reports import compare
-from dynalyze.privacy import showable
+from dynalyze.privacy import cleaned, showable
 from dynalyze.render import (
     comparison_text,
     html,
@@ -29,7 +29,6 @@ from dynalyze.render import (
 from dynalyze.report import Report
 from dynalyze.report.sensitivity import Holds, changed
 from dynalyze.sweep import compare as sweeps
-from dynalyze.sweep import csv_table as sweep_csv
 from dynalyze.sweep import pages
 from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.records import Sweep
@@ -164,8 +163,9 @@ def test_the_first_name_of_a_machine_is_its_name_too(ada: None) -> None:
 
 
 def compared(before: Report, after: Report, **how: bool) -> dict[str, str]:
-    shown = {"no_source": False, "redact": False, "show_values": True, **how}
-    found = compare(before, after, lambda report: showable(report, **shown))
+    whole = {"no_source": False, "redact": False, "show_values": True}
+    judged = (showable(report, **whole) for report in (before, after))
+    found = cleaned(compare(*judged), **{"no_source": False, "redacted": False, "show_values": True, **how})
     return {
         "text": comparison_text.render_comparison(found, color=False, width=80),
         "page": html.render_comparison(found), "json": comparison_text.render_comparison_json(found),
@@ -179,13 +179,13 @@ def test_no_comparison_shows_a_line_canary_report() -> None:
 
 
 def test_no_comparison_names_the_user_or_the_machine(ada: None) -> None:
-    assert shows(compared(rich_report(), about_ada(Report), redact=True), r"\bada\b", "enigma") == {}
+    assert shows(compared(rich_report(), about_ada(Report), redacted=True), r"\bada\b", "enigma") == {}
 
 
 def written(sweep: Sweep) -> dict[str, str]:
     return {
         "text": sweep_text.render(sweep, color=False, width=80), "page": pages.render_sweep(sweep),
-        "csv": sweep_csv.render(sweep), "json": msgspec.json.encode(sweep).decode(),
+        "json": msgspec.json.encode(sweep).decode(),
     }  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def swept() -> Sweep:
 
 
 def test_no_sweep_shows_a_line_canary_report() -> None:
-    assert set(shows(written(swept()), CANARY)) == {"text", "page", "csv", "json"}
+    assert set(shows(written(swept()), CANARY)) == {"text", "page", "json"}
     assert shows(written(shown(swept(), no_source=True, redact=False)), CANARY) == {}
     for pair in ((Sweep("", "", [], []), swept()), (swept(), small_sweep()), (small_sweep(), swept())):
         assert shows(differing(shown(sweeps.compare(*pair), no_source=True, redact=False)), CANARY) == {}
@@ -217,7 +217,7 @@ def test_no_sweep_shows_a_line_canary_report() -> None:
 
 def test_no_sweep_names_the_user_or_the_machine(ada: None) -> None:
     words = (r"\bada\b", "enigma")
-    assert set(shows(written(about_ada(Sweep)), *words)) == {"text", "page", "csv", "json"}
+    assert set(shows(written(about_ada(Sweep)), *words)) == {"text", "page", "json"}
     assert shows(written(privacy.redact(about_ada(Sweep))), *words) == {}
     found = sweeps.compare(small_sweep(), about_ada(Sweep))
     assert shows(differing(privacy.redact(found)), *words) == {}

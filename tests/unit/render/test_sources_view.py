@@ -63,16 +63,16 @@ def test_places_lead_to_their_lines() -> None:
     assert html.count(f'id="{row.anchor}"') == 1
 
 
-def test_a_line_leads_to_its_kernels_and_they_lead_back() -> None:
+def test_a_line_leads_to_its_graph_and_kernels_lead_to_the_line() -> None:
     report = told()
     place = Location(FILE, 11, None, "Net.forward", LINES[1])
     report.graphs = [Graph("g1", "0/0", ops=1)]
     report.kernels = [Kernel("g1", name, "cpp", places=[place]) for name in ("cpp_fused_relu_0", "cpp_fused_relu_1")]
     page = Page(report)
     row = page.sources.files[0].rows[1]
-    (table,) = page.graphs.shown.items[0].lines.shown.items
-    assert [(link.text, link.anchor) for link in row.links] == [("g1: 2 kernels", table.anchor)]
-    assert table.place.anchor == row.anchor
+    assert [(link.text, link.anchor) for link in row.links] == [("g1: 2 kernels", "g1")]
+    first, _ = page.graphs.shown.items[0].kernels.items
+    assert [place.anchor for place in first.sources] == [row.anchor]
 
 
 def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() -> None:
@@ -85,10 +85,9 @@ def test_a_fact_leads_to_what_to_do_about_it_and_a_compilation_to_its_facts() ->
     (found,) = page.links.fix(broken.id)
     assert (found.text, found.anchor, found.title) == ("finding 1", "fix-1", "Take the print out")
     (row,) = page.compilations.shown.items
-    assert [link.text for link in row.see] == ["g1", "b1", "map"]
+    assert [link.text for link in row.met.items] == ["g1", "b1"]
     html = render(report)
-    assert all(f'id="{link.anchor}"' in html for link in row.see)
-    assert f'id="{page.map.anchors[broken.id]}"' in html
+    assert all(f'id="{link.anchor}"' in html for link in row.met.items)
 
 
 def test_long_files_and_whole_ones_stay_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import html as entities
-import io
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -83,27 +81,6 @@ def test_long_words_are_broken_and_long_lines_of_code_cut() -> None:
 
 
 # Colour.
-
-
-def test_no_colour_when_piped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert "\x1b" not in render(rich_report())
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_colour_on_a_terminal_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert "\x1b[" in render(rich_report())
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in render(rich_report())
 
 
 def test_every_colour_is_ended_on_its_line() -> None:

@@ -144,7 +144,7 @@ def test_page_and_terminal_tell_all_of_it() -> None:
     report = report_of(full())
     page, text = html.render(report), terminal.render(report, color=False, width=100)
     for shown in (page, text):
-        assert "1 of 10 shapes compiles again after warm-up: sequence 17." in shown
+        assert "1 of 10 shapes compiled again after warm-up: sequence 17." in shown
         assert "Net.forward in eager" in shown
         assert "1 bucket would do: sequence 25" in shown
         assert "1 graph instead of 8" in shown

@@ -14,10 +14,6 @@ def test_one_line_that_breaks_many_models_is_one_entry() -> None:
     assert (worst.path, worst.line, worst.gb_type) == (GENERIC, 123, "Data-dependent branching")
     assert worst.targets == ("hf:LlamaModel", "hf:LlamaForCausalLM", "hf:ReformerModel")
     assert worst.rows == (0, 1, 2)
-    assert [(each.place, each.targets) for each in worst.callers] == [
-        (f"{modeling('llama')}:412", 2),
-        (f"{modeling('reformer')}:90", 1),
-    ]
     assert (other.path, other.targets) == (modeling("reformer"), ("hf:ReformerModel",))
 
 
@@ -47,26 +43,11 @@ def test_a_wrapper_that_starts_anew_follows_but_a_models_own_iterator_does_not()
     assert summarise(make_sweep(row("hf:A", "graph_break", wrapper))).following == ()
 
 
-def test_causes_join_reasons_that_differ_in_names_and_numbers_only() -> None:
-    first = broken(line=1, reason="call to <f at 0x7f00> with u12 of 3 items in /home/a/x.py")
-    second = broken(line=2, reason="call to <f at 0x8e11> with u7 of 48 items in /opt/b/x.py")
-    third = broken(line=3, reason="another thing")
-    (cause,) = summarise(
-        make_sweep(row("hf:A", "graph_break", first, second), row("hf:B", "graph_break", third))
-    ).causes
-    assert [(reason.lines, reason.targets) for reason in cause.reasons] == [(2, 1), (1, 1)]
-    assert (cause.lines, cause.breaks, len(cause.targets)) == (3, 3, 2)
-
-
 def test_shares_count_only_what_reached_the_compiler() -> None:
     found = summarise(small_sweep())
     assert found.total.reached == 6
     assert found.total.clean == pytest.approx(2 / 6)
-    families = {share.name: share for share in found.families}
-    assert families["llama"].clean == 0
-    assert families["bert"].clean == 1
-    assert families["kimi"].clean is None
-    assert found.families[0].name == "llama"
+    assert summarise(make_sweep(failed("hf:A", "create_error", "x"))).total.clean is None
 
 
 def test_errors_alike_are_one_group() -> None:
@@ -88,15 +69,11 @@ def test_errors_alike_are_one_group() -> None:
         ("create_error", "TypeError", 1),
         ("timeout", "", 2),
     ]
-    assert found.errors[2].messages == 1
 
 
 def test_targets_by_configuration_the_differing_ones_first() -> None:
     found = summarise(matrix_sweep())
     assert [share.name for share in found.configurations] == ["default", "train"]
     assert [share.clean for share in found.configurations] == [1, 0.5]
-    assert [(each.target, each.cells, each.differs) for each in found.matrix] == [
-        ("hf:BertModel", (0, 1), True),
-        ("hf:GPT2Model", (2, 3), False),
-    ]
+    assert [(each.target, each.cells) for each in found.matrix] == [("hf:BertModel", (0, 1))]
     assert summarise(small_sweep()).matrix == ()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
-from dynalyze import privacy
 from dynalyze.sweep import pages
 from dynalyze.sweep import terminal as sweep_text
 from dynalyze.sweep.compare import ItemChange, SweepComparison, compare
@@ -151,11 +148,3 @@ def test_what_is_hidden_still_counts_in_the_matching() -> None:
     assert "canary" not in pages.diff_json(found)
     assert (len(only(found).new), len(only(found).gone), found.unchanged_breaks) == (1, 1, 1)
     assert found.only_after[0].error == "ValueError"
-
-
-def test_redacted_it_names_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pathlib import Path
-
-    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
-    before: Any = make_sweep(row("/home/ada/a.py"), command=["sweep", "/home/ada/a.py"])
-    assert "/home/ada" not in pages.diff_json(privacy.redact(compare(before, make_sweep())))

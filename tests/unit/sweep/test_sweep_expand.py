@@ -67,10 +67,9 @@ def test_what_stands_for_nothing_is_refused(folder: Path, target: str) -> None:
         items(target)
 
 
-def test_an_item_named_twice_runs_once_and_that_is_said(folder: Path) -> None:
+def test_an_item_named_twice_runs_once(folder: Path) -> None:
     found = items("hf:Llama*", "hf:LlamaModel", "hf:BertModel")
     assert [item.target for item in found.items] == ["hf:LlamaForCausalLM", "hf:LlamaModel", "hf:BertModel"]
-    assert found.notes == ["1 item was named more than once and ran once."]
 
 
 def test_each_target_in_each_configuration(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple, get_args
 
 from dynalyze.facts.audit import RAN, CellOutcome, cell_name, fastest, outcome, right
@@ -12,20 +11,12 @@ from dynalyze.report import Cause
 from dynalyze.report.audit import AttentionCell, AttentionMatrix
 from dynalyze.text.amounts import count_of, listed, milliseconds
 
-# In a cell, and for a count of one and of several: "6 run whole and are right".
-_WORDS: dict[CellOutcome, tuple[str, str, str]] = {
-    "right": ("Runs, right", "runs whole and is right", "run whole and are right"),
-    "untested": ("Runs, not tested", "runs whole and was not compared", "run whole and were not compared"),
-    "suspicious": ("Suspicious", "has suspicious numbers", "have suspicious numbers"),
-    "breaks": ("Breaks", "breaks the graph", "break the graph"),
-    "recompiles": ("Recompiles", "recompiles", "recompile"),
-    "compile_error": ("Does not compile", "does not compile", "do not compile"),
-    "eager_error": ("Fails in eager", "fails in eager already", "fail in eager already"),
-    "crash": ("Crashed", "crashed", "crashed"),
-    "timeout": ("Timed out", "ran out of time", "ran out of time"),
-    "not_here": ("Not tried here", "could not be tried here", "could not be tried here"),
-}
-_STOPPED = {"interrupted": "Interrupted: ", "out_of_time": "The time was up: "}
+_WORDS: dict[CellOutcome, str] = {
+    "right": "Runs, right", "untested": "Runs, not tested", "suspicious": "Suspicious", "breaks": "Breaks",
+    "recompiles": "Recompiles", "compile_error": "Does not compile", "eager_error": "Fails in eager",
+    "crash": "Crashed", "timeout": "Timed out", "not_here": "Not tried here",
+}  # fmt: skip
+_STOPPED = {"interrupted": "Interrupted", "out_of_time": "The time was up"}
 
 
 class Remark(NamedTuple):
@@ -45,7 +36,7 @@ class Remark(NamedTuple):
 
 def word(cell: AttentionCell) -> str:
     """What became of it in a word or two: "Breaks"."""
-    return _WORDS[outcome(cell)][0]
+    return _WORDS[outcome(cell)]
 
 
 def facts(cell: AttentionCell, *, short: bool = False) -> list[str]:
@@ -82,18 +73,7 @@ def conclusion(matrix: AttentionMatrix) -> str:
     tried = sum(cell.status != "not_here" for cell in matrix.cells)
     if not good:
         return "No combination that could be tried runs without breaks and is right."
-    runs, is_right = ("runs", "is right") if len(good) == 1 else ("run", "are right")
-    return f"{len(good)} of {count_of(tried, 'combination')} that could be tried {runs} without breaks and {is_right}."
-
-
-def counted(matrix: AttentionMatrix) -> str:
-    """All of it in numbers: "15 combinations: 6 run whole and are right, 9 could not be tried here."."""
-    found = Counter(outcome(cell) for cell in matrix.cells)
-    parts = [f"{found[each]} {_WORDS[each][1 + (found[each] > 1)]}" for each in _WORDS if found[each]]
-    left = _STOPPED[matrix.stopped] if matrix.stopped else ""
-    missing = len(matrix.attentions) * len(matrix.dtypes) * max(1, len(matrix.caches)) - len(matrix.cells)
-    missed = f", {missing} were not reached" if missing > 0 else ""
-    return f"{left}{count_of(len(matrix.cells), 'combination')}: {', '.join(parts)}{missed}." if parts else ""
+    return f"{len(good)} of {count_of(tried, 'combination')} ran without breaks and gave right answers."
 
 
 def conditions(matrix: AttentionMatrix) -> str:
@@ -119,7 +99,8 @@ def notes(matrix: AttentionMatrix) -> list[str]:
     for cell in matrix.cells:
         for note in cell.notes:
             found.setdefault(note, []).append(cell)
-    return [*matrix.notes, *(f"{_grouped(cells)}: {note}" for note, cells in found.items())]
+    left = [f"{_STOPPED[matrix.stopped]}: not every combination was tried."] if matrix.stopped else []
+    return [*left, *matrix.notes, *(f"{_grouped(cells)}: {note}" for note, cells in found.items())]
 
 
 def _grouped(cells: list[AttentionCell]) -> str:

@@ -48,7 +48,7 @@ _RATES = {
     "time_per_output_token_ms": "ms per output token",
 }
 
-# What is said of answers, in a sentence and in a narrow column.
+# What is said of answers, in a sentence and in a narrow column; the better ones first.
 _ANSWERS: dict[AccuracyVerdict, tuple[str, str]] = {
     "equal": ("same answers", "same"),
     "benign": ("answers about as exact as those of eager", "as exact"),
@@ -78,7 +78,6 @@ class WorkloadKey(NamedTuple):
 
 
 def workload_of(item: Measured) -> WorkloadKey:
-    """The workload of a measurement, of a test of accuracy, or of a comparison of two."""
     return WorkloadKey(item.phase, item.batch, item.sequence, tuple(item.shape.items()))
 
 
@@ -214,6 +213,32 @@ def claim(item: Measurement) -> str:
     return f"{name} is {ratio_words(item.speedup)}"
 
 
+def tells_no_number(item: Measurement) -> bool:
+    """Whether a sentence has to say why there is no speedup."""
+    return item.status != "valid" or (item.speedup is not None and item.speedup.verdict == "no difference shown")
+
+
+HEADS = ("time", "speedup", "compile", "payback", "memory", "answers")
+
+
+def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
+    """The columns of HEADS; "" for what was not measured."""
+    if item.status != "valid" or item.latency_ms is None:
+        return [failure(item).partition(":")[0].removeprefix("is "), *[""] * (len(HEADS) - 1)]
+    cost, even, gain, speed = compile_cost(item), item.break_even, item.speedup, ""
+    if gain is not None:
+        shown = f"{times(gain.ratio.value)} {plain_ratio(gain.ratio.low)}-{plain_ratio(gain.ratio.high)}"
+        speed = "no difference" if gain.verdict == "no difference shown" else shown
+    return [
+        milliseconds(item.latency_ms.p50),
+        speed,
+        "" if cost is None else cost.words,
+        "" if even is None or even.passes is None else short_count(even.passes),
+        "" if item.memory is None else memory_short(item.configuration, item.memory),
+        "" if accuracy is None else _ANSWERS[accuracy.verdict][1],
+    ]
+
+
 def failure(item: Measurement) -> str:
     """Why there is no number: "is invalid: no frame was compiled"."""
     if item.status == "valid":
@@ -282,13 +307,7 @@ class CompileCost(NamedTuple):
 
     @property
     def words(self) -> str:
-        return duration(self.seconds) if self.settled else f"at least {duration(self.seconds)}"
-
-    @property
-    def short(self) -> str:
-        """The same for a narrow column."""
-        text = duration(self.seconds) if self.seconds < 59.5 else f"{self.seconds / 60:.0f} min"
-        return text if self.settled else f"≥{text}"
+        return f"{'' if self.settled else '≥'}{duration(self.seconds)}"
 
 
 def compile_cost(item: Measurement, warm: bool = False) -> CompileCost | None:
@@ -360,13 +379,6 @@ def answers(item: Accuracy) -> str:
     return f"{_ANSWERS[item.verdict][0]}{reason}"
 
 
-_COMPARED: dict[AccuracyVerdict, str] = {
-    "equal": "answers equal eager's",
-    "benign": "answers are as exact as eager's",
-    "rounding only": "answers equal eager's up to rounding",
-}
-
-
 def wrong_answers(accuracy: Iterable[Accuracy]) -> list[str]:
     """The first sentence where answers are wrong, with one number of both sides; none where they are not."""
     wrong = next((each for each in accuracy if each.verdict == "suspicious"), None)
@@ -400,8 +412,8 @@ def answers_clause(accuracy: Sequence[Accuracy], unchecked: str) -> list[str]:
         return []
     if unknown := verdicts.get("not comparable"):
         return [f"answers not checked: {unknown.reason.rstrip('.') or 'they could not be compared'}"]
-    worst = list(filter(verdicts.get, _COMPARED))[-1]
-    return [f"{_COMPARED[worst]} ({_what_was_compared(verdicts[worst])})"]
+    worst = verdicts[[verdict for verdict in _ANSWERS if verdict in verdicts][-1]]
+    return [f"{answers(worst)} ({_what_was_compared(worst)})"]
 
 
 def _what_was_compared(test: Accuracy) -> str:
@@ -441,14 +453,9 @@ def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy])
 
 
 def speed_clause(measurements: list[Measurement]) -> str:
-    """What was measured, to begin a sentence with: "Compiled, it runs 1.83x faster than eager"; "" for nothing."""
+    """What was measured, to begin a sentence with: "Compiled is 1.83x faster (1.79 to 1.88)"; "" for nothing."""
     best = first_best(measurements)
-    if best is None or best.status != "valid" or best.speedup is None:
-        return ""
-    if best.speedup.verdict == "no difference shown":
-        return "Compiled, it shows no difference in speed from eager"
-    ratio = best.speedup.ratio.value if best.speedup.verdict == "faster" else _inverse(best.speedup.ratio.value)
-    return f"Compiled, it runs {times(ratio)} {best.speedup.verdict} than eager"
+    return capital(claim(best)) if best is not None and best.status == "valid" and best.speedup is not None else ""
 
 
 def not_measured(measurements: list[Measurement]) -> list[str]:
@@ -477,5 +484,4 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
 
 
 def capital(text: str) -> str:
-    """The text with a capital at its start, as a sentence has it."""
     return text[:1].upper() + text[1:]

@@ -32,7 +32,6 @@ NO_PROFILE = "not asked: TORCH_COMPILE_JOB_ID is not set"
 
 
 def verdict(found: CacheComparison, *, shared: bool) -> str:
-    """Whether the second start was cold, and why."""
     after = found.after
     if found.before is None or after is None:
         return ""
@@ -68,7 +67,6 @@ def ended(message: str) -> str:
 
 
 def notes(before: Report, after: Report) -> list[str]:
-    """What else differs between the two starts, or limits what is known."""
     found = []
     for name, label in (("torch", "torch"), ("python", "Python"), ("machine", "the machine")):
         one, other = before.environment.get(name), after.environment.get(name)
@@ -146,7 +144,6 @@ def use_words(use: CacheUse) -> str:
 
 
 def move_words(move: Move) -> str:
-    """What a start elsewhere found of the cache."""
     if move.start is None or move.survives is None:
         return f"not known: {move.reason}" if move.reason else "not tried"
     made = [
@@ -156,10 +153,3 @@ def move_words(move: Move) -> str:
     ]
     said = ", ".join(filter(None, [lookups(*looked_up(move.start)), *made]))
     return f"{said or 'nothing asked'}; {move.start.compile_seconds:.1f} s compiling"
-
-
-def vllm_verdict(found: list[CacheDifference]) -> str:
-    """What differs in the names of two of vLLM's cache folders."""
-    if not found:
-        return "vLLM names both folders after the same factors."
-    return f"vLLM compiles again: {count_of(len(found), 'factor')} of its key differ. First of all: {found[0].says}"

@@ -104,7 +104,6 @@ def counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """How far to trust the comparison, one sentence each."""
     found = [*_trust(comparison.before, "first", "new"), *_trust(comparison.after, "second", "fixed")]
     if comparison.differences:
         found.append("The two runs differ in more than the code; see below. That may explain the rest.")
@@ -123,10 +122,10 @@ def _trust(run: ComparedRun, which: str, counts_as: str) -> list[str]:
 
 def regression_words(regression: Regression) -> str:
     """One regression as a line: "A new recompile: x.size()[0]"."""
-    what = regression.what
+    what, said = regression.what, _REGRESSIONS[regression.kind]
     if regression.kind == "outcome":
-        what = _ENDINGS[what]
-    return f"{_REGRESSIONS[regression.kind]}: {what}"
+        what = _ENDINGS.get(what, what)
+    return f"{said}: {what}" if what else said
 
 
 def break_words(change: BreakChange) -> str:
@@ -143,7 +142,6 @@ def break_words(change: BreakChange) -> str:
 
 
 def times_words(change: RecompileChange) -> str:
-    """How often, before and after."""
     before, after = (side.count if side else 0 for side in (change.before, change.after))
     return count_of(after, "time") if before == after else f"{before:,} {ARROW} {after:,} times"
 
@@ -162,22 +160,23 @@ def function_seconds(change: FunctionChange) -> str:
 
 
 def function_words(change: FunctionChange) -> list[str]:
-    """What changed in a function's compilations, graphs and kernels, one phrase each."""
     before, after = change.before, change.after
     if before is None or after is None:
         counts = _counts(latest(before, after))
         return [f"{number:,} {word.removesuffix('s') if number == 1 else word}" for number, word in counts if number]
     pairs = zip(_counts(before), _counts(after), strict=True)
-    found = [f"{word} {old:,} {ARROW} {new:,}" for (old, word), (new, _) in pairs if old != new]
-    measured = (("kernels", before.kernels, after.kernels), ("operations", before.ops, after.ops))
-    known = ((word, old, new) for word, old, new in measured if old is not None and new is not None and old != new)
-    return [*found, *(f"{word} {old:,} {ARROW} {new:,}" for word, old, new in known)]
+    return [
+        f"{word} {old:,} {ARROW} {new:,}"
+        for (old, word), (new, _) in pairs
+        if old is not None and new is not None and old != new
+    ]
 
 
-def _counts(side: FunctionSide) -> list[tuple[int, str]]:
+def _counts(side: FunctionSide) -> list[tuple[int | None, str]]:
     return [
         (side.compiled, "compiled"), (side.eager, "left in eager"), (side.failed, "failed"),
-        (side.empty, "with nothing to compile"), (side.graphs, "graphs"),
+        (side.empty, "with nothing to compile"), (side.graphs, "graphs"), (side.kernels, "kernels"),
+        (side.ops, "operations"),
     ]  # fmt: skip
 
 

@@ -35,7 +35,6 @@ _MOST_NAMED = 12
 
 
 def verdict(report: Report, fixed: Fixed) -> str:
-    """The first line."""
     if fixed.given:
         return _of_given(report, fixed)
     if not report.graph_breaks and report.outcome.status not in ("complete", "incomplete"):
@@ -81,7 +80,6 @@ def standing(report: Report) -> tuple[str, bool]:
 
 
 def _of_given(report: Report, fixed: Fixed) -> str:
-    """The first line on a given change."""
     if not report.fixes:
         return "Not verified: the calls of the program could not be compared."
     fix = report.fixes[0]
@@ -92,7 +90,6 @@ def _of_given(report: Report, fixed: Fixed) -> str:
 
 
 def ended_breaks(report: Report) -> list[str]:
-    """The ids of the breaks that verified fixes end."""
     return list(dict.fromkeys(name for each in report.fixes if each.status == "verified" for name in each.breaks))
 
 
@@ -109,7 +106,6 @@ def suggested_breaks(report: Report) -> list[str]:
 
 
 def of_calls(evidence: Evidence) -> list[str]:
-    """What was compared of the calls with one change, in sentences."""
     if not evidence.outputs:
         return []
     random = f" and {evidence.draws} random ones" if evidence.draws else ""
@@ -126,7 +122,6 @@ def of_calls(evidence: Evidence) -> list[str]:
 
 
 def of_whole(fixed: Fixed) -> list[str]:
-    """What was compared of all changes together, in sentences."""
     evidence = fixed.evidence
     if evidence is None:
         return []
@@ -164,7 +159,6 @@ def caveats(fix: Fix) -> list[str]:
 
 
 def _effect(text: str) -> str:
-    """A different effect of compiled code, as the end of a sentence."""
     if (found := _GONE.fullmatch(text)) and found[1] in _VERBS:
         return f"no longer {_VERBS[found[1]]} {found[2]}"
     if (found := _MORE.fullmatch(text)) and found[1] in _VERBS:

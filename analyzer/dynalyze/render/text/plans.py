@@ -44,7 +44,6 @@ def sentences(plan: CompilePlan) -> list[str]:
 
 
 def what(configuration: str) -> str:
-    """What a way does, with its name."""
     known = _WHAT.get(configuration)
     return known if known in (_WHAT[EAGER], _WHAT["as written"]) else f"{known or 'compile'} (`{configuration}`)"
 
@@ -103,7 +102,6 @@ def pasted(plan: CompilePlan) -> str:
 
 
 def shape_sentences(shapes: ShapePlan) -> list[str]:
-    """What the histogram holds, and what to do about it."""
     ends = [f"{name} from {each.smallest:,} to {each.largest:,}" for name, each in shapes.varying.items()]
     found = [
         f"{count_of(shapes.calls, 'call')} of {count_of(shapes.shapes, 'shape')}{': ' if ends else ''}{listed(ends)}."
@@ -125,7 +123,6 @@ def shape_sentences(shapes: ShapePlan) -> list[str]:
 
 
 def shape_table(shapes: ShapePlan) -> tuple[list[str], list[list[str]]]:
-    """A row for each size to pad to."""
     rows = []
     for bucket in shapes.buckets:
         times = ("" if ms is None else milliseconds(ms) for ms in (bucket.ms, bucket.eager_ms))

@@ -33,7 +33,6 @@ def title(check: PolicyCheck) -> str:
 
 
 def status(check: PolicyCheck) -> str:
-    """How it came out: "passed"."""
     return "not known, and required" if check.status == "unknown" and check.fails else _STATUSES[check.status]
 
 
@@ -43,7 +42,6 @@ def worst_first(checks: list[PolicyCheck]) -> list[PolicyCheck]:
 
 
 def found(check: PolicyCheck) -> str:
-    """What was found, and more to know about it."""
     if check.status == "unknown":
         return check.reason or check.found
     return f"{check.found} ({check.reason})" if check.reason else check.found
@@ -55,7 +53,6 @@ def against_limit(check: PolicyCheck) -> str:
 
 
 def outcome(verdict: PolicyVerdict) -> str:
-    """The verdict in a word."""
     return "PASS" if verdict.passed else "FAIL"
 
 
@@ -83,7 +80,6 @@ def source(verdict: PolicyVerdict) -> str:
 
 
 def waiver(item: Waiver) -> str:
-    """One waiver, and what became of it."""
     place = ", ".join(part for part in (item.file, item.function) if part)
     what = f"{item.rule} ({place})" if place else item.rule
     if item.expired:

@@ -144,7 +144,6 @@ def tried_words(report: Report, finding: Finding) -> str:
 
 
 def phase_words(phase: str) -> str:
-    """The name of a phase of a compile for people: "Code generation"."""
     return _PHASE_WORDS.get(phase, phase)
 
 
@@ -194,7 +193,6 @@ class Totals(NamedTuple):
 
 
 def totals(report: Report) -> Totals:
-    """Count what a report holds."""
     statuses = Counter(compilation.status for compilation in report.compilations)
     effects = Counter(item.effect for item in report.graph_breaks)
     seconds = [each for item in report.compilations if (each := item.whole_seconds) is not None]
@@ -277,16 +275,12 @@ def compile_time(report: Report) -> str:
 
 
 def order_words(report: Report) -> str:
-    """By what findings are ordered, where several have a cost: "Errors first, then ..."; "" for fewer."""
+    """By what findings are ordered, where several have a cost; "" for fewer."""
     known = [each.impact for each in report.findings if cost_seconds(each.impact, 1) is not None and each.impact]
     if len(known) < 2:
         return ""
-    if not any(each.ms_per_call is not None for each in known):
-        return "Errors first, then costliest by compile time; cost per call not measured."
-    calls = f"{calls_seen(report):,} calls"
-    some = all(each.ms_per_call is not None for each in known)
-    where = "" if some else ", where the time of a call was measured"
-    return f"Errors first, then costliest: compile time plus {calls}{where}."
+    per_call = any(each.ms_per_call is not None for each in known)
+    return f"Errors first, then costliest by compile time{f' plus {calls_seen(report):,} calls' if per_call else ''}."
 
 
 def only_measured(report: Report) -> bool:
@@ -399,7 +393,6 @@ def _in_place_note(report: Report) -> str:
 
 
 def _model_note(model: TargetModel, *, compiled: bool) -> str:
-    """What a model of a library is, what it was called with, and whether it had run before."""
     of = f" ({model.family})" if model.family else ""
     inputs = ", ".join(f"{name} {text}" for name, text in model.inputs.items())
     took = f" ({duration(model.eager_seconds)})" if model.eager_seconds else ""

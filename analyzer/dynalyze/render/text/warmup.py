@@ -18,17 +18,13 @@ def headline(warmup: Warmup) -> str:
     shapes = count_of(len(warmup.calls), "shape")
     late = warmup.after_warmup
     if late:
-        verb = "compiles" if len(late) == 1 else "compile"
-        return f"{len(late):,} of {shapes} {verb} again after warm-up: {shapes_words(late)}."
-    eager = [run for run in warmup.calls if run.in_eager]
-    if eager:
-        runs = "runs" if len(eager) == 1 else "run"
-        return f"Nothing compiles after warm-up, but {len(eager):,} of {shapes} {runs} in eager: {shapes_words(eager)}."
+        return f"{len(late):,} of {shapes} compiled again after warm-up: {shapes_words(late)}."
+    if eager := [run for run in warmup.calls if run.in_eager]:
+        return f"Nothing compiles after warm-up, but {len(eager):,} of {shapes} ran in eager: {shapes_words(eager)}."
     return f"Nothing compiles after warm-up: {shapes}, all called twice."
 
 
 def sentences(warmup: Warmup) -> list[str]:
-    """What else there is to say, one sentence each."""
     if warmup.reason:
         return []
     said = [f"After warm-up, {shape_words(run.shape)} compiled {compiled(run)}." for run in warmup.after_warmup]
@@ -52,7 +48,6 @@ def sentences(warmup: Warmup) -> list[str]:
 
 
 def second_start(second: SecondStart) -> str:
-    """What a start with filled caches costs."""
     counts = lookups(second.hits, second.misses, second.bypasses)
     how = "is warm" if second.warm else "is not warm"
     return (
@@ -89,7 +84,6 @@ def compiled(run: ShapeRun) -> str:
 
 
 def runs(run: ShapeRun) -> str:
-    """What runs for a shape after warm-up."""
     if run.error:
         return ""
     graphs = ", ".join(f"version {number}" for number in run.versions)
@@ -98,5 +92,4 @@ def runs(run: ShapeRun) -> str:
 
 
 def later(run: ShapeRun) -> str:
-    """How long the same call took when repeated."""
     return "" if run.later_milliseconds is None else milliseconds(run.later_milliseconds)

@@ -36,7 +36,6 @@ _WORST = list(_VERDICTS)
 
 
 def accuracy_view(report: Report, anchors: Anchors) -> Listed[AccuracyRow]:
-    """The tests of a report, worst first."""
     ordered = sorted(report.accuracy, key=lambda item: _WORST.index(item.verdict))
     return first(ordered, MAX_ROWS).map(lambda item: AccuracyRow(item, report, anchors))
 
@@ -84,7 +83,6 @@ class SearchView:
 
 
 def _found(item: Accuracy, report: Report) -> str:
-    """What a search after the place of suspicious answers has found."""
     found = search_of(item, report.bisections)
     if found is None:
         return "Where it comes from was not searched for; `dynalyze audit` names the stage and the operation."
@@ -122,5 +120,4 @@ def dtype_words(item: TensorAccuracy) -> str:
 
 
 def answer_tone(verdict: AccuracyVerdict) -> str:
-    """The look of a verdict."""
     return _VERDICTS[verdict][0]

@@ -65,7 +65,6 @@ class PolicyView:
 
 
 def check_tone(check: PolicyCheck) -> Tone:
-    """The look of a check."""
     return "bad" if check.fails else _CHECK_TONES[check.status]
 
 
@@ -116,7 +115,6 @@ class AttentionMatrixView:
         ]
         notes = words_attention.notes(matrix)[:MAX_REMARKS]
         self.conclusion = words_attention.conclusion(matrix)
-        self.counted = words_attention.counted(matrix)
         self.conditions = words_attention.conditions(matrix)
         self.dtypes = matrix.dtypes
         self.rows = first(rows, MAX_ROWS)

@@ -59,8 +59,6 @@ class _Index:
 
 
 class ComparisonPage:
-    """Everything that the page shows, in its order."""
-
     def __init__(self, comparison: Comparison) -> None:
         index = _Index()
         before, after, worse = comparison.before, comparison.after, comparison.regressions
@@ -101,8 +99,6 @@ class BreakGroup:
 
 
 class BreakView:
-    """A graph break of one of the runs, or of both."""
-
     def __init__(self, kind: str, change: BreakChange, index: _Index) -> None:
         side, before = words.latest(change.before, change.after), change.before
         moved = before is not None and before.location.line != side.location.line
@@ -129,7 +125,6 @@ class ChangeRow(NamedTuple):
 
 
 def difference_rows(differences: Sequence[Difference], limit: int) -> list[tuple[str, str, str]]:
-    """What else is not the same in both: its name, before, after."""
     return [
         (item.name, clipped(item.before or "none", limit), clipped(item.after or "none", limit)) for item in differences
     ]

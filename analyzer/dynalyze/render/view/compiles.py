@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from dynalyze.render.text.report import count_of, duration, phase_words, short_path
@@ -14,7 +13,6 @@ from dynalyze.render.view.links import (
     MAX_SKIPPED,
     Anchors,
     Index,
-    Link,
     Listed,
     first,
 )
@@ -55,7 +53,7 @@ def forced_sizes_view(report: Report) -> Listed[ForcedSize]:
 class CompilationView:
     """A compilation with the way to all that belongs to it. `phases` are what each took itself, backward included."""
 
-    def __init__(self, item: Compilation, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, item: Compilation, links: Index) -> None:
         self.fact = item
         self.link = links.compilation(*item.key)
         self.place = links.place(item.location)
@@ -66,17 +64,11 @@ class CompilationView:
             spent.update(backward.exclusive)
         self.phases = ", ".join(f"{phase_words(name)} {duration(taken)}" for name, taken in spent.items() if taken)
         self.met = first(links.met.get(item.key, []), MAX_SEE)
-        drawn = ((name, places.get(self.link.anchor)) for name, places in drawings.items())
-        self.see = [*self.met.items, *(Link(name, anchor) for name, anchor in drawn if anchor is not None)]
 
 
 class CompilationsView:
-    """One row a compilation. `drawings` tells for each drawing of the page, by its name, where it has which one."""
-
-    def __init__(self, report: Report, links: Index, drawings: Mapping[str, Mapping[str, str]]) -> None:
-        self.shown = first(report.compilations, MAX_COMPILATIONS).map(
-            lambda item: CompilationView(item, links, drawings)
-        )
+    def __init__(self, report: Report, links: Index) -> None:
+        self.shown = first(report.compilations, MAX_COMPILATIONS).map(lambda item: CompilationView(item, links))
         self.open = len(self.shown.items) <= MAX_OPEN
         self.several_processes = len({item.process for item in report.compilations}) > 1
 
@@ -89,8 +81,6 @@ def files_view(report: Report, anchors: Anchors) -> Listed[tuple[str, TracedFile
 
 
 class ProcessRow:
-    """What one process compiled, as texts."""
-
     def __init__(self, report: Report, process: Process, anchors: Anchors) -> None:
         number = process.process
         compiled = [each for each in report.compilations if each.process == number]
@@ -170,36 +160,6 @@ def _times(count: int) -> str:
 
 MAX_MODULES = 50
 _MAX_NOTE = 300
-_AS_USUAL: dict[str, Any] = {
-    "torch.float32_matmul_precision": "highest",
-    "torch.get_default_dtype": "float32",
-    "torch.are_deterministic_algorithms_enabled": False,
-    "torch.autocast.cpu.enabled": False,
-    "torch.autocast.cuda.enabled": False,
-    "torch.backends.cudnn.deterministic": False,
-    "torch.backends.cuda.flash_sdp_enabled": True,
-    "torch.backends.cuda.mem_efficient_sdp_enabled": True,
-    "torch.backends.cuda.math_sdp_enabled": True,
-    "torch.backends.cuda.cudnn_sdp_enabled": True,
-    "torch._dynamo.config.capture_scalar_outputs": False,
-    "torch._dynamo.config.capture_dynamic_output_shape_ops": False,
-    "torch._dynamo.config.recompile_limit": 8,
-    "torch._dynamo.config.automatic_dynamic_shapes": True,
-    "torch._dynamo.config.assume_static_by_default": True,
-    "torch._dynamo.config.allow_unspec_int_on_nn_module": False,
-    "torch._dynamo.config.optimize_ddp": True,
-    "torch._dynamo.config.suppress_errors": False,
-    "torch._dynamo.config.compiled_autograd": False,
-    "torch._inductor.config.triton.cudagraphs": False,
-    "torch._inductor.config.max_autotune": False,
-    "torch._inductor.config.freezing": False,
-    "torch._inductor.config.emulate_precision_casts": False,
-    "torch._inductor.config.cpp_wrapper": False,
-}
-"""Settings that change what compile does, with torch's own defaults: only another value is shown."""
-
-_DEVICE = ("torch.cuda.get_device_name", "torch.cuda.get_device_capability")
-_WITH_DTYPE = {f"torch.autocast.{device}.enabled": f"torch.autocast.{device}.dtype" for device in ("cpu", "cuda")}
 
 
 class ModuleView:
@@ -218,11 +178,11 @@ class ModuleView:
 
 
 class ModulesView:
-    """One row a module, and the settings that are not torch's defaults."""
+    """One row a module, and the settings of torch that change what compile does."""
 
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         self.shown = first(report.modules, MAX_MODULES).map(lambda module: ModuleView(module, links, anchors))
-        self.settings = _settings(report.settings)
+        self.settings = [(name, _word(value)) for name, value in report.settings.items()]
 
 
 def _about(module: ModuleFacts) -> list[str]:
@@ -240,15 +200,6 @@ def _about(module: ModuleFacts) -> list[str]:
         merged = ", merged" if adapters.merged else ""
         phrases.append(f"{adapters.library} adapters: {', '.join(adapters.names) or 'none'}{merged}")
     return [text for text in phrases if text] + [clipped(note, _MAX_NOTE) for note in module.notes]
-
-
-def _settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    shown = [(name, _word(settings[name])) for name in _DEVICE if name in settings]
-    for name, usual in _AS_USUAL.items():
-        if name in settings and settings[name] != usual:
-            dtype = settings.get(_WITH_DTYPE.get(name, ""))
-            shown.append((name, f"{_word(settings[name])} ({dtype})" if dtype else _word(settings[name])))
-    return shown
 
 
 def _word(value: Any) -> str:

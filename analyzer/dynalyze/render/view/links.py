@@ -73,7 +73,6 @@ class Listed(Generic[Item]):
 
 
 def first(items: Sequence[Item], limit: int) -> Listed[Item]:
-    """The first items up to a limit."""
     return Listed(items[:limit], len(items))
 
 
@@ -139,7 +138,6 @@ class Index:
         return Link(identity, self.facts.get(identity) or self.compilations.get((0, 0, identity), ""))
 
     def compilation(self, process: int, epoch: int, compile_id: str) -> Link:
-        """A link to a compilation."""
         key = (process, epoch, compile_id)
         return Link(compilation_name(*key), self.compilations.get(key, ""))
 

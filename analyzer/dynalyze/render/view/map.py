@@ -9,7 +9,7 @@ import networkx as nx
 
 from dynalyze.render.graphml import break_node, compile_map, frame_of, node_of
 from dynalyze.render.text.report import COMPILATION_WORDS, count_of, effect_words, line_words
-from dynalyze.render.view.links import Anchors, Index, Link, first
+from dynalyze.render.view.links import Index, Link, first
 from dynalyze.render.view.plots.drawing import shortened
 from dynalyze.report import Compilation, CompilationKey, GraphBreak, Report
 
@@ -43,20 +43,16 @@ Node = TypeVar("Node", bound=Hashable)
 class MapView:
     """The first frames and their breaks as a drawing, a row each, and all that can be listed as text.
 
-    `anchors` tells where the drawing has a fact, by the anchor of that fact. `frames` are the functions as text: a
-    link, a sentence, and what follows from each.
+    `frames` are the functions as text: a link, a sentence, and what follows from each.
     """
 
-    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+    def __init__(self, report: Report, links: Index) -> None:
         graph, facts = _collapsed(report)
         graph.add_nodes_from(facts)
         drawn = dict(list(facts.items())[:MAX_NODES])
         branches = tree(list(drawn), graph.subgraph(drawn))
-        own = {name: anchors.claim(f"map-{_link(fact, links).anchor or name}") for name, fact in drawn.items()}
         nodes = {
-            each.name: NodeView(
-                drawn[each.name], own[each.name], (_LEFT + each.depth * _INDENT, _TOP + row * _ROW), links
-            )
+            each.name: NodeView(drawn[each.name], (_LEFT + each.depth * _INDENT, _TOP + row * _ROW), links)
             for row, each in enumerate(branches)
         }
         frames = [
@@ -72,17 +68,14 @@ class MapView:
         self.edges = [_edge(each.relation, nodes[each.parent], nodes[each.name]) for each in branches if each.parent]
         self.omitted = len(facts) - len(drawn)
         self.frames = first(frames, MAX_LISTED)
-        self.anchors = {anchor: own[name] for name, fact in drawn.items() for anchor in _anchors(fact, links)}
 
 
 class NodeView:
-    """A node of the drawing; `kind` is a status of a compile, or "break".
-
-    `id` is its own anchor, `anchor` that of what it stands for; `end` is where its label ends.
+    """A node of the drawing; `kind` is a status of a compile, or "break". `anchor` is that of what it stands for, `end`
+    is where its label ends.
     """
 
-    def __init__(self, fact: _Fact, own: str, at: tuple[int, int], links: Index) -> None:
-        self.id = own
+    def __init__(self, fact: _Fact, at: tuple[int, int], links: Index) -> None:
         self.x, self.y = at
         if isinstance(fact, GraphBreak):
             self.kind = "break"
@@ -142,7 +135,6 @@ def tree(nodes: Sequence[Node], graph: nx.DiGraph[Node]) -> list[Branch[Node]]:
 
 
 def _edge(relation: Relation, source: NodeView, end: NodeView) -> Edge:
-    """Down from a node, and to the right where the other is indented."""
     top = source.y + RADIUS
     if end.x == source.x:
         tip = end.y - RADIUS - 6
@@ -207,10 +199,3 @@ def _described(fact: _Fact, links: Index) -> str:
 
 def _link(fact: _Fact, links: Index) -> Link:
     return links.fact(fact.id) if isinstance(fact, GraphBreak) else links.compilation(*fact[0].key)
-
-
-def _anchors(fact: _Fact, links: Index) -> list[str]:
-    """Where the page tells of what a node stands for: of every version of a function."""
-    if isinstance(fact, GraphBreak):
-        return [links.fact(fact.id).anchor]
-    return [links.compilation(*each.key).anchor for each in fact]

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import count
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from dynalyze.render.text import bench as words
 from dynalyze.render.view.links import Anchors, Index, Place, first
-from dynalyze.render.view.plots.bars import memory_plot, startup_plot
-from dynalyze.render.view.plots.calls import calls_plot
-from dynalyze.render.view.plots.strips import MAX_POINTS, strip_plot
+from dynalyze.render.view.plots.strips import strip_plot
 from dynalyze.render.view.run import Metric
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy, KeptLine, KeptTensor, Measurement, StepMemory
-from dynalyze.text.amounts import duration, exact_size, listed, milliseconds, size, three_digits
+from dynalyze.text.amounts import exact_size, listed, milliseconds, three_digits
 from dynalyze.text.escape import clipped
 
 MAX_ROWS = 100
 """Measurements on the page."""
 
-_ALL_POINTS = 16_000
-"""Dots of all strips of a page together."""
-_FEWEST_POINTS = 60
-_MOST_CURVES = 12
 _MAX_TEXT = 2000
 _MAX_NOTES = 40
+_MOST_CALLS = 3
 
 Outcome = Literal["faster", "slower", "same", "invalid", "failed", "eager"]
 
@@ -47,14 +43,10 @@ _MARKS: dict[Outcome, str] = {"faster": "✓", "slower": "!", "same": "=", "inva
 
 
 class MeasurementsView:
-    """All measurements of a report, up to a limit."""
-
     def __init__(self, report: Report, anchors: Anchors) -> None:
         shown = first(report.measurements, MAX_ROWS)
-        dots = min(MAX_POINTS, max(_FEWEST_POINTS, _ALL_POINTS // max(2 * len(shown.items), 1)))
-        numbers = count(1)
         self.groups = [
-            GroupView(workload, rows, report.accuracy, dots, numbers, anchors)
+            GroupView(workload, rows, report.accuracy, anchors)
             for workload, rows in words.by_workload(shown.items).items()
         ]
         self.total, self.omitted = shown.total, shown.omitted
@@ -64,13 +56,8 @@ class GroupView:
     """The configurations of one workload. `sentences` are outcome, mark and text of each."""
 
     def __init__(
-        self, workload: words.WorkloadKey, items: list[Measurement], accuracy: list[Accuracy], dots: int,
-        numbers: Iterator[int], anchors: Anchors,
-    ) -> None:  # fmt: skip
-        names = [anchors.claim(f"plot-{next(numbers)}") for _ in range(3 + _MOST_CURVES)]
-        compiled = [item for item in items if item.configuration != words.EAGER]
-        plots = [strip_plot(names[0], items, dots), startup_plot(names[1], items), memory_plot(names[2], items)]
-        curves = (calls_plot(name, item) for name, item in zip(names[3:], compiled, strict=False))
+        self, workload: words.WorkloadKey, items: list[Measurement], accuracy: list[Accuracy], anchors: Anchors
+    ) -> None:
         self.anchor = anchors.claim(f"measured-{words.workload_words(workload)}")
         self.title = words.capital(words.workload_words(workload))
         self.conditions = words.conditions(items)
@@ -80,9 +67,8 @@ class GroupView:
             for outcome, text in zip(map(_outcome, items), said, strict=True)
         ]
         self.table = _table(items, accuracy)
-        self.details = [table for table in (_samples(items), _startup(items), _counts(items)) if table.rows]
-        self.plots = [plot for plot in plots if plot is not None]
-        self.curves = [plot for plot in curves if plot is not None]
+        self.details = _details(items)
+        self.plot = strip_plot(anchors.claim("plot"), items)
         self.notes = [clipped(note, _MAX_TEXT) for note in words.notes(items)[:_MAX_NOTES]]
 
 
@@ -114,115 +100,49 @@ def _outcome(item: Measurement) -> Outcome:
 
 
 def _table(items: Sequence[Measurement], accuracy: Sequence[Accuracy]) -> Table:
-    """What the sentences say, in columns."""
     rates = list(dict.fromkeys(name for item in items if item.status == "valid" for name in item.throughput))
-    heads = [
-        "Configuration", "Median", "Speedup vs eager", "Compile, cold", "Compile, warm", "Worth it after", "Memory",
-        *(words.rate_words(name) for name in rates), "Answers",
-    ]  # fmt: skip
-    rows = [_row(item, rates, words.accuracy_of(item, accuracy)) for item in items]
+    heads = ["Configuration", *map(words.capital, words.HEADS), "Compile, warm caches", *map(words.rate_words, rates)]
+    rows = []
+    for item in items:
+        warm = words.compile_cost(item, warm=True)
+        known = item.throughput if item.status == "valid" else {}
+        rows.append(
+            [item.configuration, *words.cells(item, words.accuracy_of(item, accuracy)), warm.words if warm else "",
+             *(three_digits(known[name]) if name in known else "" for name in rates)]
+        )  # fmt: skip
     return Table("Results", heads, rows).without_empty_columns()
 
 
-def _row(item: Measurement, rates: Sequence[str], accuracy: Accuracy | None) -> list[str]:
-    if item.status != "valid" or item.latency_ms is None:
-        return [item.configuration, words.failure(item).partition(":")[0].removeprefix("is "), *[""] * (6 + len(rates))]
-    cold, warm = words.compile_cost(item), words.compile_cost(item, warm=True)
-    even, memory, speed = item.break_even, item.memory, item.speedup
-    pays = gain = ""
-    if even is not None:  # The number, or what stands in its place: "never", "not known".
-        reason = clipped(even.reason.partition(":")[0] or "not known", _MAX_TEXT)
-        pays = reason if even.passes is None else words.passes_words(even.passes, item.calls)
-    if speed is not None:
-        known = speed.verdict != "no difference shown"
-        ratio = words.times(speed.ratio.value) if known else "no difference shown"
-        gain = f"{ratio} ({words.interval_words(speed.ratio)})"
-    return [
-        item.configuration,
-        milliseconds(item.latency_ms.p50),
-        gain,
-        cold.words if cold else "",
-        warm.words if warm else "",
-        pays,
-        words.memory_short(item.configuration, memory) if memory else "",
-        *(three_digits(item.throughput[name]) if name in item.throughput else "" for name in rates),
-        words.answers(accuracy) if accuracy else "",
-    ]
+_RECORDS = {
+    "Latency, ms": "latency_ms", "Latency of eager beside it, ms": "eager_latency_ms", "Speedup": "speedup",
+    "Starting up": "startup", "Break-even": "break_even", "What torch counted": "counts", "Memory, bytes": "memory",
+    "Options": "options",
+}  # fmt: skip
+"""The parts of a measurement, by caption."""
 
 
-def _samples(items: Sequence[Measurement]) -> Table:
-    heads = ["Configuration", "Arm", "p50", "p90", "p95", "p99", "Mean", "Deviation", "Samples", "Pairs", "Noise floor"]
-    rows = []
-    for item in items:
-        speed = item.speedup
-        for arm, latency in (("eager", item.eager_latency_ms), (item.configuration, item.latency_ms)):
-            if latency is None or item.status != "valid":
-                continue
-            times = (latency.p50, latency.p90, latency.p95, latency.p99, latency.mean, latency.sd)
-            floor = "" if speed is None or speed.floor is None else words.floor_words(speed.floor)
-            rows.append(
-                [item.configuration, arm, *("" if each is None else milliseconds(each) for each in times),
-                 f"{latency.samples:,}", f"{len(item.samples):,}", floor]
-            )  # fmt: skip
-    return Table("Samples", heads, rows).without_empty_columns()
+def _details(items: Sequence[Measurement]) -> list[Table]:
+    """Every number of the measurements, under its name in the JSON."""
+    tables = []
+    for caption, name in _RECORDS.items():
+        known = {each.configuration: msgspec.to_builtins(getattr(each, name)) for each in items}
+        heads = list(dict.fromkeys(head for values in known.values() for head in values or ()))
+        rows = [[who, *(_cell(values.get(head)) for head in heads)] for who, values in known.items() if values]
+        table = Table(caption, ["configuration", *(head.replace("_", " ") for head in heads)], rows)
+        tables.append(table.without_empty_columns())
+    return [table for table in tables if table.rows]
 
 
-def _startup(items: Sequence[Measurement]) -> Table:
-    """The first calls, one by one as far as they matter."""
-    heads = [
-        "Configuration", "Imports", "Build the model", "Cold call 1", "2", "3", "Steady after", "Warm call 1",
-        "Eager call 1", "Break-even from", "to", "torch's own times", "Caches, cold", "Caches, warm",
-    ]  # fmt: skip
-    rows = []
-    for item in items:
-        startup, even = item.startup, item.break_even
-        if startup is None or item.status != "valid":
-            continue
-        ends = (even.low, even.high) if even and even.passes is not None else (None, None)
-        rows.append(
-            [item.configuration, _seconds(startup.import_seconds), _seconds(startup.load_seconds),
-             *(_call(startup.cold_calls_ms, at) for at in range(3)),
-             "" if startup.steady_after is None else f"{startup.steady_after:,}",
-             _call(startup.warm_calls_ms, 0), _call(startup.eager_calls_ms, 0),
-             *("" if end is None else f"{end:,.0f}" for end in ends),
-             _listed({name: duration(seconds) for name, seconds in startup.phases.items()}),
-             _listed(startup.cache), _listed(startup.warm_cache)]
-        )  # fmt: skip
-    return Table("Starting up", heads, rows).without_empty_columns()
-
-
-def _counts(items: Sequence[Measurement]) -> Table:
-    """The grounds on which a measurement is valid, or is not; and its peaks of memory."""
-    heads = [
-        "Configuration", "Compiled frames", "Eager frames", "Graphs", "Graph breaks", "Recompiles", "While timing",
-        "CUDA graphs replayed", "skipped", "Steady peak", "While compiling", "Reserved", "Options",
-    ]  # fmt: skip
-    rows = []
-    for item in items:
-        counts, memory = item.counts, item.memory
-        numbers = (
-            (counts.compiled_frames, counts.eager_frames, counts.graphs, counts.graph_breaks, counts.recompiles,
-             counts.recompiles_while_timing, counts.cudagraph_replays, counts.cudagraph_skips)
-            if counts else (None,) * 8
-        )  # fmt: skip
-        peaks = (memory.steady_peak, memory.compile_peak, memory.reserved_peak) if memory else (None,) * 3
-        rows.append(
-            [item.configuration, *("" if each is None else f"{each:,}" for each in numbers),
-             *("" if each is None else size(each) for each in peaks), _listed(item.options)]
-        )  # fmt: skip
-    return Table("What was compiled, and memory", heads, rows).without_empty_columns()
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else duration(value)
-
-
-def _call(calls: Sequence[float], at: int) -> str:
-    return milliseconds(calls[at]) if at < len(calls) else ""
-
-
-def _listed(values: dict[str, object] | dict[str, str] | dict[str, int]) -> str:
-    return clipped(", ".join(f"{name} {value}" for name, value in values.items()), _MAX_TEXT)
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return clipped(", ".join(f"{name} {_cell(each)}" for name, each in value.items()), _MAX_TEXT)
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value[:_MOST_CALLS]))
+    if isinstance(value, float):
+        return three_digits(value) if abs(value) >= 0.1 else f"{value:.3g}"
+    return f"{value:,}" if type(value) is int else clipped(str(value), _MAX_TEXT)
 
 
 _MOST_ROWS = 30

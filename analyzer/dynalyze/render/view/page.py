@@ -64,16 +64,16 @@ class Page:
         self.listened = not only_measured(report)
         self.findings = FindingsView(report, links)
         self.graphs = GraphsView(report, links, anchors)
-        self.map = MapView(report, links, anchors)
-        self.timeline = TimelineView(report, links, anchors)
+        self.map = MapView(report, links)
+        self.timeline = TimelineView(report, links)
         self.policy = PolicyView(report.target.spec, report.policy) if report.policy else None
         self.verdict = VerdictView(report)
         plan = report.plan
         known = plan is not None and (plan.points or plan.not_measured or plan.shapes)
-        self.plan = PlanView(plan, anchors) if plan is not None and known else None
+        self.plan = PlanView(plan) if plan is not None and known else None
         self.metrics = [*measured_metrics(report), *metrics_view(report)]
         self.recompiles = first(report.recompiles, MAX_RECOMPILES)
-        self.compilations = CompilationsView(report, links, {"map": self.map.anchors, "time": self.timeline.anchors})
+        self.compilations = CompilationsView(report, links)
         self.forced_sizes = forced_sizes_view(report)
         self.skipped = skipped_view(report)
         self.candidates = CandidatesView(report, links, anchors)
@@ -86,7 +86,7 @@ class Page:
         self.attention_matrix = AttentionMatrixView(report.attention_matrix) if report.attention_matrix else None
         self.warmup = WarmupView(report.warmup) if report.warmup else None
         self.processes = ProcessesView(report, anchors)
-        self.sources = SourcesView(report, links, anchors, self.findings.shown.items, self.graphs.shown.items)
+        self.sources = SourcesView(report, links, anchors, self.findings.shown.items)
         self.files = files_view(report, anchors)
         self.run = RunView(report)
 

@@ -45,8 +45,6 @@ class Metric(NamedTuple):
 
 
 class VerdictView:
-    """The first thing on the page: what happened, and how far to trust it."""
-
     def __init__(self, report: Report) -> None:
         message = report.outcome.message
         self.tone = _tone(report)

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from dynalyze.render.highlight import Caret, highlighted_lines
 from dynalyze.render.text.report import short_path
-from dynalyze.render.view.graphs import GraphView
 from dynalyze.render.view.links import Anchors, Index, Link, Listed, first
 from dynalyze.render.view.run import Card
 from dynalyze.report import LineKey, Report
@@ -31,10 +30,8 @@ _FUNCTIONS: dict[FunctionStatus, str] = {
 class SourcesView:
     """Every file of which lines are known, as far as the page has room; what is broken stands open."""
 
-    def __init__(
-        self, report: Report, links: Index, anchors: Anchors, cards: Sequence[Card], graphs: Sequence[GraphView]
-    ) -> None:
-        known = _Known(report, links, cards, graphs)
+    def __init__(self, report: Report, links: Index, anchors: Anchors, cards: Sequence[Card]) -> None:
+        known = _Known(report, links, cards)
         self.files: list[SourceView] = []
         left_open = _MAX_OPEN
         for file in report.sources:
@@ -50,14 +47,14 @@ class SourcesView:
 
 class _Known:
     """What other parts of the page know of lines: the columns of the first break of each, the findings that are about
-    it, and the way to the kernels that it became, by graph.
+    it, and how many kernels of each graph it became.
     """
 
-    def __init__(self, report: Report, links: Index, cards: Sequence[Card], graphs: Sequence[GraphView]) -> None:
+    def __init__(self, report: Report, links: Index, cards: Sequence[Card]) -> None:
         self.links = links
         self.carets: dict[LineKey, Caret] = {}
         self.notes: dict[LineKey, list[Card]] = {}
-        self.kernels: dict[LineKey, dict[str, Link]] = {}
+        self.kernels: dict[LineKey, Counter[str]] = {}
         for found in report.graph_breaks:
             place = found.location
             if place.column is not None:
@@ -65,10 +62,14 @@ class _Known:
         for card in cards:
             if card.fact.location is not None:
                 self.notes.setdefault(card.fact.location.at, []).append(card)
-        for graph in graphs:
-            for key, anchor in graph.lines.anchors.items():
-                link = Link(f"{graph.fact.id}: {count_of(graph.lines.kernels[key], 'kernel')}", anchor)
-                self.kernels.setdefault(key, {})[graph.fact.id] = link
+        for kernel in report.kernels:
+            for place in kernel.places:
+                self.kernels.setdefault(place.at, Counter())[kernel.graph] += 1
+
+    def graph(self, identity: str, line: LineKey) -> Link:
+        """The way to a graph that a line is in, with the number of kernels that the line became there."""
+        link, number = self.links.fact(identity), self.kernels.get(line, Counter[str]())[identity]
+        return Link(f"{identity}: {count_of(number, 'kernel')}", link.anchor) if number else link
 
 
 class SourceView:
@@ -102,9 +103,9 @@ class SourceRow:
     """
 
     def __init__(self, path: str, line: SourceLine, html: Markup, function: str, known: _Known, gap: bool) -> None:
-        links, kernels = known.links, known.kernels.get((path, line.line), {})
+        links = known.links
         recompiles = [links.fact(identity) for identity in line.recompiles]
-        graphs = [kernels.get(identity) or links.fact(identity) for identity in line.graphs]
+        graphs = [known.graph(identity, (path, line.line)) for identity in line.graphs]
         self.anchor = links.lines[path, line.line]
         self.fact = line
         self.html = html

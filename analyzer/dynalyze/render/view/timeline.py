@@ -6,10 +6,9 @@ import math
 
 from dynalyze.render.chrome_trace import Span, spans
 from dynalyze.render.text.report import count_of, duration, phase_words
-from dynalyze.render.view.links import Anchors, Index
+from dynalyze.render.view.links import Index
 from dynalyze.render.view.plots.drawing import Scale, round_step, shortened
 from dynalyze.report import OWN_PHASES, Report
-from dynalyze.text.amounts import size
 
 MAX_ROWS = 30
 
@@ -25,11 +24,10 @@ _PHASES = (*OWN_PHASES, "total")
 class TimelineView:
     """The waterfall of the longest compiles, its legend, and all of them as sentences.
 
-    `anchors` tells which bar is a compilation's first, by the anchor of that compilation. `phases` are those of the
-    legend, each with its letter, its name and its own time over all compiles.
+    `phases` are those of the legend, each with its letter, its name and its own time over all compiles.
     """
 
-    def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
+    def __init__(self, report: Report, links: Index) -> None:
         timed = [span for span in spans(report) if span.length is not None]
         known = [span for span in timed if span.began is not None]
         longest = sorted(known, key=lambda span: -(span.length or 0.0))[:MAX_ROWS]
@@ -47,7 +45,7 @@ class TimelineView:
         self.bar = _BAR
         self.ticks = [(scale.at(each), f"{each:.{decimals}f} s") for each in scale.ticks(_TICKS)]
         self.rows = [
-            Bar(span, _HEAD + _ROW * at, (scale.at(began), scale.at(began + length)), links, anchors)
+            Bar(span, _HEAD + _ROW * at, (scale.at(began), scale.at(began + length)), links)
             for at, (span, began, length) in enumerate(placed)
         ]
         spent = [math.fsum(_own(span).get(phase, 0.0) for span in timed) for phase in used]
@@ -57,22 +55,20 @@ class TimelineView:
         ]
         self.undrawn = len(known) - len(placed)
         self.recompiles = any(span.recompiled for span in longest)
-        self.anchors = {row.anchor: row.id for row in reversed(self.rows)}
 
 
 class Bar:
-    """A bar; `id` is its own anchor, `anchor` that of its compilation. `segments` are what each phase took itself: its
+    """A bar; `anchor` is that of its compilation. `segments` are what each phase took itself: its
     name, where it begins, how wide it is, and its letter, "" where there is no room for one.
     """
 
-    def __init__(self, span: Span, y: int, ends: tuple[float, float], links: Index, anchors: Anchors) -> None:
+    def __init__(self, span: Span, y: int, ends: tuple[float, float], links: Index) -> None:
         item, length = span.compilation, span.length or 0.0
         link = links.compilation(*item.key)
         x = ends[0]
         width = max(1.5, ends[1] - x)
         marks = ("↻ " if span.recompiled else "") + ("backward" if span.backward else "")
         own = ", ".join(f"{phase_words(name)} {duration(taken)}" for name, taken in _own(span).items() if taken)
-        self.id = anchors.claim(f"time-{link.anchor or link.text}")
         self.y = y
         self.anchor = link.anchor
         name = links.function(item.location) or item.name
@@ -96,7 +92,6 @@ def _what(span: Span) -> str:
 
 
 def _sentences(timed: list[Span], unplaced: int) -> list[str]:
-    """How much time went into compiling, and what share of it into compiling again."""
     if not timed:
         return []
     total = math.fsum(span.length or 0.0 for span in timed)
@@ -109,24 +104,9 @@ def _sentences(timed: list[Span], unplaced: int) -> list[str]:
     else:
         share = "Less than 1%" if again / total < 0.005 else f"{100 * again / total:.0f}%"
         said.append(f"{share} of compile time was recompilation ({duration(again)}).")
-    said += _memory(timed)
     if unplaced:
         said.append(f"The start of {count_of(unplaced, 'compile')} is not known: they are not drawn.")
     return said
-
-
-def _memory(timed: list[Span]) -> list[str]:
-    """The most that a compile added to the memory of its process, and the most that others held for one."""
-    known = [(found, span) for span in timed if (found := span.memory) is not None]
-    if not known:
-        return []
-    most, span = max(known, key=lambda pair: pair[0].added)
-    if not most.added:
-        return []
-    others = max(found.others for found, _ in known)
-    beside = f", and compilers and workers up to {size(others)}" if others else ""
-    name = f"{span.compilation.compile_id}, {_what(span)}"
-    return [f"The process had up to {size(most.added)} more in memory while it compiled ({name}){beside}."]
 
 
 def _segments(span: Span, x: float, width: float) -> list[tuple[str, float, float, str]]:

@@ -23,19 +23,22 @@ class DiffLine(NamedTuple):
     text: str
 
 
-class FixRow(NamedTuple):
+class FixRow:
     """One fix: `places` are those of the breaks, or of the functions that recompiled, that it ends."""
 
-    fact: Fix
-    anchor: str
-    status: str
-    places: list[Place]
-    lines: list[DiffLine]
-    omitted: int
-    command: str
-    reason: str
-    compared: list[str]
-    caveats: list[str]
+    def __init__(self, fix: Fix, command: str, places: dict[str, Place], anchors: Anchors) -> None:
+        lines = [line.removesuffix("\r") for line in fix.patch.removesuffix("\n").split("\n")] if fix.patch else []
+        kinds = zip(_kinds(lines), lines[:_MOST_LINES], strict=False)
+        self.fact = fix
+        self.anchor = anchors.claim(f"fix-{fix.id}")
+        self.status = f"{words.STATUSES[fix.status]}, {words.changes(fix)}"
+        self.places = list(dict.fromkeys(places[name] for name in fix.ends if name in places))
+        self.lines = [DiffLine(kind, visible(clipped(line, _LONGEST))) for kind, line in kinds]
+        self.omitted = max(0, len(lines) - _MOST_LINES)
+        self.command = command
+        self.reason = words.reason(fix)
+        self.compared = [] if fix.status == "rejected" else words.of_calls(fix.evidence)
+        self.caveats = [] if fix.status == "rejected" else words.caveats(fix)
 
 
 class FixesView:
@@ -53,8 +56,7 @@ class FixesView:
         places = {each.id: links.place(each.location) for each in report.graph_breaks}
         places |= {each.id: links.place(each.location) for each in report.recompiles}
         ordered = sorted(report.fixes, key=lambda each: _ORDER.index(each.status))
-        commands = [words.apply_command(report, fixed, each) for each in ordered]
-        rows = [_row(each, command, places, anchors) for each, command in zip(ordered, commands, strict=True)]
+        rows = [FixRow(each, words.apply_command(report, fixed, each), places, anchors) for each in ordered]
         self.shown = first(rows, _MOST_FIXES)
         suggested = words.suggested_breaks(report)
         left = [each for each in fixed.unfixed if each.break_id not in suggested]
@@ -66,25 +68,6 @@ class FixesView:
 
     def __bool__(self) -> bool:
         return self._found
-
-
-def _row(fix: Fix, command: str, places: dict[str, Place], anchors: Anchors) -> FixRow:
-    lines = [line.removesuffix("\r") for line in fix.patch.removesuffix("\n").split("\n")] if fix.patch else []
-    return FixRow(
-        fix,
-        anchors.claim(f"fix-{fix.id}"),
-        f"{words.STATUSES[fix.status]}, {words.changes(fix)}",
-        list(dict.fromkeys(places[name] for name in fix.ends if name in places)),
-        [
-            DiffLine(kind, visible(clipped(line, _LONGEST)))
-            for kind, line in zip(_kinds(lines), lines[:_MOST_LINES], strict=False)
-        ],
-        max(0, len(lines) - _MOST_LINES),
-        command,
-        words.reason(fix),
-        [] if fix.status == "rejected" else words.of_calls(fix.evidence),
-        [] if fix.status == "rejected" else words.caveats(fix),
-    )
 
 
 def _kinds(lines: list[str]) -> list[LineKind]:

@@ -92,12 +92,11 @@ class Scale:
     digits: int = 1
 
     @classmethod
-    def over(cls, values: Iterable[float], start: float, end: float, log: bool | None = None) -> Scale:
-        """A scale that holds all values with a little room; logarithmic where they are far apart, unless told."""
+    def over(cls, values: Iterable[float], start: float, end: float) -> Scale:
+        """A scale that holds all values with a little room; logarithmic where they are far apart."""
         known = [value for value in values if math.isfinite(value) and value > 0] or [1.0]
         low, high = min(known), max(known)
-        log = high / low > _WIDE if log is None else log
-        if log:
+        if high / low > _WIDE:
             return cls(low / 1.1, high * 1.1, start, end, True)
         room = max((high - low) * 0.05, high * 0.01)
         return cls(max(low - room, 0.0), high + room, start, end)
@@ -131,23 +130,13 @@ def round_step(step: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
 
 
-def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str], most: int = 6) -> list[Shape]:
+def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str]) -> list[Shape]:
     """Grid lines and numbers of a horizontal axis, the numbers below."""
     shapes: list[Shape] = []
-    for value in scale.ticks(most):
+    for value in scale.ticks():
         x = scale.at(value)
         shapes.append(Path("grid", f"M{px(x)} {px(top)}V{px(bottom)}"))
         shapes.append(Label("tick", x, bottom + 14, words(value), "middle"))
-    return shapes
-
-
-def upwards(scale: Scale, left: float, right: float, words: Callable[[float], str], most: int = 5) -> list[Shape]:
-    """Grid lines and numbers of a vertical axis, the numbers at the left."""
-    shapes: list[Shape] = []
-    for value in scale.ticks(most):
-        y = scale.at(value)
-        shapes.append(Path("grid", f"M{px(left)} {px(y)}H{px(right)}"))
-        shapes.append(Label("tick", left - 6, y + 4, words(value), "end"))
     return shapes
 
 
@@ -167,11 +156,3 @@ def time_tick(seconds: float) -> str:
         return f"{round(seconds, 3):,g} s"
     factor, unit = (1e3, "ms") if seconds >= 0.9999e-3 else (1e6, "µs")
     return f"{seconds * factor:.3g} {unit}" if seconds else "0"
-
-
-def size_tick(number: float) -> str:
-    """A round number of bytes along an axis: "500 MB"."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= factor * 0.9999:
-            return f"{number / factor:.3g} {unit}"
-    return f"{number:.0f}"

@@ -13,7 +13,7 @@ from dynalyze.render.view.plots.drawing import Plot, Scale, Shape, px
 from dynalyze.report.measurements import Measurement
 from dynalyze.text.amounts import milliseconds
 
-MAX_POINTS = 400
+MAX_POINTS = 200
 """Dots of one strip."""
 
 _WIDTH, _LABELS, _VALUES = 760, 160, 66
@@ -43,8 +43,8 @@ class _Strip:
         return _LANE * min(len(self.processes), _MOST_LANES)
 
 
-def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POINTS) -> Plot | None:
-    """The samples of all valid configurations of one workload; `most` dots in a strip. None without samples."""
+def strip_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
+    """The samples of all valid configurations of one workload; None without samples."""
     strips = [strip for item in items if item.status == "valid" for strip in _arms(item)]
     if not strips:
         return None
@@ -53,10 +53,10 @@ def strip_plot(identity: str, items: Sequence[Measurement], most: int = MAX_POIN
     shapes: list[Shape] = []
     y: float = _TOP
     for at, strip in enumerate(strips):
-        shapes += _drawn(strip, scale, y, most)
+        shapes += _drawn(strip, scale, y)
         y += strip.height + (_BETWEEN if at % 2 else _GAP)
     total = sum(len(strip.samples) for strip in strips)
-    drawn = sum(min(len(strip.samples), most) for strip in strips)
+    drawn = sum(min(len(strip.samples), MAX_POINTS) for strip in strips)
     note = (
         "A dot is one round of the calls. Each lane of a strip is one process; lanes at the same height ran as a pair."
     )
@@ -87,12 +87,12 @@ def _arms(item: Measurement) -> list[_Strip]:
     ]
 
 
-def _drawn(strip: _Strip, scale: Scale, y: float, most: int) -> list[Shape]:
+def _drawn(strip: _Strip, scale: Scale, y: float) -> list[Shape]:
     count = len(strip.processes)
     dots = []
     for at, process in enumerate(strip.processes):
         height = round(y + _LANE * (at % _MOST_LANES + 0.5), 1)
-        share = (at + 1) * most // count - at * most // count
+        share = (at + 1) * MAX_POINTS // count - at * MAX_POINTS // count
         dots += [f"M{px(scale.at(value))} {px(height)}h0" for value in draw.evenly(process, share)]
     middle, x = y + strip.height / 2, scale.at(strip.median)
     lanes = range(0, min(count, _MOST_LANES), 2)
