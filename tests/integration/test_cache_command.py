@@ -104,3 +104,16 @@ def test_a_mistake_is_one_line(tmp_path: Path, given: list[str], says: str) -> N
     (tmp_path / "report.json").write_text("[]")
     ended = in_process("cache", *given, cwd=tmp_path)
     assert ended.status == 2 and says in ended.stderr and ended.stderr.count("\n") == 1
+
+
+def test_two_folders_of_vllm(tmp_path: Path) -> None:
+    for name, home in (("old", "/root"), ("new", "/home/u")):
+        folder = tmp_path / name / "rank_0_0" / "backbone"
+        folder.mkdir(parents=True)
+        factors = {"env": {"VLLM_CONFIG_ROOT": f"{home}/.config/vllm"}, "code_hash": "1", "config_hash": "2"}
+        (folder / "cache_key_factors.json").write_text(json.dumps(factors))
+    ended = in_process("cache", "old", "new", "--json", "-", cwd=tmp_path)
+    assert ended.status == 0
+    assert [(each["component"], each["kind"]) for each in json.loads(ended.stdout)["differences"]] == [
+        ("env.VLLM_CONFIG_ROOT", "path")
+    ]

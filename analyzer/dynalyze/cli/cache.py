@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dynalyze.report import Report
     from dynalyze.report.caches import CacheComparison
 
-_HINT = "; dynalyze explain writes one with --json"
+_HINT = "; dynalyze explain writes one with --json, and vLLM a cache_key_factors.json"
 
 
 @click.command(cls=Sectioned)
@@ -45,6 +46,7 @@ def cache(context: click.Context, /, **options: Any) -> int:
     dynalyze cache before.json after.json two reports of dynalyze explain
     dynalyze cache before.json model.py   a report and a run now
     dynalyze cache trace-1/ trace-2/      two folders that TORCH_TRACE named, or logs in them
+    dynalyze cache OLD NEW                two of vLLM's cache_key_factors.json, or folders that hold one
 
     Your own cache folder is neither read nor written. TARGET is one of `dynalyze explain`.
     """
@@ -89,6 +91,9 @@ def _found(context: click.Context, before: Path | None) -> CacheComparison:
     if after is None:
         observation = _observation(context, second, tuple(arguments))
         return runs.run_now(_report(before), observation)
+    factors = [_factors(path) for path in (before, after)]
+    if factors[0] is not None and factors[1] is not None:
+        return _vllm(factors[0], factors[1])
     return runs.compare_reports(_report(before), _report(after))
 
 
@@ -101,11 +106,29 @@ def _observation(context: click.Context, target: str | None, arguments: tuple[st
 
 
 def _written(name: str) -> Path | None:
-    """A report or logs of torch; None for a target."""
+    """A report, vLLM's factors or logs of torch; None for a target."""
+    from dynalyze.comparison.caches import VLLM_FILE
+
     path = Path(name)
     if path.is_dir() and not prefix_of(name):
-        return path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
+        found = sorted(path.rglob(VLLM_FILE))
+        return found[0] if found else path if any(path.glob("*.log")) or any(path.glob("*/*.log")) else None
     return path if path.suffix in (".json", ".log") else None
+
+
+def _factors(path: Path) -> dict[str, Any] | None:
+    from dynalyze.comparison.caches import is_vllm_factors
+    from dynalyze.files.read_write import read_input
+
+    if path.suffix != ".json":
+        return None
+    try:
+        content = json.loads(read_input(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError):
+        return None
+    return content if is_vllm_factors(content) else None
 
 
 def _report(path: Path) -> Report:
@@ -114,3 +137,12 @@ def _report(path: Path) -> Report:
     from dynalyze.launch.logs import report_from_logs
 
     return report_from_logs(path)
+
+
+def _vllm(before: dict[str, Any], after: dict[str, Any]) -> CacheComparison:
+    from dynalyze.comparison.caches import vllm_differences
+    from dynalyze.render.text.caches import vllm_verdict
+    from dynalyze.report.caches import CacheComparison
+
+    differences = vllm_differences(before, after)
+    return CacheComparison(None, None, vllm_verdict(differences), bool(differences), differences)

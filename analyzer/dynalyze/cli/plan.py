@@ -64,7 +64,7 @@ _NOTHING_MEASURED = 4
 @count_option("--batch", "Batch size of a library's model, as hf:NAME.")
 @count_option("--sequence", "Length of its prompt or of its inputs.")
 @click.option(
-    "--histogram", "shapes_file", metavar="FILE",
+    "--histogram", "--shapes", "shapes_file", metavar="FILE",
     help="The shapes of production and how often each comes: a CSV, a log, or a report.",
 )  # fmt: skip
 @click.option(

@@ -1,15 +1,15 @@
-"""Two starts of a program: which components of their cache keys differ, in the user's words."""
+"""Two starts of a program: which components of their cache keys differ, in the user's words; the same for vLLM."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dynalyze.facts.graph_text import Assignment, Comment, statements
 from dynalyze.report import Compilation, Graph, Location, Report
@@ -229,6 +229,8 @@ def _name(variables: Iterable[str]) -> str:
 
 def _of_setting(name: str, before: str, after: str) -> tuple[DifferenceKind, str]:
     one, other = _literal(before), _literal(after)
+    if isinstance(one, dict) and one == other and list(one) != list(other):
+        return "order", f"{name} holds the same in another order"
     if isinstance(one, dict) and isinstance(other, dict) and {*map(str, one.items())} == {*map(str, other.items())}:
         return "order", f"{name} holds the same in another order"
     if any(text.startswith("/") or "'/" in text for text in (before, after)):
@@ -350,3 +352,60 @@ def _first_change(left: list[_Operation], right: list[_Operation]) -> tuple[str,
 def _numbers_alone(was: str, now: str) -> bool:
     pairs = list(zip_longest(_TOKEN.findall(was), _TOKEN.findall(now), fillvalue=""))
     return all(a == b or (_NUMBER.match(a) and _NUMBER.match(b)) for a, b in pairs)
+
+
+# vLLM names its compile cache after `cache_key_factors.json`: `env` (raw values), `config_hash`, `compiler_hash` and
+# `code_hash`; later versions add `config`, `compiler` and `code`, the values behind them.
+VLLM_FILE = "cache_key_factors.json"
+_VLLM_PARTS = {
+    "env": "an environment variable of vLLM", "config": "vLLM's configuration", "compiler": "the compiler",
+    "code": "the source of the model",
+}  # fmt: skip
+_VLLM_PATHS = ("VLLM_XLA_CACHE_PATH", "VLLM_CONFIG_ROOT", "VLLM_CACHE_ROOT", "VLLM_ASSETS_CACHE", "VLLM_RPC_BASE_PATH")
+
+
+def is_vllm_factors(content: Any) -> bool:
+    """Whether a JSON document is a cache_key_factors.json."""
+    return isinstance(content, dict) and any(name in content for name in ("env", "config_hash", "code_hash"))
+
+
+def vllm_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[CacheDifference]:
+    """Every factor that differs; only its hash where the values behind it are missing or equal."""
+    found = []
+    for part, what in _VLLM_PARTS.items():
+        one, other = before.get(part), after.get(part)
+        values = [_difference_of(part, what, *each) for each in _changed_leaves(one, other, "")]
+        found += values
+        hashes = before.get(f"{part}_hash"), after.get(f"{part}_hash")
+        if not values and hashes[0] != hashes[1] and None not in hashes:
+            kind: DifferenceKind = "setting" if part == "config" else "other"
+            found.append(_difference(f"{part}_hash", *hashes, kind, f"{what}: the file holds its hash alone"))
+    return found
+
+
+def _changed_leaves(one: Any, other: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    """The leaves of two documents that differ, by dotted names."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys((*one, *other)):
+            yield from _changed_leaves(one.get(key), other.get(key), f"{name}.{key}" if name else str(key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _changed_leaves(left, right, f"{name}[{number}]")
+    elif one != other:
+        yield name, one, other
+
+
+def _difference_of(part: str, what: str, name: str, before: Any, after: Any) -> CacheDifference:
+    component = f"{part}.{name}" if name else part
+    paths = [isinstance(value, str) and value.startswith(("/", "~")) for value in (before, after)]
+    kind: DifferenceKind = "path" if any(paths) else "variable" if part == "env" else "setting"
+    says = f"{what}: {name or part}"
+    if kind == "path" and part == "env":
+        irrelevant = ", which says nothing about what was compiled" if name in _VLLM_PATHS else ""
+        says += f" names a path{irrelevant}: set it to the same value in both places"
+    return _difference(component, before, after, kind, says)
+
+
+def _difference(component: str, before: Any, after: Any, kind: DifferenceKind, says: str) -> CacheDifference:
+    shown = [None if value is None else str(value)[:_LONGEST] for value in (before, after)]
+    return CacheDifference("", "fx_graph", component, shown[0], shown[1], kind, says)

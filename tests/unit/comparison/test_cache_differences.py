@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynalyze.comparison.caches import differences
+from dynalyze.comparison.caches import differences, vllm_differences
 from dynalyze.privacy import redact, without_source
 from dynalyze.render.cache_text import render_caches
 from dynalyze.render.text import caches as words
@@ -172,6 +172,25 @@ def test_an_equal_key_that_was_kept_nowhere() -> None:
     (other,) = differences(start(), start(backward=True), shared=True)
     assert other.kind == "not_kept" and "backward" not in other.says
     assert differences(start(), start(state="hit"), shared=True) == []
+
+
+ENV = {
+    "VLLM_XLA_CACHE_PATH": "/root/.cache/vllm/xla_cache",
+    "VLLM_USE_V1": True,
+    "VLLM_CONFIG_ROOT": "/root/.config/vllm",
+}
+FACTORS = {"env": ENV, "config_hash": "84b7", "compiler_hash": "a92d", "code_hash": "1ae1"}
+
+
+def test_a_moved_home_is_the_two_paths_of_vllm_47573() -> None:
+    moved = {key: str(value).replace("/root", "/home/u") if "/" in str(value) else value for key, value in ENV.items()}
+    found = vllm_differences(FACTORS, {**FACTORS, "env": moved})
+    assert [(each.component, each.kind) for each in found] == [
+        ("env.VLLM_XLA_CACHE_PATH", "path"), ("env.VLLM_CONFIG_ROOT", "path")
+    ]  # fmt: skip
+    assert vllm_differences(FACTORS, FACTORS) == []
+    text = render_caches(CacheComparison(None, None, words.vllm_verdict(found), True, found), width=200)
+    assert "/root/.config/vllm → /home/u/.config/vllm" in text
 
 
 def compared() -> CacheComparison:

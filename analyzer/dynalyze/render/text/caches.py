@@ -153,3 +153,10 @@ def move_words(move: Move) -> str:
     ]
     said = ", ".join(filter(None, [lookups(*looked_up(move.start)), *made]))
     return f"{said or 'nothing asked'}; {move.start.compile_seconds:.1f} s compiling"
+
+
+def vllm_verdict(found: list[CacheDifference]) -> str:
+    """What differs in the names of two of vLLM's cache folders."""
+    if not found:
+        return "vLLM names both folders after the same factors."
+    return f"vLLM compiles again: {count_of(len(found), 'factor')} of its key differ. First of all: {found[0].says}"
