@@ -598,3 +598,41 @@ def test_a_table_that_grows_is_made_by_one_call_in_eager(report: Json, tmp_path:
     assert "call once in eager" in finding["advice"] and "largest input" in finding["advice"]
     eager = plain.replace("# BEFORE", "rotary(torch.ones(2, 12))")
     assert [graphs(each, tmp_path) for each in (plain, eager)] == [5, 2]
+
+
+PROGRAMS["calibrated"] = """
+import torch
+
+class Quantised(torch.nn.Module):
+    def __init__(self, rows, columns):
+        super().__init__()
+        self.largest = 0.0
+        self.register_buffer("weights", torch.ones(rows, columns))
+
+    def forward(self, x):
+        largest = x.abs().max().item()
+        if largest > self.largest:
+            self.largest = largest
+        return x @ self.weights / self.largest
+
+net = torch.compile(torch.nn.Sequential(Quantised(4, 6), Quantised(6, 2)), backend="eager")
+with torch.no_grad():
+    for scale in (1.0, 2.0, 1.5, 3.0):
+        net(scale * torch.ones(2, 4))
+"""
+
+PROGRAMS["calibrated_alone"] = PROGRAMS["calibrated"].replace(
+    "torch.nn.Sequential(Quantised(4, 6), Quantised(6, 2))", "Quantised(4, 6)"
+)
+
+
+def test_other_modules_behind_a_break_and_a_question_about_what_it_leaves_are_told(report: Json) -> None:
+    """Nothing about the sizes changes between calls; `largest > self.largest` has another answer than before."""
+    found = of(report, "calibrated")
+    modules = [each for each in found if "different modules" in each["title"]]
+    assert [each["severity"] for each in modules] == ["info"]
+    assert not any("size" in each["title"] for each in found)
+    alone = of(report, "calibrated_alone")
+    left = [each for each in alone if "End the graph break" in each["advice"]]
+    assert any(" > self.largest`" in each["title"] for each in left)
+    assert not any("___stack" in str(each) or "Something changed" in each["title"] for each in (*found, *alone))

@@ -13,7 +13,7 @@ from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompi
 
 _Key = tuple[object, ...]
 _HELD = re.compile(r"(?P<name>self\.[^()]+)\.size\(\)\[\d+\]$")
-_PARTS = ("._parameters", "._modules[", "._buffers")
+_PARTS = ("_parameters", "_modules", "_buffers")
 _MADE = ("identity", "limit")
 
 
@@ -102,11 +102,16 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     found: dict[_Key, Series] = {}
     changes: dict[_Key, list[Recompile]] = {}
     for each in report.recompiles:
-        key: _Key = (each.change,) if each.change else (each.id, each.process)
-        changes.setdefault(_code(each) if each.id in others and _is_of_module(each) else key, []).append(each)
-    for change in changes.values():
+        changes.setdefault((each.change,) if each.change else (each.id, each.process), []).append(each)
+    # Also where only the code behind a graph break asks how the other module is made.
+    made_otherwise = {key for key, change in changes.items() if any(map(_is_of_module, change))}
+    by_module: dict[_Key, list[Recompile]] = {}
+    for key, change in changes.items():
+        of_module = key in made_otherwise and change[0].id in others
+        by_module.setdefault(_code(change[0]) if of_module else key, []).extend(change)
+    for key, change in by_module.items():
         lead = change[0]
-        if lead.id in others and _is_of_module(lead):
+        if key not in changes:
             found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
             continue
         place = (lead.location.file, lead.location.line)

@@ -275,12 +275,16 @@ def compile_time(report: Report) -> str:
 
 
 def order_words(report: Report) -> str:
-    """By what findings are ordered, where several have a cost; "" for fewer."""
+    """By what findings are ordered, where several have a cost: "Errors first, then ..."; "" for fewer."""
     known = [each.impact for each in report.findings if cost_seconds(each.impact, 1) is not None and each.impact]
     if len(known) < 2:
         return ""
-    per_call = any(each.ms_per_call is not None for each in known)
-    return f"Errors first, then costliest by compile time{f' plus {calls_seen(report):,} calls' if per_call else ''}."
+    if not any(each.ms_per_call is not None for each in known):
+        return "Errors first, then costliest by compile time; cost per call not measured."
+    calls = f"{calls_seen(report):,} calls"
+    some = all(each.ms_per_call is not None for each in known)
+    where = "" if some else ", where the time of a call was measured"
+    return f"Errors first, then costliest: compile time plus {calls}{where}."
 
 
 def only_measured(report: Report) -> bool:

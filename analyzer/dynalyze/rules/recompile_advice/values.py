@@ -290,8 +290,8 @@ def container(series: Series, source: Expression) -> Advice:
             "How many there are is built into the compiled code, so each number is compiled by itself.",
         )
     return Advice(
-        f"Give `{held}` the same entries in every call: fill what is missing, or "
-        "stack the tensors of a list into one whose first dimension may vary.",
+        f"Give `{held}` the same entries in every call: fill what is missing, or stack the tensors of a list into one "
+        "whose first dimension may vary. Where only a few sets of entries come, warm up each of them.",
         "The compiled code goes through a container entry by entry, so its length and its keys are built in.",
     )
 
@@ -338,7 +338,7 @@ def is_left_over(series: Series, source: Expression) -> bool:
     lead = series.lead
     known = lead.result_of is not None or "___stack" in source.text
     return known and (
-        lead.cause in ("value", "stride", "symbolic") or (lead.cause == "shape" and lead.forced_by is not None)
+        lead.cause in ("value", "stride", "symbolic", "other") or (lead.cause == "shape" and lead.forced_by is not None)
     )
 
 
