@@ -132,11 +132,7 @@ def saved_sweep(chance: random.Random, folder: Path) -> None:
     sweep = read_sweep(_written(folder, "sweep.json", _damaged(text, chance)))
     kind = chance.randrange(3)
     if kind == 0:
-        _rendered(
-            *chance.choice(
-                (("sweep.terminal", sweep), ("sweep.csv_table", sweep), ("sweep.pages", sweep, "render_sweep"))
-            )
-        )
+        _rendered(*chance.choice((("sweep.terminal", sweep), ("sweep.pages", sweep, "render_sweep"))))
     else:
         before = read_sweep(_written(folder, "before.json", text.encode()))
         renderer, function = chance.choice(_COMPARING_SWEEPS)
