@@ -65,9 +65,12 @@ class Series:
 
     @property
     def read_at(self) -> Location | None:
-        """The line that read the value, where a user can look: in the package of the function itself, or in none."""
+        """The line that read the value, where a user can look: in the package of the function itself, or in none. What
+        a graph break left behind is looked for at the break.
+        """
         line, own = self.lead.read_at, library_of(self.lead.location.file)
-        return line if line is not None and library_of(line.file) in ("", own) else None
+        known = line is not None and library_of(line.file) in ("", own) and self.lead.result_of is None
+        return line if known else None
 
     @property
     def place(self) -> Location:

@@ -209,7 +209,7 @@ def test_a_backward_compile_is_a_span_of_its_own() -> None:
 
 
 def view(report: Report) -> TimelineView:
-    return TimelineView(report, Index(report, Anchors()), Anchors())
+    return TimelineView(report, Index(report, Anchors()))
 
 
 def timed(*found: tuple[str, float | None, float]) -> Report:
