@@ -199,6 +199,8 @@ class TargetSession:
 
     def _emit_trees(self) -> None:
         """The parts of each module that broke: which of them no break reaches is for the parent to find out."""
+        if self._listener.breaks and self._compile_calls is not None:
+            self._compile_calls.emit_trees_of_functions()
         if not self._listener.breaks or self._in_place is None:
             return
         from dynalyze.capture.module_tree import module_tree

@@ -7,7 +7,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynalyze.capture.events import CompileCall, Lost, Wrapped
 from dynalyze.capture.hooks import Patch
@@ -25,6 +25,16 @@ _OF_BACKEND = ("backend", "mode", "options")
 
 _MOST_TREES = 20
 """Modules whose parts are told. Nobody who compiles more of them, block by block, looks for smaller parts."""
+
+
+class _Place(NamedTuple):
+    """A call of torch.compile: its plain arguments as written, and where it stands."""
+
+    arguments: str
+    file: str
+    line: int
+    function: str
+
 
 _Handle = Callable[[Any, Any, dict[str, Any], dict[str, Any]], Any]
 
@@ -55,6 +65,7 @@ class CompileCalls:
         self.wrapped: list[tuple[Wrapped, Any, Any]] = []
         """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
         self._with_tree: list[Any] = []
+        self._functions: list[tuple[Any, _Place]] = []
         surround_compile(torch, self._compiled, override=None if backend is None else self._overridden)
 
     def _overridden(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -78,8 +89,28 @@ class CompileCalls:
             self._lost("torch.compile call", error)
         return result
 
-    def _has_tree(self, module: Any) -> bool:
-        return any(each() is module for each in self._with_tree)
+    def _emit_tree(self, module: Any, name: str, place: _Place, within: str = "") -> None:
+        if any(each() is module for each in self._with_tree) or len(self._with_tree) >= _MOST_TREES:
+            return
+        from dynalyze.capture.module_tree import module_tree
+
+        self._with_tree.append(_weak(module))
+        tree = module_tree(name, module, None)
+        tree.within, tree.arguments, tree.file, tree.line, tree.function = within, *place
+        self._listener.emit(tree)
+
+    def emit_trees_of_functions(self) -> None:
+        """The parts of modules that compiled functions of the program name: globals, and what they close over."""
+        for target, place in self._functions:
+            function = target()
+            code = getattr(function, "__code__", None)
+            if code is None or is_installed(place.file):
+                continue
+            cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
+            names = {name: function.__globals__.get(name) for name in code.co_names}
+            for name, each in {**names, **{name: cell.cell_contents for name, cell in cells}}.items():
+                if isinstance(each, self._torch.nn.Module):
+                    self._emit_tree(each, name, place, _name(function))
 
     def _lost(self, what: str, error: Exception) -> None:
         self._listener.emit(Lost(message=f"{what}: {type(error).__name__}: {error}"[:500]))
@@ -111,14 +142,12 @@ class CompileCalls:
         of_torch = owner is not model and home.startswith("torch.") and _name(model).endswith("._call_impl")
         wrapped = Wrapped(kind, name, file, line, in_place_of_torch=of_torch)
         self.wrapped.append((wrapped, _weak(owner), _weak(result)))
-        if kind == "module" and not self._has_tree(owner) and len(self._with_tree) < _MOST_TREES:
-            from dynalyze.capture.module_tree import module_tree
-
-            self._with_tree.append(_weak(owner))
-            tree = module_tree(_called_there(owner), owner, None)
-            tree.arguments = ", ".join(f"{key}={each!r}" for key, each in given.items() if isinstance(each, str | bool))
-            tree.file, tree.line, tree.function = file, line, function
-            self._listener.emit(tree)
+        arguments = ", ".join(f"{key}={each!r}" for key, each in given.items() if isinstance(each, str | bool))
+        place = _Place(arguments, file, line, function)
+        if kind == "module":
+            self._emit_tree(owner, _called_there(owner), place)
+        else:
+            self._functions.append((_weak(owner), place))
         if kind == "module" or not is_installed(file):
             self._on_call()
 

@@ -510,10 +510,11 @@ class TreePart:
 
 class ModuleTree(Event, tag="module_tree"):
     """A module that was compiled, with all its parts; where the program did so itself, with which `arguments`, and in
-    which line.
+    which line. `within` is the function that was compiled in its place, which calls it.
     """
 
     name: str = ""
+    within: str = ""
     arguments: str = ""
     file: str = ""
     line: Whole = 0

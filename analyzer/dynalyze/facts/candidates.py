@@ -196,6 +196,7 @@ def _region(
         parameter_share=round(parameters / root.parameters, 4) if root.parameters else 0.0,
         pattern=pattern,
         arguments=tree.arguments,
+        within=tree.within,
         compiled=sources.location(tree.file, tree.line, tree.function) if tree.file else None,
     )
 

@@ -373,7 +373,8 @@ class Region(msgspec.Struct):
     in lists: `pattern` is the path of all of them, `layers.*.1`, with `*` for every part of a list, `0,2` for some of
     it, and `"0"` for a number that is a name. `share` is what they take of an eager call of the root, None where that
     was not measured; `parameter_share` is their part of its parameters. `location` is its forward; `of_torch`: that is
-    torch's own. Where the program compiles the root itself, `compiled` is where, and `arguments` are what it gives.
+    torch's own. Where the program compiles the root itself, or a function `within` which it is called, `compiled` is
+    where, and `arguments` are what it gives.
     """
 
     root: Quote
@@ -388,6 +389,7 @@ class Region(msgspec.Struct):
     pattern: Quote = ""
     arguments: Source = ""
     compiled: Location | None = None
+    within: Name = ""
 
 
 SkipReason = Literal["dispatch_mode", "skip_list", "disabled", "switched_off", "generated", "no_tensors", "other"]

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 
 from dynalyze.files.paths import library_of
-from dynalyze.report import Example, Region, Report
+from dynalyze.report import Example, Impact, Region, Report
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, severity_of
 from dynalyze.text.amounts import listed
@@ -52,7 +52,18 @@ def _gains(part: Region, report: Report) -> bool:
     own = {found.location.at for found in report.compilations if found.status == "compiled"}
     known = part.location is not None and part.location.at in own
     lost = any(found.effect != "split" for found in report.graph_breaks) or _at_limit(report)
-    return lost and (_foreign(report) or not known)
+    return lost and _is_called(part, report) and (_is_libraries(report) or not known)
+
+
+def _is_called(part: Region, report: Report) -> bool:
+    """Whether its forward was traced, as far as is known: a module that holds a weight has one that nobody calls."""
+    traced = {(file.path, each.line) for file in report.traced_files for each in file.functions}
+    return part.of_torch or (part.location is not None and (part.location.file, part.location.line) in traced)
+
+
+def _is_libraries(report: Report) -> bool:
+    """Whether what breaks, or compiles without end, is not the user's to rewrite."""
+    return _foreign(report) or _at_limit(report)
 
 
 def _at_limit(report: Report) -> bool:
@@ -70,16 +81,28 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
     lines = list(map(_line, parts))
     return compile_a_part.finding(
         f"{listed([f'`{name}`' for name in names])} {compiles} without a graph break and {holds} {of}",
-        f"Compile {it} in place of `{whole}`: {listed([f'`{line}`' for line in lines])}.{_to_verify(report, parts)}",
+        f"Compile {it} in place of `{parts[0].within or whole}`: {listed([f'`{line}`' for line in lines])}."
+        f"{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
         example=Example(
             f"{whole} = torch.compile({', '.join(filter(None, [whole, parts[0].arguments]))})", "\n".join(lines)
-        ),
-        rank=_FIRST if foreign else _AFTER_BREAKS,
-        severity=("error" if _at_limit(report) else severity_of(report.graph_breaks)) if foreign else "info",
+        )
+        if not parts[0].within
+        else None,
+        rank=_FIRST if _is_libraries(report) else _AFTER_BREAKS,
+        severity="error" if _at_limit(report) else severity_of(report.graph_breaks) if foreign else "info",
         location=parts[0].compiled or parts[0].location,
         evidence=ids(report.graph_breaks),
+        impact=_compiling_the_rest(report, parts) if _is_libraries(report) and not measured else None,
     )
+
+
+def _compiling_the_rest(report: Report, parts: list[Region]) -> Impact | None:
+    """What compiling all but the parts took, which is spared."""
+    own = {part.location.at for part in parts if part.location is not None}
+    seconds = (each.whole_seconds for each in report.compilations if each.location.at not in own)
+    known = [each for each in seconds if each is not None]
+    return Impact(compile_seconds=round(sum(known), 6), what="of compile time") if known else None
 
 
 def _to_verify(report: Report, parts: list[Region]) -> str:

@@ -8,6 +8,7 @@ import keyword
 import re
 from dataclasses import dataclass
 
+from dynalyze.files.paths import library_of
 from dynalyze.report import Example, Location, Recompile
 
 RECOMPILATION_PAGE = (
@@ -107,7 +108,8 @@ def read_source(recompile: Recompile) -> Expression:
         dimension,
         _dynamo_name(measured, recompile),
         callee(recompile.location),
-        _ARGS.match(_argument(measured, recompile)) is not None and "*args" not in (recompile.location.code or ""),
+        _ARGS.match(_argument(measured, recompile)) is not None
+        and ("*args" not in (recompile.location.code or "") or library_of(recompile.location.file) != ""),
     )
 
 
