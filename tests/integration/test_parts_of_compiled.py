@@ -70,3 +70,25 @@ def test_a_model_whose_own_code_is_cut_once_is_left_whole(folder: Path) -> None:
     _, report = explain("--no-bench", "model.py", cwd=folder)
     assert [each["effect"] for each in report["graph_breaks"]] == ["split"]
     assert "compile-a-part" not in {each["rule"] for each in report["findings"]}
+
+
+def test_parts_of_what_a_compiled_function_calls_are_compiled_in_its_place(folder: Path) -> None:
+    """Also where the function closes over a variable that nobody has set."""
+    loss = """
+def made():
+    def loss(y):
+        return model(y).sum() if y is not None else unset
+    if len(sys.argv) > 9:
+        unset = 1
+    return loss
+
+compiled = torch.compile(made(), backend="eager")"""
+    plain = PROGRAM.replace("BEFORE", "y = y * 1")
+    plain = plain.replace('\ncompiled = torch.compile(model, backend="eager")', loss)
+    (folder / "model.py").write_text(plain, encoding="utf-8")
+    _, report = explain("--no-bench", "model.py", cwd=folder)
+    assert report["outcome"]["status"] == "complete"
+    first = report["findings"][0]
+    assert first["rule"] == "compile-a-part"
+    assert "in place of `loss`" in first["advice"] or "in place of `made.<locals>.loss`" in first["advice"]
+    assert "`model.rate = torch.compile(model.rate, backend='eager')`" in first["advice"]

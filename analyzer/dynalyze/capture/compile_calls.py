@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
 import weakref
 from collections.abc import Callable
 from types import ModuleType
@@ -103,14 +104,18 @@ class CompileCalls:
         """The parts of modules that compiled functions of the program name: globals, and what they close over."""
         for target, place in self._functions:
             function = target()
-            code = getattr(function, "__code__", None)
-            if code is None or is_installed(place.file):
+            if not isinstance(function, types.FunctionType) or is_installed(place.file):
                 continue
-            cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
-            names = {name: function.__globals__.get(name) for name in code.co_names}
-            for name, each in {**names, **{name: cell.cell_contents for name, cell in cells}}.items():
+            named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                with contextlib.suppress(ValueError):  # A variable that nobody has set.
+                    named[name] = cell.cell_contents
+            for name, each in named.items():
                 if isinstance(each, self._torch.nn.Module):
-                    self._emit_tree(each, name, place, _name(function))
+                    try:
+                        self._emit_tree(each, name, place, _name(function))
+                    except Exception as error:
+                        self._lost("parts of a module", error)
 
     def _lost(self, what: str, error: Exception) -> None:
         self._listener.emit(Lost(message=f"{what}: {type(error).__name__}: {error}"[:500]))
@@ -174,7 +179,8 @@ def _called_there(module: Any) -> str:
     frame = next(calling_frames(), None)
     scopes = (frame.f_locals, frame.f_globals) if frame is not None else ()
     held = scopes[0].get("self") if scopes else None
-    own = vars(held).get("_modules", {}) | vars(held) if hasattr(held, "__dict__") else {}
+    own = dict(vars(held)) if hasattr(held, "__dict__") else {}
+    own |= own["_modules"] if isinstance(own.get("_modules"), dict) else {}
     names = [*(dict(scope) for scope in scopes), {f"self.{name}": value for name, value in own.items()}]
     return next((name for scope in names for name, value in scope.items() if value is module), "")
 
