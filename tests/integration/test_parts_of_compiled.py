@@ -92,3 +92,30 @@ compiled = torch.compile(made(), backend="eager")"""
     assert first["rule"] == "compile-a-part"
     assert "in place of `loss`" in first["advice"] or "in place of `made.<locals>.loss`" in first["advice"]
     assert "`model.rate = torch.compile(model.rate, backend='eager')`" in first["advice"]
+
+
+def test_a_network_of_layers_is_compiled_in_the_place_of_the_step_that_runs_in_eager(folder: Path) -> None:
+    """torch compiles functions, and no module whose forward is its own: this one runs in eager with the step."""
+    plain = """
+import torch
+torch.set_grad_enabled(False)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+counts = []
+
+@torch.compile(backend="eager")
+def step(x):
+    found = net(x).argmax(1)
+    for each in found:
+        counts.append(each.item())
+        print(counts[-1])
+    return found
+
+step(torch.ones(2, 4))
+"""
+    (folder / "model.py").write_text(plain, encoding="utf-8")
+    _, report = explain("--no-bench", "model.py", cwd=folder)
+    (finding,) = (each for each in report["findings"] if each["rule"] == "compile-a-part")
+    line = "net = torch.compile(net, backend='eager')"
+    assert f"in place of `step`: `{line}`" in finding["advice"]
+    followed = plain.replace('@torch.compile(backend="eager")', line)
+    assert [graphs(each, folder) for each in (plain, followed)] == [0, 1]

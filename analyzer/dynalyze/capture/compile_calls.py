@@ -147,14 +147,19 @@ class CompileCalls:
         of_torch = owner is not model and home.startswith("torch.") and _name(model).endswith("._call_impl")
         wrapped = Wrapped(kind, name, file, line, in_place_of_torch=of_torch)
         self.wrapped.append((wrapped, _weak(owner), _weak(result)))
-        arguments = ", ".join(f"{key}={each!r}" for key, each in given.items() if isinstance(each, str | bool))
-        place = _Place(arguments, file, line, function)
+        place = _Place(_as_written(given), file, line, function)
         if kind == "module":
             self._emit_tree(owner, _called_there(owner), place)
         else:
             self._functions.append((_weak(owner), place))
         if kind == "module" or not is_installed(file):
             self._on_call()
+
+
+def _as_written(given: dict[str, Any]) -> str:
+    """Plain arguments of torch.compile without the defaults, which a decorator hands over too."""
+    plain = {name: each for name, each in given.items() if isinstance(each, str | bool) and each != "inductor"}
+    return ", ".join(f"{name}={each!r}" for name, each in plain.items() if each is not False or name == "dynamic")
 
 
 def _name(model: Any) -> str:

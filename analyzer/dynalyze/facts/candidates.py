@@ -98,14 +98,14 @@ def _of_tree(tree: events.ModuleTree, breaks: Sequence[GraphBreak], sources: Sou
     parts = {part.path: part for part in tree.parts}
     root = parts.get("")
     reached = {path for each in breaks for path in _reached(tree, each)}
-    if root is None or not reached:
+    if root is None or not (reached or tree.within):
         return
     whole = dict.fromkeys(parts, True) | dict.fromkeys((path for path in reached if path in parts), False)
     for path in reached:
         whole.update((above, False) for above in _above(path))
     groups: dict[tuple[str, int], list[str]] = {}
     for path, part in parts.items():
-        if path and _is_largest(path, parts, tree, whole):
+        if (path or tree.within) and _is_largest(path, parts, tree, whole):
             groups.setdefault((_NUMBER.sub("*", path), part.kind), []).append(path)
     lists = {path for path, part in parts.items() if tree.classes[part.kind].indexed}
     for alike in groups.values():

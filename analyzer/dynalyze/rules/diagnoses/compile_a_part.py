@@ -123,7 +123,7 @@ def _share(part: Region) -> float:
 def _steps(part: Region) -> list[str]:
     """What to write for each step of the path: `.layers`, `[1]`, and `[*]` or `[0,2]` where there are several."""
     of_older = re.sub(r"\d+(?!.*\d)", "*", part.path) if part.count > 1 else part.path  # A report without patterns.
-    return [_step(word) for word in (part.pattern or of_older).split(".")]
+    return [_step(word) for word in (part.pattern or of_older).split(".") if word]
 
 
 def _step(word: str) -> str:
@@ -159,7 +159,7 @@ def _line(part: Region) -> str:
         held = _looped(loops, held, step, "part" if held.startswith("block") else "block")
     if not part.of_torch:
         return _in_loops(loops, f"{held}.compile({part.arguments})")
-    own = steps[-1]
+    own = steps[-1] if steps else ""
     if _several(own):
         loops.append(f"for i in range(len({held}))" if own == "[*]" else f"for i in ({own[1:-1].replace(',', ', ')})")
         own = "[i]"
