@@ -86,7 +86,13 @@ def _mend(facts: Facts, package: Package, pip: str) -> str:
     torch = (facts.torch or "").partition("+")[0]
     if package.name in _BUILT_HERE:
         return f"{pip} --force-reinstall --no-deps --no-build-isolation --no-binary :all: {package.name}"
-    released_with_it = package.name in _RELEASED_WITH_TORCH
-    index = f" {_CPU_INDEX}" if released_with_it and not facts.cuda and not facts.hip else ""
-    how = "--force-reinstall" if released_with_it else "--upgrade"
-    return f'{pip} {how} "torch=={torch}" {package.name}{index}'
+    if package.name not in _RELEASED_WITH_TORCH:
+        return f'{pip} --upgrade "torch=={torch}" {package.name}'
+    # The release that goes with this torch, where its number follows from it.
+    name, numbers = package.name, release(torch)
+    if name == "torchvision" and numbers[:1] == (2,) and len(numbers) > 1:
+        name = f'"torchvision==0.{numbers[1] + 15}.*"'
+    elif name == "torchaudio" and len(numbers) > 1:
+        name = f'"torchaudio=={numbers[0]}.{numbers[1]}.*"'
+    index = f" {_CPU_INDEX}" if not facts.cuda and not facts.hip else ""
+    return f"{pip} --force-reinstall --no-deps {name}{index}"

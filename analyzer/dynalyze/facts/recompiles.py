@@ -218,11 +218,8 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak], compiled: 
         generated |= {each.location.file: found for each in compiled if each.key in attempts}
     for entry in entries:
         if entry.cause == "other" and not entry.source and _STACK.search(entry.guard):
-            entry.source, entry.expected, entry.actual = (
-                entry.guard,
-                None,
-                None,
-            )  # A question about what is left behind.
+            entry.source = entry.guard  # A question about what is left behind.
+            entry.expected = entry.actual = None
         if not entry.source or not _STACK.search(entry.source):
             continue
         place = entry.location.file, entry.location.line

@@ -13,7 +13,7 @@ from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompi
 
 _Key = tuple[object, ...]
 _HELD = re.compile(r"(?P<name>self\.[^()]+)\.size\(\)\[\d+\]$")
-_PARTS = ("_parameters", "_modules", "_buffers")
+_PARTS = re.compile(r"\b_(?:parameters|modules|buffers)\b")
 _MADE = ("identity", "limit")
 
 
@@ -234,7 +234,7 @@ def _of_other_modules(report: Report) -> dict[str, list[str]]:
 def _is_of_module(found: Recompile) -> bool:
     """Whether how a module is made did not fit: its parameters, its parts, its class; not a value that it holds."""
     failed: list[Recompile | FailedGuard] = [found, *found.also]
-    return any(each.cause in _MADE or any(part in (each.source or "") for part in _PARTS) for each in failed)
+    return any(each.cause in _MADE or _PARTS.search(each.source or "") is not None for each in failed)
 
 
 def is_zero_or_one(lead: Recompile) -> bool:

@@ -217,7 +217,7 @@ REBUILD = "/env/bin/python -m pip install --force-reinstall --no-deps --no-build
         (flash_attn("2.8.3", "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEa"), "problem", REBUILD),
         (
             Package("torchvision", "0.27.0", requires=["torch==2.12.0"], binary=True, imported=True), "problem",
-            '/env/bin/python -m pip install --force-reinstall "torch==2.13.0" torchvision',
+            '/env/bin/python -m pip install --force-reinstall --no-deps "torchvision==0.28.*"',
         ),
         (
             Package("peft", "0.99", requires=["torch>=2.14"]), "problem",

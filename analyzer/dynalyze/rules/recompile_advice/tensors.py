@@ -142,9 +142,8 @@ def shape(series: Series, source: Expression) -> Advice:
     if series.lead.last_batch_of and series.changes == 1 and source.dimension == 0:
         return _last_batch(series, source, sizes.marks())
     small = {"0", "1"} & values
-    if (
-        small and len(values) == 2 and source.dimension is not None
-    ):  # No other size came: a dynamic one would not fit either.
+    # No other size came: a dynamic one would not fit either.
+    if small and len(values) == 2 and source.dimension is not None:
         return _zero_or_one(sizes, source, min(small))
     return _let_vary(series, source, sizes)
 
