@@ -77,10 +77,12 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
     compiles, holds, it = ("compiles", "holds", "it") if len(parts) == 1 else ("compile", "hold", "them")
     whole = _whole(parts[0])
     whose = "All graph breaks are in code of libraries, so there is nothing to rewrite. " if foreign else ""
-    names = [_name(part) for part in parts]
+    named = listed([f"`{_name(part)}`" for part in parts])
     lines = list(map(_line, parts))
     return compile_a_part.finding(
-        f"{listed([f'`{name}`' for name in names])} {compiles} without a graph break and {holds} {of}",
+        f"{named} {compiles} without a graph break and {holds} {of}"
+        if measured
+        else f"No graph break reaches {named}, with {of}",
         f"Compile {it} in place of `{parts[0].within or whole}`: {listed([f'`{line}`' for line in lines])}."
         f"{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
