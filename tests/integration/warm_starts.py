@@ -346,6 +346,19 @@ def _import_all_of_the_parent() -> None:
             with contextlib.suppress(ImportError):  # Of an extra that is not installed.
                 importlib.import_module(".".join(parts).removesuffix(".__init__"))
     assert "torch" not in sys.modules
+    _render_once()
+
+
+def _render_once() -> None:
+    """Compile templates, regular expressions and the like, as the first report of a process does."""
+    sys.path.insert(0, str(SELF.parents[1] / "unit"))
+    from dynalyze.render import html, terminal
+    from sample_reports import rich_report
+
+    report = rich_report()
+    terminal.render(report)
+    html.render(report)
+    del sys.path[0]
 
 
 def spare_guard_profiles() -> None:

@@ -66,8 +66,10 @@ def page(
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    environment = _environment().overlay()
-    environment.filters = {**environment.filters, **(filters or {})}
+    environment = _environment()
+    if filters:  # An environment of its own, which compiles its templates again.
+        environment = environment.overlay()
+        environment.filters = {**environment.filters, **filters}
     return environment.get_template(template).render(
         page=page, policy=policy, style=Markup(style), theme_script=Markup(theme), page_script=Markup(script)
     )
