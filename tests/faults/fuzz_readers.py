@@ -357,7 +357,7 @@ def _words() -> frozenset[str]:
         hint for module in (report_records, measurements, audit_records, model_facts) for hint in vars(module).values()
     ]
     return frozenset(word for hint in hints if get_origin(hint) is Literal for word in get_args(hint)) | {
-        "user", "library", "torch", "observed", "in_place", "replayed", "examples", "object", "transformers", "none",
+        "user", "library", "torch", "observed", "in_place", "examples", "object", "transformers", "none",
         "block",
         "cuda", "rss", "process", "output", "gradient", "config", "model", "weights", "inputs", "eager",
     }  # fmt: skip

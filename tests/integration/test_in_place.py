@@ -302,10 +302,14 @@ def test_a_choice_that_the_program_does_not_have(tmp_path: Path) -> None:
     refused(dynalyze("explain", *options, "chosen.py", cwd=tmp_path), "model.spine", "main:net")
 
 
-def test_a_choice_for_a_program_that_compiles_by_itself(tmp_path: Path) -> None:
+def test_a_choice_in_place_of_what_the_program_compiles(tmp_path: Path) -> None:
+    """What torch.compile would have given back is the module itself: its calls are those of `net`, before and after."""
     (tmp_path / "compiles_late.py").write_text(written("compiles_late"), encoding="utf-8")
-    ended = dynalyze("explain", "--compile", "net", "compiles_late.py", cwd=tmp_path)
-    refused(ended, "--compile has no effect", "compiles_late.py:17")
+    ended, report = explain("--backend", "eager", "--compile", "net", "compiles_late.py", cwd=tmp_path)
+    assert ended.status == 0, ended.stderr[-3000:]
+    assert [(row["name"], row["calls"]) for row in report["candidates"] if row["compiled"]] == [("net", 5)]
+    assert [each["line"] for each in report["capture"]["left_out"]] == [17]
+    assert [found["location"]["line"] for found in report["graph_breaks"]] == [10]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,9 @@ def test_the_part_that_a_library_calls_is_compiled_in_the_place_of_all(folder: P
     assert f"`{line}`" in first["advice"]
     followed = plain.replace('compiled = torch.compile(model, backend="eager")', f"compiled = model; {line}")
     assert graphs(followed, folder) == 1
+    (command,) = re.findall(r"`dynalyze (explain [^`]+)`", first["advice"])
+    _, shown = explain(*shlex.split(command)[1:], cwd=folder)
+    assert (len(shown["graphs"]), shown["graph_breaks"]) == (1, [])
 
 
 def test_a_model_whose_own_code_is_cut_once_is_left_whole(folder: Path) -> None:

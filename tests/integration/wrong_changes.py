@@ -509,6 +509,8 @@ WRONG: dict[str, dict[str, Change]] = {
         "the arguments of a call": Change("lambda", (("torch.randn(3, 4)", "torch.randn(3, 4) * 2"),)),
     },
     "settings": {
+        "hidden errors": Change("net", (("import torch\n", (
+            "import torch\nimport torch._dynamo\n\ntorch._dynamo.config.suppress_errors = True\n")),)),
         "precision": Change(
             "net", (("import torch\n", "import torch\n\nSET = torch.set_float32_matmul_precision('medium')\n"),)),
         "warnings": Change(

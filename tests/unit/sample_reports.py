@@ -203,7 +203,18 @@ def rich_report() -> Report:
     report.traced_files.append(traced(LIBRARY))
     report.candidates = _candidates()
     part = line_of(SOURCE_START, 0, 3)
-    report.regions = [Region("main:ranker", "encoder.layers.0", "Layer", part, count=2, parameters=600, share=0.64)]
+    report.regions = [
+        Region(
+            "main:ranker",
+            "encoder.layers.0",
+            "Layer",
+            part,
+            count=2,
+            parameters=600,
+            share=0.64,
+            pattern="encoder.layers.*",
+        )
+    ]
     report.findings = _findings(report.graph_breaks)
     report.sources = [_lines(report)]
     report.capture = Capture(events=210, mode="in_place", recorded_calls=12, notes=["Two calls were cut to 64 MB."])

@@ -357,6 +357,7 @@ class TargetSession:
             self._listener, torch, self._compiled_recording, self._inspection,
             partial(self._program_compiles, at_rest=True), self._compiling_in_place,
             backend_of(self._options.backend) if self._overrides else None,
+            leave_out=bool(self._selection),
         )  # fmt: skip
         if self._request["mode"] in _REBUILT:
             return
@@ -413,10 +414,11 @@ class TargetSession:
             return
         self._program_compiles_itself = True
         given = [*self._options.given, *(["--compile"] if self._selection else [])]
-        if self._overrides and self._compile_calls is not None and self._compile_calls.wrapped:
+        wrapped = self._compile_calls is not None and self._compile_calls.wrapped
+        if self._overrides and wrapped:
             given.remove("--backend")
         if given and self._request["mode"] not in _REBUILT:
-            call = self._compile_calls.wrapped[0][0] if self._compile_calls and self._compile_calls.wrapped else None
+            call = wrapped[0][0] if wrapped else None
             where = f" ({Path(call.file).name}:{call.line})" if call else ""
             verb = "has" if len(given) == 1 else "have"
             self._refuse(

@@ -52,11 +52,15 @@ class CompileCalls:
         on_call: Callable[[], None],
         is_ours: Callable[[], bool],
         backend: Any = None,
+        *,
+        leave_out: bool = False,
     ) -> None:
         """`on_call` is called when the program compiles a module, or anything in its own code; `is_ours` tells whether
-        it is dynalyze that compiles, in this thread. A `backend` takes the place of those that the program asks for.
+        it is dynalyze that compiles, in this thread. A `backend` takes the place of those that the program asks for;
+        with `leave_out` none of its calls compiles anything.
         """
         self._backend = backend
+        self._leave_out = leave_out
         self._on_call = on_call
         self._is_ours = is_ours
         self._inspection = inspection
@@ -67,10 +71,13 @@ class CompileCalls:
         """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
         self._with_tree: list[Any] = []
         self._functions: list[tuple[Any, _Place]] = []
-        surround_compile(torch, self._compiled, override=None if backend is None else self._overridden)
+        overrides = leave_out or backend is not None
+        surround_compile(torch, self._compiled, override=self._overridden if overrides else None)
 
     def _overridden(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call of torch.compile with our backend, without those that belong to the program's own."""
+        if self._leave_out and not self._is_ours():
+            return left_out(given)
         if self._backend is None or self._is_ours() or given.get("backend", "inductor") == self._backend:
             return given
         return {**{name: value for name, value in given.items() if name not in _OF_BACKEND}, "backend": self._backend}
@@ -78,6 +85,10 @@ class CompileCalls:
     def _compiled(self, model: Any, result: Any, given: dict[str, Any], left: dict[str, Any]) -> Any:
         if self._is_ours():
             self._inspection.given(getattr(model, "__self__", model), *caller()[:2], left)
+            return result
+        if self._leave_out:
+            file, line, function = caller()
+            self._listener.emit(CompileCall(name=_name(model), file=file, line=line, function=function, left_out=True))
             return result
         if self._recording is not None:
             try:
@@ -215,6 +226,11 @@ def surround_compile(
         return result if model is None or not patch.active else handle(model, result, given, kwargs)
 
     return patch.put(compile)
+
+
+def left_out(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call of torch.compile that gives back what it is given."""
+    return {**given, "disable": True}
 
 
 def watch_compile_calls(torch: Any, inspection: Inspection, before: Callable[[], None] = lambda: None) -> Undo:

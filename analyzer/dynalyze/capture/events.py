@@ -124,7 +124,7 @@ class TorchLoaded(Event, tag="torch"):
 
 class CompileCall(Event, tag="compile_call"):
     """A call of torch.compile by the program. `overridden` are its own arguments in whose place `--backend` came, and
-    `module` is a token of the module.
+    `module` is a token of the module. With `left_out` it compiled nothing, for `--compile` chooses what is.
     """
 
     kind: str = ""
@@ -135,6 +135,7 @@ class CompileCall(Event, tag="compile_call"):
     options: dict[str, str] = field(default_factory=dict)
     overridden: dict[str, str] = field(default_factory=dict)
     module: Whole = 0
+    left_out: bool = False
 
 
 class CompileStarted(CompilerEvent, tag="compile_start"):

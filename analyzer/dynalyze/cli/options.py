@@ -127,8 +127,8 @@ target_options = _all(
     ),
     click.option(
         "--compile", "chosen", multiple=True, metavar="EXPR",
-        help="What to compile of a program that compiles nothing, e.g. model.backbone or main:net; repeatable. "
-        "[default: its outermost modules]",
+        help="What to compile, e.g. model.backbone or main:net, in place of what the program compiles itself; "
+        "repeatable. [default: the outermost modules of a program that compiles nothing]",
     ),
     click.option("--python", metavar="PATH", help="Run the target under this interpreter."),
     seconds_option("--timeout", "End the target, and all it started, after this long.", 600.0),

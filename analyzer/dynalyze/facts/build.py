@@ -234,6 +234,8 @@ def _capture(run: RunLog, called: list[Candidate], kind: TargetKind) -> Capture:
         for _, e in run.all()
         if isinstance(e, events.OutsideEffectSeen)
     ]
+    calls = {(e.file, e.line, e.function): e for _, e in run.all() if isinstance(e, events.CompileCall)}
+    capture.left_out = [Location(*place[:2], function=place[2]) for place, call in calls.items() if call.left_out]
     if compiled_in_place(run):
         capture.mode = "in_place"
         capture.recorded_calls = sum(row.calls or 0 for row in called if row.compiled)

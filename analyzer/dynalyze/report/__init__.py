@@ -536,19 +536,20 @@ class Capture(msgspec.Struct):
     """How far the recording can be trusted: what was lost, and how the calls came about.
 
     `mode` "in_place": the program compiles nothing, its modules were compiled in its own calls, `recorded_calls` of
-    them ("replayed" in reports of earlier versions: its calls were made again). "block": it is of a block of the
-    program, by `dynalyze.record()`; the target's `spec` is its place.
+    them. "block": it is of a block of the program, by `dynalyze.record()`; the target's `spec` is its place. `left_out`
+    is where the program itself calls torch.compile, which compiled nothing under `--compile`.
     """
 
     events: int = 0
     unreadable_lines: int = 0
     listener_errors: list[Message] = []
     mode: Literal[
-        "observed", "in_place", "replayed", "examples", "object", "transformers", "library", "none", "block"
+        "observed", "in_place", "examples", "object", "transformers", "library", "none", "block"
     ] = "observed"  # fmt: skip
     recorded_calls: int = 0
     replayed_calls: int = 0
     outside_effects: list[OutsideEffect] = []
+    left_out: list[Location] = []
     notes: list[Message] = []
 
 

@@ -18,7 +18,7 @@ from dynalyze.capture import program
 from dynalyze.capture.bench.failures import Failed
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.bench.workload import Workload, seed
-from dynalyze.capture.compile_calls import surround_compile
+from dynalyze.capture.compile_calls import left_out, surround_compile
 from dynalyze.capture.compile_selection import CompileSelection
 from dynalyze.capture.events import Ending
 from dynalyze.capture.hooks import after_import
@@ -125,8 +125,11 @@ class _Run:
         self._compiled, self._recorder = CompiledRecording(), Recorder()
         self._modules = InPlace(lambda _: None, None, self._recorder, self._selection)
         self._modules.install()
+        # What the user chose is compiled in place of what the program compiles itself.
         self._compile_again = surround_compile(
-            torch, lambda model, result, given, _: self._compiled.watch(model, result, given)
+            torch,
+            lambda model, result, given, _: result if self._selection else self._compiled.watch(model, result, given),
+            override=left_out if self._selection else None,
         )
 
     def _put_back(self) -> None:

@@ -29,6 +29,7 @@ _DYNAMO = (
     "suppress_errors", "compiled_autograd", "nested_graph_breaks",
     "force_parameter_static_shapes",
 )  # fmt: skip
+_HIDING = ("suppress_errors",)
 _INDUCTOR = (
     "triton.cudagraphs", "triton.cudagraph_trees", "triton.cudagraph_skip_dynamic_graphs",
     "triton.cudagraph_capture_sizes", "triton.cudagraph_dynamic_shape_warn_limit", "max_autotune", "max_autotune_gemm",
@@ -59,8 +60,10 @@ def process_settings() -> dict[str, Any]:
 
 
 def left_behind() -> dict[str, Any]:
-    """The same with the variables of the process, and where random numbers of Python and NumPy stand."""
-    return process_settings() | _read(_surroundings)
+    """The same with the variables of the process, where random numbers of Python and NumPy stand, and whether what
+    fails to compile runs in eager without a word.
+    """
+    return process_settings() | runtime.config_values("torch._dynamo.config", _HIDING) | _read(_surroundings)
 
 
 def _read(*parts: Callable[[], Iterator[_Reading]]) -> dict[str, Any]:

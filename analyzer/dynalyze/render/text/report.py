@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from pathlib import Path
 from typing import NamedTuple
 
 from dynalyze import registry
@@ -373,8 +374,6 @@ def _mode_note(report: Report) -> str:
     capture = report.capture
     if capture.mode == "in_place":
         return _in_place_note(report)
-    if capture.mode == "replayed":
-        return "The program compiles nothing by itself: its calls were recorded and made again under torch.compile."
     if capture.mode == "examples":
         return "The program runs nothing by itself: its model ran with its example_inputs."
     model = report.target.model
@@ -382,12 +381,14 @@ def _mode_note(report: Report) -> str:
 
 
 def _in_place_note(report: Report) -> str:
-    """What was compiled of a program that compiles nothing, and what else took its time."""
+    """What was compiled of a program that compiles nothing, or in place of that, and what else took its time."""
     names = [row.name or row.class_name for row in report.candidates if row.compiled]
     what = listed(names[:_MOST_NAMED] + (["others"] if len(names) > _MOST_NAMED else [])) or "its modules"
     made = report.capture.recorded_calls
     calls = f"its {count_of(made, 'call')} of {what}" if made else what
-    note = f"The program compiles nothing by itself: {calls} ran compiled, in its own loop."
+    places = [f"{Path(each.file).name}:{each.line}" for each in report.capture.left_out]
+    own = f"What {listed(places, most=_MOST_NAMED)} compiles is left out" if places else ""
+    note = f"{own or 'The program compiles nothing by itself'}: {calls} ran compiled, in its own loop."
     left = [
         f"{row.name or row.class_name} ({_LEFT_ALONE[row.reason]})"
         for row in report.candidates

@@ -108,13 +108,16 @@ def _compiling_the_rest(report: Report, parts: list[Region]) -> Impact | None:
 
 
 def _to_verify(report: Report, parts: list[Region]) -> str:
-    """The run that shows it, where the program's own modules can be chosen."""
-    if report.capture.mode != "in_place" or not parts[0].root or any(part.count > 1 for part in parts):
+    """The run that shows it, where the program has a name for the module while it is called."""
+    named = bool(parts[0].root) and not parts[0].root.startswith("self.")
+    if report.capture.mode not in ("in_place", "observed") or not named or any(part.count > 1 for part in parts):
         return ""
     chosen = [word for part in parts for word in ("--compile", f"{part.root}{_path(part)}")]
+    backend = re.findall(r"backend='(\w+)'", parts[0].arguments)
     target, arguments = report.target.spec, report.target.arguments
     program = [target] if target.endswith(".py") else ["-m", target]
-    words = ["dynalyze", "explain", *program, *chosen, *(["--", *arguments] if arguments else [])]
+    options = [*chosen, *(["--backend", *backend] if backend else [])]
+    words = ["dynalyze", "explain", *program, *options, *(["--", *arguments] if arguments else [])]
     return f" To see it: `{shlex.join(words)}`."
 
 
@@ -124,8 +127,7 @@ def _share(part: Region) -> float:
 
 def _steps(part: Region) -> list[str]:
     """What to write for each step of the path: `.layers`, `[1]`, and `[*]` or `[0,2]` where there are several."""
-    of_older = re.sub(r"\d+(?!.*\d)", "*", part.path) if part.count > 1 else part.path  # A report without patterns.
-    return [_step(word) for word in (part.pattern or of_older).split(".") if word]
+    return [_step(word) for word in (part.pattern or part.path).split(".") if word]
 
 
 def _step(word: str) -> str:
