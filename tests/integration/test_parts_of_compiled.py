@@ -124,3 +124,33 @@ step(torch.ones(2, 4))
     assert f"in place of `step`: `{line}`" in finding["advice"]
     followed = plain.replace('@torch.compile(backend="eager")', line)
     assert [graphs(each, folder) for each in (plain, followed)] == [0, 1]
+
+
+def test_parts_of_what_a_compiled_method_holds(folder: Path) -> None:
+    """By the names of the line that compiles it."""
+    plain = """
+import torch
+
+class Agent:
+    def __init__(self):
+        self.actor = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        self.seen = []
+        self.plan = torch.compile(self.plan, backend="eager")
+
+    @torch.no_grad()
+    def plan(self, x):
+        for _ in range(2):
+            found = self.actor(x)
+            self.seen.append(found.max().item())
+            print(self.seen[-1])
+        return found
+
+Agent().plan(torch.ones(2, 4))
+"""
+    (folder / "model.py").write_text(plain, encoding="utf-8")
+    _, report = explain("--no-bench", "model.py", cwd=folder)
+    (finding,) = (each for each in report["findings"] if each["rule"] == "compile-a-part")
+    line = "self.actor = torch.compile(self.actor, backend='eager')"
+    assert f"`{line}`" in finding["advice"]
+    followed = plain.replace('self.plan = torch.compile(self.plan, backend="eager")', line)
+    assert [graphs(each, folder) for each in (plain, followed)] == [0, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import types
 import weakref
 from collections.abc import Callable
@@ -70,7 +71,7 @@ class CompileCalls:
         self.wrapped: list[tuple[Wrapped, Any, Any]] = []
         """What was wrapped where, with weak references to the object and to what torch.compile returned for it."""
         self._with_tree: list[Any] = []
-        self._functions: list[tuple[Any, _Place]] = []
+        self._functions: list[tuple[Any, tuple[Any, str], _Place]] = []
         overrides = leave_out or backend is not None
         surround_compile(torch, self._compiled, override=self._overridden if overrides else None)
 
@@ -112,16 +113,15 @@ class CompileCalls:
         self._listener.emit(tree)
 
     def emit_trees_of_functions(self) -> None:
-        """The parts of modules that compiled functions of the program name: globals, and what they close over."""
-        for target, place in self._functions:
-            function = target()
+        """The parts of modules that compiled functions of the program name: globals, what they close over, and what the
+        object of a method holds.
+        """
+        for target, holder, place in self._functions:
+            wrapped = target()
+            function = None if wrapped is None else inspect.unwrap(wrapped)
             if not isinstance(function, types.FunctionType) or is_installed(place.file):
                 continue
-            named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-                with contextlib.suppress(ValueError):  # A variable that nobody has set.
-                    named[name] = cell.cell_contents
-            for name, each in named.items():
+            for name, each in _named_by(function, *holder).items():
                 # By its type: a proxy answers isinstance with code of its own.
                 if issubclass(type(each), self._torch.nn.Module):
                     try:
@@ -163,9 +163,21 @@ class CompileCalls:
         if kind == "module":
             self._emit_tree(owner, _called_there(owner), place)
         else:
-            self._functions.append((_weak(owner), place))
+            held = (_weak(owner), _called_there(owner)) if owner is not model else (lambda: None, "")
+            self._functions.append((_weak(getattr(model, "__func__", model)), held, place))
         if kind == "module" or not is_installed(file):
             self._on_call()
+
+
+def _named_by(function: types.FunctionType, holder: Callable[[], Any], called: str) -> dict[str, Any]:
+    """What a function names, by what the code that compiles it calls that; `holder` is the object of a method."""
+    named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    if called:
+        named = {f"{called}.{name}": vars(holder()).get(name) for name in named}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # A variable that nobody has set.
+            named[name] = cell.cell_contents
+    return named
 
 
 def _as_written(given: dict[str, Any]) -> str:

@@ -60,6 +60,7 @@ _LENGTH = re.compile(r"^(?:not )?(?:len\((?P<source>.+)\)|___dict_(?:contains|si
 _GONE = re.compile(r"^KeyError on (?P<source>[A-Za-z_][\w.\[\]']*)\.(?P<name>[A-Za-z]\w*)$")
 _HAS = re.compile(r"^(?:not )?hasattr\((?P<source>.+), '(?P<name>\w+)'\)$")
 _EMPTY = re.compile(r"^not (?P<source>[A-Za-z_][^\s()]*)$")
+_DEALLOCATED = re.compile(r"Cache line invalidated because (?P<source>.+) got deallocated")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
 _IMPORTED = re.compile(r"G\['__import_(?P<module>\w+)'\]")
@@ -199,6 +200,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Guard]], .
     )),
     (_EMPTY, lambda found, _: Guard("container", readable(found["source"]), "empty", "not empty")),
     (_CHECK, _check),
+    (_DEALLOCATED, lambda found, _: Guard("identity", readable(found["source"]))),
     (re.compile(r"(?s:.*)__code__"), lambda found, _: Guard("identity", readable(found.string))),
     (_EQUAL, _value),
 )  # fmt: skip

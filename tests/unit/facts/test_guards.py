@@ -64,6 +64,7 @@ GUARDS: list[tuple[str, Cause, str | None, str | None, str | None]] = [
     ("___check_obj_id(f, 139968063593728), type=<class 'builtin_function_or_method'>", "identity", "f", None, None),
     ("___check_obj_id(L['self'].act.forward, 7655)", "identity", "self.act.forward", None, None),
     ("___check_obj_id(f.__code__, 139968063593728)", "identity", "f.__code__", None, None),
+    ("Cache line invalidated because L['model'].layer got deallocated", "identity", "model.layer", None, None),
     ("___check_type_id(L['x'], 94863)", "tensor_type", "x", None, None),
     ("not log", "container", "log", "empty", "not empty"),
     ("2 <= x.size()[0]", "symbolic", "x.size()[0]", "2 <= x.size()[0]", None),

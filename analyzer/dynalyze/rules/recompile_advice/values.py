@@ -338,7 +338,8 @@ def is_left_over(series: Series, source: Expression) -> bool:
     lead = series.lead
     known = lead.result_of is not None or "___stack" in source.text
     return known and (
-        lead.cause in ("value", "stride", "symbolic", "other") or (lead.cause == "shape" and lead.forced_by is not None)
+        lead.cause in ("value", "stride", "symbolic", "identity", "other")
+        or (lead.cause == "shape" and lead.forced_by is not None)
     )
 
 
