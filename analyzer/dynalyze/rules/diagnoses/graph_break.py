@@ -163,7 +163,9 @@ def _from_torch(found: GraphBreak) -> Advice:
 
 def _beside(found: GraphBreak, report: Report) -> str:
     """The other breaks of the same line: ending one of them alone gains little."""
-    others = [each.id for each in report.graph_breaks if each is not found and each.location.at == found.location.at]
+    told = break_owners(report)
+    at = found.location.at
+    others = [b.id for b in report.graph_breaks if b is not found and b.location.at == at and b.id not in told]
     return f" This line breaks again at {listed(others[:_MOST_NAMED])}: end all of them together." if others else ""
 
 
