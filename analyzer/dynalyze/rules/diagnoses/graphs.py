@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.facts.stacks import Places
+from dynalyze.files.paths import library_of
 from dynalyze.report import Example, Graph, Impact, Kernel, LineKey, Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.rules.report_queries import once
@@ -220,8 +221,7 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
         yield unrolled_loop.finding(
             unrolled_loop.title,
             f"{top.rounds_ops:,} of {top.all_ops:,} operations are rounds of this loop{most}, {top.ops:,} from "
-            f"{top.location.short}. "
-            f"{_alone(graph)} A scan (one operator for all rounds) is the other way.",
+            f"{top.location.short}. {_alone(graph)}",
             why="Read from the graph. Dynamo runs the loop while it traces: the graph holds every round, and the "
             "compiler works on each as if it were other code. The step alone is one small graph that all rounds use.",
             location=top.loop,
@@ -231,14 +231,20 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
 
 
 def _alone(graph: Graph) -> str:
-    """How the step is compiled alone."""
+    """How the step is compiled alone, or what can be done from outside where the loop is in a package."""
     top = graph.top_line
-    assert top is not None
+    assert top is not None and top.loop is not None
     whole = graph.location.function if graph.location is not None else "the function around it"
+    if "/torch/optim/" in top.loop.file and top.loop.function.startswith("_single_tensor"):
+        return "Create the optimizer with `foreach=True`: then one operation works on all parameters together."
+    if package := library_of(top.loop.file):
+        return f"The loop is in {package}: compile the parts of the program around it, each by itself, or leave it."
+    scan = "A scan (one operator for all rounds) is the other way."
     if not top.step:
         return (
             "Compile the step alone: move the body of the loop into a function and compile that, in place of "
-            f"compiling `{whole}`."
+            f"compiling `{whole}`. {scan}"
         )
     once = " once, in `__init__`," if top.step.startswith("self.") else ""
-    return f"Compile the step alone: `{top.step} = torch.compile({top.step})`{once} in place of compiling `{whole}`."
+    step = f"`{top.step} = torch.compile({top.step})`{once}"
+    return f"Compile the step alone: {step} in place of compiling `{whole}`. {scan}"
