@@ -90,6 +90,24 @@ def test_a_call_with_effects_is_not_made_again(tmp_path: Path) -> None:
     assert failures and log.read_text() == plain
 
 
+def test_what_the_end_of_the_program_makes_fail_is_no_error_of_eager(tmp_path: Path) -> None:
+    """The call is made again when its loop is over: another error than that of the compile says nothing about eager."""
+    over = """
+def halved_in_loop(x, loop=[True]):
+    if not loop:
+        raise LookupError("the loop is over")
+    return halved(x)
+"""
+    program = OF_DYNAMO.replace("def scaled", f"{over}\ndef scaled").replace("y = halved(x)", "y = halved_in_loop(x)")
+    ended = program.replace("    run(torch", "    try:\n        run(torch") + (
+        "    finally:\n        halved_in_loop.__defaults__[0].clear()\n"
+    )
+    (tmp_path / "net.py").write_text(ended, encoding="utf-8")
+    _, report = explain("net.py", cwd=tmp_path)
+    failures = [each["failure"] for each in report["compilations"] if each["failure"]]
+    assert failures and [each["eager"] for each in failures] == [None] * len(failures)
+
+
 def test_a_write_that_a_backend_fails_at_is_named_and_its_result_as_a_new_tensor_helps(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(OF_BACKEND, encoding="utf-8")
     _, report = explain("net.py", cwd=tmp_path)

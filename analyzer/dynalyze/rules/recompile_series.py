@@ -28,6 +28,7 @@ class Series:
     `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer;
     `one_value`: only that one size has this answer.
     `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
+    `of_others` are recompiles that a line forced with another size, which changed in the same call.
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when it was first compiled.
@@ -45,6 +46,7 @@ class Series:
     asked: Location | None = None
     first_call: Location | None = None
     was_dynamic: bool = False
+    of_others: set[str] = field(default_factory=set)
     one_value: bool = False
 
     @property
@@ -61,7 +63,8 @@ class Series:
     @property
     def forced_by(self) -> Location | None:
         """The line that made the size a constant, or asked about it."""
-        return next((member.forced_by for member in self.members if member.forced_by is not None), None)
+        own = (each for each in self.members if each.id not in self.of_others)
+        return next((each.forced_by for each in own if each.forced_by is not None), None)
 
     @property
     def read_at(self) -> Location | None:
@@ -124,14 +127,13 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.changes += 1
         series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
-    forced = {each for size in report.forced_sizes for each in size.recompiles}
+    _tell_forced(list(found.values()), report)
     first_calls: dict[_Key, Location] = {}
     for compilation in report.compilations:
         if compilation.caller is not None:
             first_calls.setdefault(_code(compilation), compilation.caller)
     for series in found.values():
         series.first_call = first_calls.get(_code(series.lead))
-        series.was_dynamic = any(each.id in forced for each in series.members)
         series.met = list(dict.fromkeys(_met(series, report)))
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
@@ -141,6 +143,25 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         held = (name for each in members for name in _held_tensors(each))
         series.replaced = list(dict.fromkeys([*held, *_not_taken_again(series.lead, members, report)]))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def _tell_forced(found: list[Series], report: Report) -> None:
+    """Tell each series which of its recompiles a line forced with a size that, in the same code, changed for an earlier
+    series: several sizes may change in one call.
+    """
+    forced = {each: size for size in report.forced_sizes for each in size.recompiles}
+    first: dict[_Key, Series] = {}
+    for series in found:
+        for member in series.members:
+            for source in (member.source, *(each.source for each in member.also)):
+                first.setdefault((_code(member), source), series)
+            if (size := forced.get(member.id)) is None:
+                continue
+            same_size = not {series.lead.expected, series.lead.actual}.isdisjoint(size.values)
+            if same_size or first.get((_code(member), size.source), series) is series:
+                series.was_dynamic = True
+            else:
+                series.of_others.add(member.id)
 
 
 def _met(series: Series, report: Report) -> Iterator[tuple[str, int]]:

@@ -409,6 +409,21 @@ def test_a_loop_is_told_where_most_of_many_operations_are_its_rounds(rounds: int
     assert compile_time(empty_report()) == ""
 
 
+@pytest.mark.parametrize(
+    ("file", "function", "says"),
+    [
+        ("torch/optim/adam.py", "_single_tensor_adam", "`foreach=True`"),
+        ("mambapy/mamba.py", "selective_scan", "in mambapy"),
+    ],
+)
+def test_the_loop_of_a_package_is_not_to_be_rewritten(file: str, function: str, says: str) -> None:
+    report = empty_report()
+    loop = Location(f"/env/lib/python3.11/site-packages/{file}", 13, function=function)
+    report.graphs = [Graph("g1", "0/0", ops=300, top_line=TopLine(loop, 300, loop, 300, "self.step", 300))]
+    (finding,) = found_by(report, "unrolled-loop")
+    assert says in finding.advice and "self.step" not in finding.advice
+
+
 def test_one_loop_of_several_versions_is_told_once_with_what_all_of_them_took() -> None:
     report = empty_report()
     loop, step = Location("/net.py", 13), Location("/net.py", 18)

@@ -475,6 +475,38 @@ def test_a_size_that_meets_a_new_input_is_marked_with_it(code: str, earlier: lis
     assert ("model.py:12 fixes" in found.advice) is not marked
 
 
+def test_a_size_that_another_one_brought_along_is_not_told_of_its_line() -> None:
+    """Two sizes change in one call, and a line fixes the one that changed first: the other may be marked."""
+    report, line = empty_report(), at(30, "resume", "for row in h:")
+    boxes, image = "boxes.size()[0]", "x.size()[2]"
+    common: dict[str, Any] = {"cause": "shape", "source": boxes, "expected": "2"}
+    changes = [
+        recompile("r1", "0/1", **common, actual="3", change="c1"),
+        recompile("r2", "4/1", **common, actual="3", change="c1", forced_by=line),
+        recompile("r3", "0/2", cause="shape", source=image, expected="64", actual="96", change="c2"),
+        recompile("r4", "4/2", **common, actual="4", change="c2", forced_by=line),
+    ]
+    report.forced_sizes = [ForcedSize("d1", line, boxes, 0, values=["3", "4"], recompiles=["r2", "r4"])]
+    of_boxes, of_image = findings(*changes, report=report)
+    assert "model.py:30" in of_boxes.advice and of_boxes.location == line
+    assert "model.py:30" not in of_image.advice and "mark_dynamic(x, 2)" in of_image.advice
+
+
+@pytest.mark.parametrize(
+    ("code", "instead"),
+    [
+        ("n = torch.as_tensor([sum(len(t) for t in targets)])", "torch.tensor(...)"),
+        ("n = torch.LongTensor([len(x)])", "torch.tensor(..., dtype=torch.long)"),
+        ("n = torch.tensor([len(t) for t in targets])", "as many steps"),
+    ],
+)
+def test_a_tensor_of_a_size_is_made_without_a_constant(code: str, instead: str) -> None:
+    line = at(12, "step", code)
+    changed = recompile("r1", "0/2", cause="shape", source="x.size()[1]", expected="7", actual="12", forced_by=line)
+    (found,) = findings(changed)
+    assert instead in found.advice and "model.py:12" in found.advice
+
+
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_table_that_the_next_size_makes_anew_is_made_once(taken: bool) -> None:
     """A grid that the first call found missing: the code for another size takes none from the module."""

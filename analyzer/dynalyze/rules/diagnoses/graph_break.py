@@ -10,7 +10,18 @@ import msgspec
 
 from dynalyze.facts.why_not_compiled import NEXT_STEPS, costly
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Effect, Example, GraphBreak, Impact, LeftInEager, Report, SkippedFrame, SkipReason
+from dynalyze.report import (
+    Advice,
+    Effect,
+    Example,
+    GraphBreak,
+    Impact,
+    LeftInEager,
+    Location,
+    Report,
+    SkippedFrame,
+    SkipReason,
+)
 from dynalyze.rules.recipe import Recipe, config_of, fill, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
@@ -55,6 +66,8 @@ def _title(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
         return "A break inside of a generator ends the graph here too"
     if (decorated := _decorated(found, report)) is not None:
         return f"Compile without the checks of `@{decorated[0]}`"
+    if recipe is not None and not recipe.place and (package := _called_package(found)):
+        return f"A graph break inside {package}"  # No call for what only those who own that line can do.
     return recipe.title if recipe is not None else found.gb_type or "Graph break"
 
 
@@ -66,13 +79,13 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
         return _without_check(*decorated)
     advice = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
     advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
-    inner = found.stack[-1] if found.stack else found.location
+    inner = _inner(found)
     package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
     if not package:
         return advice
     around = " Compile the parts that it does not reach, listed separately." if report.regions else ""
     whose = f"This line is in {package}."
-    if inner.file != found.location.file:
+    if _called_package(found):
         whose = f"It breaks inside {package}, in {inner.function}() ({inner.short})."
         if recipe is not None and recipe.place:  # It is for those who call that function.
             return msgspec.structs.replace(advice, action=f"{advice.action} {whose}{around}")
@@ -82,6 +95,16 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
             return Advice(action=f"{whose}{around or rest}", why=advice.why, link=advice.link)
     action = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
+
+
+def _inner(found: GraphBreak) -> Location:
+    return found.stack[-1] if found.stack else found.location
+
+
+def _called_package(found: GraphBreak) -> str:
+    """The package that breaks in a function that the line calls; "" for others."""
+    inner = _inner(found)
+    return "" if "/_dynamo/" in inner.file or inner.file == found.location.file else library_of(inner.file)
 
 
 # torch's own words. It reads the generator anew, by itself, and stops at a variable of the function around it.

@@ -231,17 +231,20 @@ def unrolled_loop(report: Report) -> Iterator[Ranked]:
 
 
 def _alone(graph: Graph) -> str:
-    """How the step is compiled alone, or what its caller can do where the loop is in a package."""
+    """How the step is compiled alone, or what can be done from outside where the loop is in a package."""
     top = graph.top_line
     assert top is not None and top.loop is not None
     whole = graph.location.function if graph.location is not None else "the function around it"
-    if "/torch/optim/" in top.loop.file.replace("\\", "/"):
-        return "Each round is a parameter's: make the optimizer with `foreach=True`, which updates all of them at once."
+    if "/torch/optim/" in top.loop.file and top.loop.function.startswith("_single_tensor"):
+        return "Create the optimizer with `foreach=True`: then one operation works on all parameters together."
     if package := library_of(top.loop.file):
-        return f"The loop is in {package}: compile what its rounds call, in place of `{whole}`, or leave its call out."
+        return f"The loop is in {package}: compile the parts of the program around it, each by itself, or leave it."
+    scan = "A scan (one operator for all rounds) is the other way."
     if not top.step:
-        alone = f"move the body of the loop into a function and compile that, in place of compiling `{whole}`."
-    else:
-        once = " once, in `__init__`," if top.step.startswith("self.") else ""
-        alone = f"`{top.step} = torch.compile({top.step})`{once} in place of compiling `{whole}`."
-    return f"Compile the step alone: {alone} A scan (one operator for all rounds) is the other way."
+        return (
+            "Compile the step alone: move the body of the loop into a function and compile that, in place of "
+            f"compiling `{whole}`. {scan}"
+        )
+    once = " once, in `__init__`," if top.step.startswith("self.") else ""
+    step = f"`{top.step} = torch.compile({top.step})`{once}"
+    return f"Compile the step alone: {step} in place of compiling `{whole}`. {scan}"

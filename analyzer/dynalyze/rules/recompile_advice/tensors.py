@@ -464,6 +464,8 @@ _COMPARISON = re.compile(r"[=!]= *\d")
 _COMPARED = re.compile(r"[=!<>]=|[<>]|\bint\(|\brange\(")
 _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
 
+_TENSOR_OF_NUMBERS = re.compile(r"\btorch\.(?P<name>as_tensor|asarray|(?P<dtype>Float|Double|Long|Int)Tensor)\(")
+
 
 def _specialized(source: Expression, line: Location, *, dynamic: bool = True) -> Advice:
     """A line that needs the size itself; `dynamic`: torch had made it dynamic, so marking it once more cannot help."""
@@ -474,6 +476,15 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
             f"{size}: `start + torch.arange(n) * ((end - start) / (n - 1))`. Or pad to a few sizes.",
             "torch has no `linspace` of a dynamic number of steps: each one is a graph of its own. `arange` has one.",
             Example("torch.linspace(-1.0, 1.0, steps=n)", "-1.0 + torch.arange(n) * (2.0 / (n - 1))"),
+            link=DYNAMIC_PAGE,
+        )
+    if (made := _TENSOR_OF_NUMBERS.search(line.code or "")) is not None:
+        dtype = f", dtype=torch.{made['dtype'].lower()}" if made["dtype"] else ""
+        return Advice(
+            f"Take `torch.tensor(...{dtype})` in the place of `{made['name']}` at {line.short}, which is given {size} "
+            "or a number computed from it. Or pad to a few sizes.",
+            f"`{made['name']}` makes a constant of a dynamic size; `torch.tensor` keeps it dynamic.",
+            Example(f"torch.{made['name']}([len(x)])", f"torch.tensor([len(x)]{dtype})"),
             link=DYNAMIC_PAGE,
         )
     if _LOOP.search(line.code or ""):
