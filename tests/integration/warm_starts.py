@@ -332,9 +332,12 @@ def serve(address: str, *others: str) -> None:
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
     forked = "|".join([*(f"{script}:{what}" for what in FORKED), f"{SELF.parents[2]}/*/launch/sandbox_init.py"])
+    command = Path(address).parents[1] / "command/socket"
     stand_in.write_text(
         '#!/bin/sh\ncase "$1:$2" in -I:-S) script="$3";; *) script="$1:$2";; esac\n'
         f'case "$script" in {forked}) exec {sys.executable} -IS {CLIENT} target "$@";;'
+        f" -c:*dynalyze.__main__*) [ ! -S {command} ] || {{ shift 2;"  # What `dynalyze mcp` runs.
+        f' exec {sys.executable} -IS {CLIENT} command {command} "$@"; }}; exec {sys.executable} "$@";;'
         f' {SELF.parents[2]}/*/sweep/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
