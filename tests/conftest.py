@@ -49,6 +49,9 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    # capture/fixing/swap.py looks through all objects, what tests import too: half a second a change, and then each
+    # collection does the same. No program of a test was imported before.
+    gc.unfreeze = lambda: None
 
 
 @pytest.fixture
