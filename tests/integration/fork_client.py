@@ -85,8 +85,11 @@ def stand_for_interpreter(given: list[str]) -> NoReturn:
 
 
 def stand_for_worker(address: str, arguments: Sequence[str]) -> NoReturn:
-    """Be `python -u -c CODE` by a fork of a server that may still have to import what it forks."""
-    while not os.path.exists(address) and os.path.exists(os.path.dirname(address)):  # noqa: PTH110, PTH120
+    """Be `python -u -c CODE` by a fork of a server that may still have to import what it forks; by itself without."""
+    deadline = time.monotonic() + 300
+    while not os.path.exists(address) and time.monotonic() < deadline:  # noqa: PTH110
+        if not os.path.exists(os.path.dirname(address)):  # noqa: PTH110, PTH120
+            break
         time.sleep(0.02)
     if not os.path.exists(address):  # noqa: PTH110
         os.execv(sys.executable, [sys.executable, *arguments])
