@@ -31,14 +31,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The workers of pytest-xdist share the processes off which dynalyze and its targets are forked."""
-    from warm_starts import can_fork, share_servers
+    """The workers of pytest-xdist share the processes off which they, dynalyze and its targets are forked."""
+    from warm_starts import can_fork, forked_workers, share_servers
 
     several = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if several:
         gc.enable()  # Nothing is collected here, but by the workers.
     if several and can_fork({}) and any("unit" not in Path(argument).parts for argument in config.args):
         share_servers()
+        forked_workers(config)
 
 
 # Importing torch and transformers makes millions of objects that stay: a collection would look at each again and again.
@@ -48,6 +49,9 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    # capture/fixing/swap.py looks through all objects, what tests import too: half a second a change, and then each
+    # collection does the same. No program of a test was imported before.
+    gc.unfreeze = lambda: None
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ CHECKPOINTS = WAITS.replace(
     "import pathlib",
     "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: (open('saved', 'w'), sys.exit(0)))\nimport pathlib",
 )
-DEAF = PATIENT.replace("import pathlib", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nimport pathlib")
+DEAF = WAITS.replace("import pathlib", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nimport pathlib")
 SLOW_FORWARD = """\
 import pathlib, time, torch
 class Net(torch.nn.Module):
@@ -112,7 +112,7 @@ def test_a_signal_ends_a_run_with_its_report(
     assert ended.status == 128 + numbers[0], ended
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["outcome"]["status"] == "interrupted"
-    assert len(report["compilations"]) == 1
+    assert len(report["compilations"]) == program.count("torch.compile")
     assert (ended.left, ended.alive) == ([], [])
 
 

@@ -1,7 +1,8 @@
 """What stands for `python` in a command line: it asks a server of warm_starts for a fork, and ends as that does.
 
-`fork_client.py target SCRIPT ARGUMENTS` and `fork_client.py command SERVER ARGUMENTS`. It is started for each process
-that is forked, so it imports next to nothing: no pathlib, no subprocess.
+`fork_client.py target SCRIPT ARGUMENTS`, `fork_client.py command SERVER ARGUMENTS`, and `fork_client.py worker SERVER
+-u -c CODE`, which is a worker of pytest-xdist. It is started for each process that is forked, so it imports next to
+nothing: no pathlib, no subprocess.
 """
 
 from __future__ import annotations
@@ -83,6 +84,19 @@ def stand_for_interpreter(given: list[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, *given])
 
 
+def stand_for_worker(address: str, arguments: Sequence[str]) -> NoReturn:
+    """Be `python -u -c CODE` by a fork of a server that may still have to import what it forks; by itself without."""
+    deadline = time.monotonic() + 300
+    while not os.path.exists(address) and time.monotonic() < deadline:  # noqa: PTH110
+        if not os.path.exists(os.path.dirname(address)):  # noqa: PTH110, PTH120
+            break
+        time.sleep(0.02)
+    if not os.path.exists(address):  # noqa: PTH110
+        os.execv(sys.executable, [sys.executable, *arguments])
+    code = arguments[-1]
+    _be(address, {"argv": ["-c"], "cwd": os.getcwd(), "env": dict(os.environ), "code": code})  # noqa: PTH109
+
+
 def _be(address: str, request: Mapping[str, Any]) -> NoReturn:
     """Wait for the fork, pass signals on to it, and end as it does."""
     status = asked(address, request, (0, 1, 2), None)
@@ -105,5 +119,7 @@ def read_at_import(env: Mapping[str, str]) -> dict[str, str]:
 if __name__ == "__main__":
     if sys.argv[1] == "command":
         stand_for_command(sys.argv[2], sys.argv[3:])
+    elif sys.argv[1] == "worker":
+        stand_for_worker(sys.argv[2], sys.argv[3:])
     else:
         stand_for_interpreter(sys.argv[2:])

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from warm_starts import can_fork, start_dynalyze
+
 _Answer = TypeVar("_Answer")
 COMMAND = (sys.executable, "-m", "dynalyze", "mcp", "--root")
 
@@ -29,13 +31,16 @@ def environment(temporary: Path | None = None) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def connected(root: Path, temporary: Path | None = None) -> AsyncIterator[tuple[Any, Any]]:
-    """The client, and how the server introduced itself."""
+async def connected(root: Path, temporary: Path | None = None, *, forks: bool = True) -> AsyncIterator[tuple[Any, Any]]:
+    """The client, and how the server introduced itself; it and what it runs may be forks."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    command, *arguments = [*COMMAND, str(root)]
-    server = StdioServerParameters(command=command, args=arguments, env=environment(temporary), cwd=root)
+    (command, *arguments), env = [*COMMAND, str(root)], environment(temporary)
+    if forks and can_fork({}):
+        (command, *arguments), variables = start_dynalyze(["mcp", "--root", str(root)], {})
+        env = {**os.environ, **variables, **({} if temporary is None else {"TMPDIR": str(temporary)})}
+    server = StdioServerParameters(command=command, args=arguments, env=env, cwd=root)
     async with stdio_client(server) as streams, ClientSession(*streams) as client:
         yield client, await client.initialize()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench_process import EAGER, Process, of_object, started
+from bench_process import EAGER, of_object, started
 
 from dynalyze.capture.bench.protocol import Configuration
 
@@ -221,24 +221,6 @@ def test_a_training_step_compiles_forward_and_backward(planted: Path) -> None:
         (step,) = worker.done("step_memory")["steps"]
         assert sum(each["bytes"] for each in step["saved"]) <= step["peak_bytes"]
         assert {each["graph"] for each in step["saved"]} == {0}
-
-
-def test_inductor_tells_its_phases_caches_and_memory(planted: Path) -> None:
-    with started(of_object(planted, "Block", X, configuration=Configuration("default")), new=True) as worker:
-        warmed = _warm_to_the_end(worker)
-        assert warmed["calls_ms"][0] > 10 * min(warmed["calls_ms"])
-        assert 0 < warmed["phases"]["inductor"] <= warmed["phases"]["aot_autograd"] <= warmed["phases"]["dynamo"]
-        assert warmed["cache"]["fxgraph_cache_miss"] == 1
-        memory = worker.done("memory")
-        assert memory["compile_peak"] > memory["steady_peak"] > 0
-        assert worker.done("check")["invalid"] == ""
-
-
-def _warm_to_the_end(worker: Process) -> dict:
-    warmed = worker.until_warm(seconds=120, most=500)
-    if warmed["steady_after"] is not None:  # A busy machine may never be steady; that much is told then.
-        assert 0 < warmed["steady_after"] < len(warmed["calls_ms"])
-    return warmed
 
 
 def test_a_phase_of_a_language_model_brings_its_own_calls(tmp_path: Path) -> None:

@@ -210,7 +210,8 @@ async def while_it_hangs(root: Path, then: Callable[[int], Awaitable[bool]]) -> 
     """
     below: list[int] = []
     answers: list[Any] = []
-    async with connected(root, root.parent / "temporary") as (client, _), anyio.create_task_group() as tasks:
+    real = connected(root, root.parent / "temporary", forks=False)
+    async with real as (client, _), anyio.create_task_group() as tasks:
 
         async def ask(*, task_status: Any) -> None:
             with anyio.CancelScope() as scope:

@@ -17,7 +17,7 @@ from bench_process import of_object
 from warm_starts import start_by_forks
 
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
-from dynalyze.capture.bench.commands import Block, Check, Load, Warm
+from dynalyze.capture.bench.commands import Block, Check, Load, MeasureMemory, Warm
 from dynalyze.capture.bench.protocol import Configuration, WorkerRequest
 from dynalyze.launch.streams import Streams
 from limits import WALL_SECONDS
@@ -36,6 +36,7 @@ class Net(torch.nn.Module):
         return torch.relu(self.layer(x))
 
 def make():
+    torch.ones(1 << 24)  # 64 MB that are free again before the first pass.
     return Net().eval(), (torch.randn(600, 600),)
 """
 DEFAULT = Configuration("default")
@@ -102,7 +103,9 @@ def test_no_tensor_operation_runs_before_the_fork() -> None:
 
 
 def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest) -> None:
-    """The multiplication hangs in a child of a process whose threads had started."""
+    """The multiplication hangs in a child of a process whose threads had started. Inductor tells its phases and caches,
+    and the process its memory.
+    """
     with worker_pool() as (pool, _):
         caches = pool.empty_caches()
         for new in (True, False):
@@ -114,6 +117,11 @@ def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest)
                 assert load.import_seconds > 0
                 assert warm.counts["compiled_frames"] == 1
                 assert ("fxgraph_cache_miss" in warm.cache, "fxgraph_cache_hit" in warm.cache) == (new, not new)
+                if new:
+                    phases, memory = warm.phases, worker.ask(MeasureMemory())
+                    assert warm.calls_ms[0] > 10 * min(warm.calls_ms)
+                    assert 0 < phases["inductor"] <= phases["aot_autograd"] <= phases["dynamo"]
+                    assert (memory.compile_peak or 0) > memory.steady_peak > 0
                 assert worker.ask(Block(passes=3)).samples_ms
                 assert worker.ask(Check()).invalid == ""
 

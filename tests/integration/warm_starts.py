@@ -2,8 +2,8 @@
 
 The program is the real one, with its own command line, streams, environment, directory, supervisor and child; what is
 spared is the start of two interpreters, and torch's import, which take more than all else in most tests. A sandbox is
-the real one, around a fork. Servers live for each test run: one has imported the command line, one torch, and one
-transformers too, for programs that name it.
+the real one, around a fork. Servers live for each test run: one has imported the command line, one torch, one
+transformers too, for programs that name it, and one what tests import, for the workers of pytest-xdist.
 `DYNALYZE_TESTS_START=real` starts everything anew instead, as `make slow` does; so do tests that ask for it.
 
 Processes that measure have caches and variables of torch's of their own, and so a server of their own.
@@ -29,6 +29,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,15 +43,18 @@ if TYPE_CHECKING:
 SELF = Path(__file__).resolve()
 CLIENT = str(SELF.with_name("fork_client.py"))
 START_SECONDS = 600.0
+TORCH = ("torch", "torch._dynamo.backends.inductor", "torch._dynamo.precompile_context", "torch._dynamo.testing",
+         "torch._inductor.compile_fx", "torch._export.non_strict_utils", "torch._functorch.aot_autograd")  # fmt: skip
 IMPORTS = {
     "command": ("dynalyze.cli.group", "dynalyze.launch.observe", "dynalyze.render.html", "dynalyze.render.terminal",
                 "dynalyze.cli.explain", "dynalyze.cli.report"),
-    "target": ("torch", "torch._dynamo.backends.inductor", "torch._dynamo.precompile_context", "torch._dynamo.testing",
-               "torch._inductor.compile_fx", "torch._export.non_strict_utils", "torch._functorch.aot_autograd",
-               "dynalyze.capture.child", "dynalyze.capture.in_place", "dynalyze.capture.module_tree"),
+    "target": ("dynalyze.capture.child", "dynalyze.capture.in_place", "dynalyze.capture.module_tree"),
 }  # fmt: skip
 IMPORTS["transformers"] = (*IMPORTS["target"], "transformers.models.llama.modeling_llama",
                            "transformers.models.auto.modeling_auto", "transformers.generation.utils")  # fmt: skip
+# What tests import, in processes of pytest-xdist. No plugin of pytest's: it could not rewrite that any more.
+IMPORTS["worker"] = ("transformers.trainer", "accelerate", "bitsandbytes", "peft", "ray", "playwright.sync_api",
+                     "torch.utils.tensorboard", "jsonschema", "libcst")  # fmt: skip
 _HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 # What torch imports while it compiles the first program, and the first with inductor; each brings more.
 IMPORTED_BY_THE_FIRST = (
@@ -205,7 +209,7 @@ def server(what: str) -> str:
     if not address or not _listens(address):
         if address:  # By the kernel, where memory ran out, or by what a test ran.
             print(f"the server for {what} ended", file=sys.stderr)
-        address = _started(what, tempfile.TemporaryDirectory(prefix="warm-"))
+        address = _started(tempfile.TemporaryDirectory(prefix="warm-"), what)
         assert _listens(address), f"the server for {what} ended"
     _SERVERS[what] = address
     return address
@@ -215,9 +219,15 @@ def share_servers() -> None:
     """Start all servers for the processes that are started from now on; they need not wait for each other's imports."""
     folder = tempfile.TemporaryDirectory(prefix="warm-")
     os.environ[SHARED] = folder.name
-    for what in (*IMPORTS, "measuring"):
-        if what != "transformers" or _HAS_TRANSFORMERS:
-            _started(what, folder)
+    _started(folder, "command")
+    _started(folder, "measuring")
+    _started(folder, "target", "worker", *(["transformers"] if _HAS_TRANSFORMERS else []))
+
+
+def forked_workers(config: pytest.Config) -> None:
+    """Let pytest-xdist fork its workers off a process that has imported what tests import."""
+    python = f"{sys.executable} -IS {CLIENT} worker {_address(os.environ[SHARED], 'worker')}"
+    config.option.tx = [f"popen//python={python}" if each == "popen" else each for each in config.option.tx]
 
 
 def _address(folder: str, what: str) -> str:
@@ -235,20 +245,20 @@ def _listens(address: str) -> bool:
         return connection.connect_ex(address) == 0
 
 
-def _started(what: str, folder: tempfile.TemporaryDirectory[str]) -> str:
-    address = _address(folder.name, what)
-    Path(address).parent.mkdir()
-    own = {"measuring": dict.fromkeys(MEASURING, "0"), "transformers": {"HF_HUB_OFFLINE": "1"}}
-    env = {**os.environ, **own.get(what, {})}
+def _started(folder: tempfile.TemporaryDirectory[str], *whats: str) -> str:
+    """The address of the first of these servers; the others are forked off it, once it has imported torch."""
+    addresses = [_address(folder.name, what) for what in whats]
+    for address in addresses:
+        Path(address).parent.mkdir()
+    env = {**os.environ, **(dict.fromkeys(MEASURING, "0") if whats[0] == "measuring" else {})}
     process = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT_A_FILE, str(SELF), "serve", address, what],
+        [sys.executable, "-c", WITHOUT_A_FILE, str(SELF), "serve", *addresses],
         stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if what == "transformers" else None,  # torchao warns while it is imported.
         env=env,
         cwd=os.sep,
     )
     atexit.register(_end, process, folder)
-    return address
+    return addresses[0]
 
 
 def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -285,36 +295,49 @@ class Job:
     handle: int = field(default=-1)
 
 
-def serve(address: str, what: str) -> None:
-    """Import what is needed, then fork whoever asks, until our standard input ends."""
+def serve(address: str, *others: str) -> None:
+    """Import what is needed, then fork whoever asks, until our standard input ends.
+
+    The servers at the other addresses are forks of this one.
+    """
     del sys.path[0]
-    Path(address).with_name("environment").write_text(json.dumps(read_at_import(os.environ), sort_keys=True))
     gc.disable()  # What is imported stays.
+    seen = json.dumps(read_at_import(os.environ), sort_keys=True)
+    what = Path(address).parent.name
+    waited_for = [address, *others]
     try:
-        for name in IMPORTS["target" if what == "measuring" else what]:
-            importlib.import_module(name)
+        if what != "command":
+            _import_torch()
+        for other in others:
+            if os.fork() == 0:
+                address, what = other, Path(other).parent.name
+                break
+        waited_for = [address]
+        if what == "transformers":
+            os.environ["HF_HUB_OFFLINE"] = "1"
+        if what in ("transformers", "worker"):
+            _import_quietly(IMPORTS[what])
+        else:
+            for name in IMPORTS["target" if what == "measuring" else what]:
+                importlib.import_module(name)
         if what == "command":
             _import_all_of_the_parent()
     except BaseException:
-        shutil.rmtree(Path(address).parent)  # Nobody waits for us then.
+        for each in waited_for:
+            shutil.rmtree(Path(each).parent)  # Nobody waits for us then.
         raise
-    if what != "command":
-        sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
-        for name in IMPORTED_BY_THE_FIRST:
-            with contextlib.suppress(ImportError):  # Of another version of torch.
-                importlib.import_module(name)
-        with contextlib.suppress(AttributeError):  # Tables that the first compile would make, the same in each process.
-            sys.modules["torch._dynamo.variables.torch"].get_overridable_functions()
-            sys.modules["torch._dynamo.trace_rules"].get_tensor_method()
-        spare_guard_profiles()
+    Path(address).with_name("environment").write_text(seen)
     gc.freeze()  # A collection in a fork would copy the pages of all that is imported.
     gc.enable()
     stand_in = Path(address).with_name("python")
     script = f"{SELF.parents[2]}/*/capture/start.py"
     forked = "|".join([*(f"{script}:{what}" for what in FORKED), f"{SELF.parents[2]}/*/launch/sandbox_init.py"])
+    command = Path(address).parents[1] / "command/socket"
     stand_in.write_text(
         '#!/bin/sh\ncase "$1:$2" in -I:-S) script="$3";; *) script="$1:$2";; esac\n'
         f'case "$script" in {forked}) exec {sys.executable} -IS {CLIENT} target "$@";;'
+        f" -c:*dynalyze.__main__*) [ ! -S {command} ] || {{ shift 2;"  # What `dynalyze mcp` runs.
+        f' exec {sys.executable} -IS {CLIENT} command {command} "$@"; }}; exec {sys.executable} "$@";;'
         f' {SELF.parents[2]}/*/sweep/worker.py:*) exec {sys.executable} {SELF} worker "$0" "$@";;'
         f' *) exec {sys.executable} "$@";; esac\n'
     )
@@ -337,6 +360,31 @@ def serve(address: str, what: str) -> None:
                     _attend(key, selector)
 
 
+def _import_quietly(names: Sequence[str]) -> None:
+    """Import what is installed of these; torchao warns while it is imported."""
+    ours = os.dup(2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    os.dup2(ours, 2)
+    if "anyio" in sys.modules:  # It has a plugin for pytest, which wants to rewrite it.
+        sys.modules["anyio"].__doc__ = "PYTEST_DONT_REWRITE"
+
+
+def _import_torch() -> None:
+    for name in TORCH:
+        importlib.import_module(name)
+    sys.modules["torch._dynamo"].list_backends(exclude_tags=None)  # Imports them all.
+    for name in IMPORTED_BY_THE_FIRST:
+        with contextlib.suppress(ImportError):  # Of another version of torch.
+            importlib.import_module(name)
+    with contextlib.suppress(AttributeError):  # Tables that the first compile would make, the same in each process.
+        sys.modules["torch._dynamo.variables.torch"].get_overridable_functions()
+        sys.modules["torch._dynamo.trace_rules"].get_tensor_method()
+    spare_guard_profiles()
+
+
 def _import_all_of_the_parent() -> None:
     """What commands import when they need it takes more than the rest of a short run."""
     root = SELF.parents[2] / "analyzer"
@@ -350,12 +398,18 @@ def _import_all_of_the_parent() -> None:
 
 
 def _render_once() -> None:
-    """Compile templates, regular expressions and the like, as the first report of a process does."""
+    """Read recipes, compile templates, regular expressions and the like, as the first report of a process does."""
     sys.path.insert(0, str(SELF.parents[1] / "unit"))
+    from dynalyze.facts import registry
+    from dynalyze.facts.sources import Sources
+    from dynalyze.privacy import showable
     from dynalyze.render import html, terminal
     from sample_reports import rich_report
 
-    report = rich_report()
+    found = importlib.util.find_spec("torch")
+    registry.registry(str(Path(found.origin).parent) if found and found.origin else "")
+    Sources().last_line(str(SELF), _render_once.__code__.co_firstlineno)
+    report = showable(rich_report(), no_source=False, redact=False, show_values=False)
     terminal.render(report)
     html.render(report)
     del sys.path[0]
@@ -446,6 +500,9 @@ def become(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
             sys.executable = _stand_in(os.environ[ADDRESS])
             sys.path.insert(0, request["cwd"])
             runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        elif "code" in request:
+            sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(request["code"], vars(sys.modules["__main__"]))
         else:
             _adopt(request["env"])
             sys.path.insert(0, str(Path(request["path"]).parent))
@@ -506,6 +563,6 @@ def leave(status: int) -> NoReturn:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(*sys.argv[2:4])
+        serve(*sys.argv[2:])
     else:
         be_worker(sys.argv[2], sys.argv[3:])

@@ -43,9 +43,9 @@ def put_back() -> None:
 def _imported_by_us() -> dict[str, list[str]]:
     """The modules below each name of the library, without those that every program finds imported."""
     found: dict[str, list[str]] = {}
+    always = {*loaded_by_python, *sys.builtin_module_names}
     for name in sys.modules:
-        top = name.partition(".")[0]
-        if top in sys.stdlib_module_names and not {top, name} & {*loaded_by_python, *sys.builtin_module_names}:
+        if (top := name.partition(".")[0]) in sys.stdlib_module_names and not {top, name} & always:
             found.setdefault(top, []).append(name)
     return found
 
