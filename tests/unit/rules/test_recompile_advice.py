@@ -579,3 +579,10 @@ def test_a_line_that_fixes_a_size_is_rewritten_by_its_owner_alone(file: str, ste
 def test_members_of_an_enumeration_are_made_once_in_any_case(expected: str, actual: str, kind: str, told: str) -> None:
     guard = f"___check_obj_id(way, 140364120891216), type=<class '{kind}'>"
     assert told in advice("identity", "way", expected, actual, guard=guard).action
+
+
+def test_a_global_that_a_package_sets_when_it_first_needs_it_is_set_by_a_call_in_eager() -> None:
+    there = Location("/opt/lib/python3.11/site-packages/einsum/backend.py", 26, None, "device")
+    told = advice("global_variable", "einsum.backend._DEVICE", "None", "tuple object", location=there)
+    mine = advice("global_variable", "_DEVICE", "None", "tuple object")
+    assert ("in eager" in told.action, "in eager" in mine.action) == (True, False)

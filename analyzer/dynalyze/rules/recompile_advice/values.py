@@ -217,6 +217,8 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
 def global_variable(series: Series, source: Expression) -> Advice:
     """A global that the program changes."""
     name, call, kind = source.argument, source.call, _kind(series.lead.expected)
+    if series.lead.expected == "None" and (package := library_of(series.lead.location.file)):
+        return Advice(f"{_IN_EAGER}: {package} sets `{name}` when it first needs it.", f"{_CONSTANT} So is a global.")
     if kind == "int" and source.dynamo_name:
         return Advice(
             f"Set the line below before the first call: `{name}` may vary then. Or keep it as a tensor, where it only "
