@@ -507,6 +507,20 @@ def test_a_tensor_of_a_size_is_made_without_a_constant(code: str, instead: str) 
     assert instead in found.advice and "model.py:12" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("code", "grown"),
+    [("self.log.append(loss)", True), ("for each in self.log:", False), ("self.other.append(self.log)", False)],
+)
+def test_a_list_that_each_call_adds_to_is_added_to_outside(code: str, grown: bool) -> None:
+    common: dict[str, Any] = {"cause": "container", "read_at": at(40, "step", code)}
+    first = recompile("r1", "0/1", **common, source="self.log", expected="empty", actual="not empty")
+    later = recompile("r2", "0/2", **common, source="len(self.log)", expected="1", actual="2")
+    for found in (findings(first), findings(later)):
+        assert [("after the compiled call" in each.advice, "self.log" in each.advice) for each in found] == [
+            (grown, True)
+        ]
+
+
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_table_that_the_next_size_makes_anew_is_made_once(taken: bool) -> None:
     """A grid that the first call found missing: the code for another size takes none from the module."""

@@ -291,6 +291,14 @@ def container(series: Series, source: Expression) -> Advice:
             f"{series.lead.result_of.short}, and the code after that takes each of them for an argument.",
             "How many there are is built into the compiled code, so each number is compiled by itself.",
         )
+    line = series.lead.read_at
+    adds = rf"\b{re.escape(held.rpartition('.')[2])}\.(?:append|appendleft|extend|insert)\("
+    if line is not None and _grew(series.lead) and re.search(adds, line.code or ""):
+        return Advice(
+            f"Return what {line.short} adds to `{held}`, and add it there after the compiled call.",
+            "The list is longer in each call, and its length is built into the compiled code.",
+            Example("self.history.append(loss)\nreturn loss", "return loss  # the caller appends it"),
+        )
     return Advice(
         f"Give `{held}` the same entries in every call: fill what is missing, or stack the tensors of a list into one "
         "whose first dimension may vary. Where only a few sets of entries come, warm up each of them.",
