@@ -112,6 +112,21 @@ def test_a_break_inside_of_a_package_is_told_with_what_it_leaves(effect: Effect,
     assert "It breaks inside helper, in inner() (core.py:9)." in finding.advice and says in finding.advice
 
 
+@pytest.mark.parametrize(("compiled", "own"), [(True, True), (False, False)])
+def test_a_call_that_a_package_makes_is_moved_out_by_the_program_that_calls_it(compiled: bool, own: bool) -> None:
+    """Where the program's own line is in what was compiled: else it calls the whole."""
+    report = empty_report()
+    report.compilations = [compilation("0/0")] if compiled else []
+    package = Location("/env/lib/python3.11/site-packages/helper/core.py", 9, None, "step", "loss.backward()")
+    caller = Location(report.compilations[0].location.file if compiled else "/w/m.py", 41, None, "forward", "run(loss)")
+    report.graph_breaks = [graph_break(
+        "b1", "split", package, gb_type="Unsupported Tensor.backward() call", stack=[caller, package],
+        expression="loss.backward()", compile_ids=["0/0"],
+    )]  # fmt: skip
+    (finding,) = found_by(report, "graph-break")
+    assert (f"`{caller.code}`" in finding.advice, "helper" not in finding.advice) == (own, own)
+
+
 @pytest.mark.parametrize("effect", get_args(Effect))
 def test_only_a_refusal_is_an_error(effect: Effect) -> None:
     report = empty_report()

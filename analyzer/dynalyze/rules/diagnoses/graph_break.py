@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ from dynalyze.report import (
     SkippedFrame,
     SkipReason,
 )
+from dynalyze.rules.diagnoses import compile_a_part
 from dynalyze.rules.recipe import Recipe, config_of, fill, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
@@ -47,13 +49,14 @@ _GENERIC_HINTS = (
 )
 def graph_break(report: Report) -> Iterator[Ranked]:
     owners = break_owners(report)
+    has_parts = any(compile_a_part.compile_a_part.judge(report))
     for found in report.graph_breaks:
         if found.id in owners:
             continue  # A rule of its own tells of it.
         recipe = recipe_of(found)
         yield graph_break.finding(
             _title(found, recipe, report),
-            _advice(found, recipe, report),
+            _advice(found, recipe, report, has_parts=has_parts),
             rank=_RANKS[found.effect] - min(found.occurrences, 99),
             severity=severity_of([found]),
             location=found.location,
@@ -71,19 +74,22 @@ def _title(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
     return recipe.title if recipe is not None else found.gb_type or "Graph break"
 
 
-def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
-    """The recipe's, or PyTorch's own; who does not own the line that breaks cannot do what a recipe says for it."""
+def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_parts: bool) -> Advice:
+    """The recipe's, or PyTorch's own; who does not own the line that breaks cannot do what a recipe says for it.
+    `has_parts`: a finding of its own names parts that can be compiled.
+    """
     if _INSIDE_GENERATOR in found.context:
         return _of_generator(found, report)
     if (decorated := _decorated(found, report)) is not None:
         return _without_check(*decorated)
-    advice = _from_recipe(found, recipe) if recipe is not None else _from_torch(found)
-    advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
     inner = _inner(found)
     package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
-    if not package:
+    own = _own_call(found, report) if package and recipe is not None and recipe.id in _CALLED_OUTSIDE else ""
+    advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found)
+    advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
+    if own or not package:
         return advice
-    around = " Compile the parts that it does not reach, listed separately." if report.regions else ""
+    around = " Compile the parts that it does not reach, listed separately." if has_parts else ""
     whose = f"This line is in {package}."
     if _called_package(found):
         whose = f"It breaks inside {package}, in {inner.function}() ({inner.short})."
@@ -95,6 +101,18 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report) -> Advice:
             return Advice(action=f"{whose}{around or rest}", why=advice.why, link=advice.link)
     action = f"{'Who can change that' if recipe is not None else 'PyTorch says'}: {advice.action}"
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
+
+
+_CALLED_OUTSIDE = ("backward", "skipped-function")
+"""Recipes for a call that can be made outside of the compiled code, whoever makes it there."""
+
+
+def _own_call(found: GraphBreak, report: Report) -> str:
+    """The program's own code in what was compiled that leads into a package; "" where there is none."""
+    attempts = {(found.process, found.epoch, each) for each in found.compile_ids}
+    begun = {(c.location.file, c.location.function) for c in report.compilations if c.key in attempts}
+    inside = itertools.dropwhile(lambda frame: (frame.file, frame.function) not in begun, found.stack)
+    return next((frame.code or "" for frame in reversed(list(inside)) if not library_of(frame.file)), "")
 
 
 def _inner(found: GraphBreak) -> Location:
@@ -150,12 +168,13 @@ def _without_check(decorator: str, function: str) -> Advice:
     )
 
 
-def _from_recipe(found: GraphBreak, recipe: Recipe) -> Advice:
+def _from_recipe(found: GraphBreak, recipe: Recipe, own: str) -> Advice:
+    """`own` is code of the program's that takes the place of the expression that broke."""
     code = read_statement(found.block, found.expression)
     # Of a condition torch can tell columns that are no expression.
     asked = ast.unparse(code.test) if code.test is not None and code.expression is None else ""
     return Advice(
-        action=fill(recipe.action, asked or found.expression or found.location.code, code) + _hidden(found),
+        action=fill(recipe.action, own or asked or found.expression or found.location.code, code) + _hidden(found),
         why=recipe.why,
         example=Example(recipe.before, recipe.after),
         config=(config := config_of(recipe, found)),
