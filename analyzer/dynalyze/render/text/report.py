@@ -387,7 +387,7 @@ def _in_place_note(report: Report) -> str:
     made = report.capture.recorded_calls
     calls = f"its {count_of(made, 'call')} of {what}" if made else what
     places = [f"{Path(each.file).name}:{each.line}" for each in report.capture.left_out]
-    own = f"The program ran without what {listed(places, most=_MOST_NAMED)} compiles" if places else ""
+    own = f"The program ran without what it compiles at {listed(places, most=_MOST_NAMED)}" if places else ""
     note = f"{own or 'The program compiles nothing by itself'}: {calls} ran compiled, in its own loop."
     left = [
         f"{row.name or row.class_name} ({_LEFT_ALONE[row.reason]})"
