@@ -242,8 +242,8 @@ class TargetSession:
             except Exception as raised:
                 # What the program ended by now makes fail proves nothing: a loop that is over, a file that is closed.
                 # For the error of an operation torch has words of its own, but the same type.
-                of_operation = type(error).__name__ == "TorchRuntimeError"
-                if (type(raised).__name__ if of_operation else str(raised)) not in str(error):
+                by_type = type(error).__name__ == "TorchRuntimeError" or not str(raised)
+                if (type(raised).__name__ if by_type else str(raised)) not in str(error):
                     return
                 raised_in_eager = f"{type(raised).__name__}: {raised}"[:_LONGEST_ERROR]
         self.emit(events.MadeInEager(raised_in_eager))
