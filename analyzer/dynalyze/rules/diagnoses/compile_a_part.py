@@ -110,15 +110,17 @@ def _compiling_the_rest(report: Report, parts: list[Region]) -> Impact | None:
 def _to_verify(report: Report, parts: list[Region]) -> str:
     """The run that shows it, where the program has a name for the module while it is called."""
     named = bool(parts[0].root) and not parts[0].root.startswith("self.")
-    if report.capture.mode not in ("in_place", "observed") or not named or any(part.count > 1 for part in parts):
+    is_program = report.capture.mode in ("in_place", "observed") and report.fix_command
+    if not is_program or not named or any(part.count > 1 for part in parts):
         return ""
-    chosen = [word for part in parts for word in ("--compile", f"{part.root}{_path(part)}")]
-    backend = re.findall(r"backend='(\w+)'", parts[0].arguments)
-    target, arguments = report.target.spec, report.target.arguments
-    program = [target] if target.endswith(".py") else ["-m", target]
-    options = [*chosen, *(["--backend", *backend] if backend else [])]
-    words = ["dynalyze", "explain", *program, *options, *(["--", *arguments] if arguments else [])]
-    return f" To see it: `{shlex.join(words)}`."
+    at = report.fix_command.index("--") if "--" in report.fix_command else len(report.fix_command)
+    given, rest = report.fix_command[1:at], report.fix_command[at:]
+    while "--compile" in given:
+        del given[(chosen := given.index("--compile")) : chosen + 2]
+    given += [word for part in parts for word in ("--compile", f"{part.root}{_path(part)}")]
+    if "--backend" not in given:
+        given += [word for name in re.findall(r"backend='(\w+)'", parts[0].arguments) for word in ("--backend", name)]
+    return f" To see it: `{shlex.join(['dynalyze', 'explain', *given, *rest])}`."
 
 
 def _share(part: Region) -> float:

@@ -20,8 +20,8 @@ _AUTOCAST = re.compile(r"autocast(?:\((?P<device>\w+)\))?_(?P<what>enabled|dtype
 
 _MOST_NAMES = 4
 AS_ONE = (
-    "Leave it where they are compiled one by one on purpose, as repeated blocks are; to have them in one graph, compile "
-    "the function or the module that calls them."
+    "Leave it where they are compiled one by one on purpose, as repeated blocks are; to have them in one graph, "
+    "compile the function or the module that calls them."
 )
 
 
