@@ -600,3 +600,9 @@ def test_a_global_that_a_package_sets_when_it_first_needs_it_is_set_by_a_call_in
     told = advice("global_variable", "einsum.backend._DEVICE", "None", "tuple object", location=there)
     mine = advice("global_variable", "_DEVICE", "None", "tuple object")
     assert ("in eager" in told.action, "in eager" in mine.action) == (True, False)
+
+
+def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() -> None:
+    there = Location("/opt/lib/python3.11/site-packages/einops/einops.py", 561, None, "rearrange")
+    told, mine = advice("rank", "tensor", "3", "2", location=there), advice("rank", "tensor", "3", "2")
+    assert ("reshape" in told.action, "reshape" in mine.action) == (False, True)

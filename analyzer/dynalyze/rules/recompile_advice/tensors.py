@@ -373,10 +373,13 @@ def rank(series: Series, source: Expression) -> Advice:
     expected, actual = series.lead.expected, series.lead.actual
     dimensions = "1 dimension" if expected == "1" else f"{expected or 'the same number of'} dimensions"
     one_less = _number(expected) - _number(actual) == 1
+    why = "The number of dimensions is never dynamic: each one is a program of its own, compiled once and kept."
+    if package := library_of(series.lead.location.file):
+        return Advice(f"Leave it as it is: this function of {package} is called with both.", why, link=DYNAMIC_PAGE)
     return Advice(
         f"Give `{source.argument or 'the tensor'}` {dimensions} in every call, with `unsqueeze` or `reshape` before "
-        "it.",
-        "The number of dimensions is never dynamic: each one is a program of its own.",
+        "it, or take one call with each number in the warm-up.",
+        why,
         source.passed_as(f"{source.argument}.unsqueeze(0)") if one_less else None,
         link=DYNAMIC_PAGE,
     )
