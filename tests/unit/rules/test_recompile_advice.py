@@ -606,3 +606,37 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
     there = Location("/opt/lib/python3.11/site-packages/einops/einops.py", 561, None, "rearrange")
     told, mine = advice("rank", "tensor", "3", "2", location=there), advice("rank", "tensor", "3", "2")
     assert ("reshape" in told.action, "reshape" in mine.action) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("defined", "source", "call", "marks"),
+    [
+        ("def forward(self, ids, mask=None):", "ids", "loss = net(tokens).sum()", "(tokens, 0)"),
+        ("def forward(self, *args, **kwargs):", "kwargs['ids']", "loss = net(ids=x, labels=x).loss", "(x, 0)"),
+        ("def forward(self, batch):", "batch['ids']", "with torch.autocast('cpu'): net(data)", "(data['ids'], 0)"),
+        ("def forward(self, ids):", "ids", "loss = score(net(tokens), target)", "(ids, 0)"),
+        ("def forward(self, ids):", "ids", "net(torch.ones(n, 4))", "(ids, 0)"),
+        ("def step(ids, n):", "ids", "step(tokens, 2)", "(tokens, 0)"),
+    ],
+)
+def test_what_is_marked_has_the_name_that_the_first_call_hands_over(
+    defined: str, source: str, call: str, marks: str
+) -> None:
+    """The parameter's own where the line does not tell it."""
+    name = "step" if "step" in defined else "forward"
+    changed = recompile(
+        "r1",
+        "0/1",
+        cause="shape",
+        source=f"{source}.size()[0]",
+        expected="4",
+        actual="6",
+        location=at(10, name, defined),
+    )
+    report = empty_report()
+    report.recompiles = [changed]
+    report.compilations = [compilation("0/0"), compilation("0/1")]
+    for each in report.compilations:
+        each.location, each.caller = changed.location, at(30, "<module>", call)
+    (series,), _ = gather(report)
+    assert f"torch._dynamo.mark_dynamic{marks}" in advise(series).action

@@ -125,18 +125,40 @@ def as_called(text: str, recompile: Recompile) -> str:
 
 
 def _handed_over(code: str, at: int) -> str:
-    """What the one call in a line hands over in one place; "" for several calls, or what has no name.
+    """What the one call in a line hands over in one place; "" for several calls, or what has no name."""
+    calls = [call for call in _calls(code) if len(call.args) > at]
+    return _written(calls[0].args[at]) if len(calls) == 1 else ""
 
-    The `def` of a function with `*args` is no call, and neither Python's nor torch's own functions are compiled here.
+
+def handed_over(name: str, location: Location, call: str) -> str:
+    """What a line of the program hands over for a parameter of the function at the location; "" where that is not told
+    by the line, or has no name.
+    """
+    by_keyword = [each.value for found in _calls(call) for each in found.keywords if each.arg == name]
+    if by_keyword:
+        return _written(by_keyword[0]) if len(by_keyword) == 1 else ""
+    try:
+        (function,) = ast.parse(f"{(location.code or '').strip().rstrip(':')}: ...").body
+    except (SyntaxError, ValueError):
+        return ""
+    parameters = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
+    own = parameters[callee(location) == "model" :]  # Without the module itself.
+    return _handed_over(call, own.index(name)) if name in own else ""
+
+
+def _calls(code: str) -> list[ast.Call]:
+    """The calls in a line. The `def` of a function with `*args` is no call, and neither Python's nor torch's own
+    functions are compiled here.
     """
     try:
         nodes = list(ast.walk(ast.parse(code.strip())))
     except (SyntaxError, ValueError):
-        return ""
-    calls = [node for node in nodes if isinstance(node, ast.Call) and len(node.args) > at]
-    callees = {id(call): ast.unparse(call.func) for call in calls}
-    own = [call for call in calls if callees[id(call)] not in vars(builtins) and not _TORCH.match(callees[id(call)])]
-    given = own[0].args[at] if len(own) == 1 else None
+        return []
+    named = [(ast.unparse(node.func), node) for node in nodes if isinstance(node, ast.Call)]
+    return [node for name, node in named if name not in vars(builtins) and not _TORCH.match(name)]
+
+
+def _written(given: ast.expr) -> str:
     return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else ""
 
 

@@ -17,6 +17,7 @@ from dynalyze.rules.recompile_advice.source import (
     Expression,
     as_written,
     dynamic_sources,
+    handed_over,
     plain_expression,
     read_source,
 )
@@ -186,7 +187,8 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
 
 def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     """The statements for the program, and where they stand."""
-    marks, small = sizes.marks(), {"0", "1"} & set(series.values)
+    sizes, small = _as_passed(sizes, series), {"0", "1"} & set(series.values)
+    marks = sizes.marks()
     call = f"{source.call}({', '.join(sizes.arguments)})"
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     at = f", {series.first_call.short}" if series.first_call is not None else ""
@@ -198,6 +200,19 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
         *dynamic_sources(",".join(sizes.dynamo_names)),
         link=DYNAMIC_PAGE,
     )
+
+
+def _as_passed(sizes: Sizes, series: Series) -> Sizes:
+    """The sizes by what the first call hands over, where that tells it for all of them."""
+    line = series.first_call.code or "" if series.first_call is not None else ""
+    dimensions: dict[str, list[int]] = {}
+    for name, at in sizes.dimensions.items():
+        parameter = re.split(r"[.\[]", name)[0]
+        if not (passed := handed_over(parameter, series.lead.location, line)):
+            return sizes
+        passed += name.removeprefix(parameter)
+        dimensions[passed] = sorted({*dimensions.get(passed, ()), *at})
+    return sizes._replace(dimensions=dimensions)
 
 
 def _met_first(series: Series, line: Location) -> Advice | None:
