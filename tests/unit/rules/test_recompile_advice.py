@@ -617,6 +617,7 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
         ("def forward(self, ids):", "ids", "loss = score(net(tokens), target)", "(ids, 0)"),
         ("def forward(self, ids):", "ids", "net(torch.ones(n, 4))", "(ids, 0)"),
         ("def step(ids, n):", "ids", "step(tokens, 2)", "(tokens, 0)"),
+        ("def forward(", "ids", "loss = model(**batch).loss", "(batch['ids'], 0)"),
     ],
 )
 def test_what_is_marked_has_the_name_that_the_first_call_hands_over(

@@ -137,6 +137,9 @@ def handed_over(name: str, location: Location, call: str) -> str:
     by_keyword = [each.value for found in _calls(call) for each in found.keywords if each.arg == name]
     if by_keyword:
         return _written(by_keyword[0]) if len(by_keyword) == 1 else ""
+    whole = [found.keywords[0] for found in _calls(call) if len(found.keywords) == 1 and not found.args]
+    if len(whole) == 1 and whole[0].arg is None and _written(whole[0].value):
+        return f"{_written(whole[0].value)}[{name!r}]"  # model(**batch)
     try:
         (function,) = ast.parse(f"{(location.code or '').strip().rstrip(':')}: ...").body
     except (SyntaxError, ValueError):

@@ -139,7 +139,7 @@ def shape(series: Series, source: Expression) -> Advice:
         )
     if series.replaced:
         return _made_anew(series.replaced)
-    sizes = changed_together(series)
+    sizes = _as_passed(changed_together(series), series)
     if series.lead.last_batch_of and series.changes == 1 and source.dimension == 0:
         return _last_batch(series, source, sizes.marks())
     small = {"0", "1"} & values
@@ -187,8 +187,7 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
 
 def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     """The statements for the program, and where they stand."""
-    sizes, small = _as_passed(sizes, series), {"0", "1"} & set(series.values)
-    marks = sizes.marks()
+    marks, small = sizes.marks(), {"0", "1"} & set(series.values)
     call = f"{source.call}({', '.join(sizes.arguments)})"
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     at = f", {series.first_call.short}" if series.first_call is not None else ""
