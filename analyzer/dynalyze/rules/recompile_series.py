@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dynalyze.facts.guards import MISSING
 from dynalyze.files.paths import library_of
-from dynalyze.report import Compilation, FailedGuard, LineKey, Location, Recompile, Report
+from dynalyze.report import Compilation, FailedGuard, GraphBreak, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
 _HELD = re.compile(r"(?P<name>self\.[^()]+)\.size\(\)\[\d+\]$")
@@ -32,6 +32,7 @@ class Series:
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when it was first compiled.
+    `broke` are graph breaks that came with it: no earlier version of the code met them.
     """
 
     lead: Recompile
@@ -47,6 +48,7 @@ class Series:
     first_call: Location | None = None
     was_dynamic: bool = False
     of_others: set[str] = field(default_factory=set)
+    broke: list[GraphBreak] = field(default_factory=list)
     one_value: bool = False
 
     @property
@@ -135,6 +137,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     for series in found.values():
         series.first_call = first_calls.get(_code(series.lead))
         series.met = list(dict.fromkeys(_met(series, report)))
+        series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         asking = next((each for each in members if _asks_about(each, series.lead)), None)
@@ -162,6 +165,15 @@ def _tell_forced(found: list[Series], report: Report) -> None:
                 series.was_dynamic = True
             else:
                 series.of_others.add(member.id)
+
+
+def _came_with(found: GraphBreak, series: Series) -> bool:
+    """Whether a break was met for the first time in a recompile of the series."""
+    first: dict[str, str] = {}
+    for compile_id in found.compile_ids:
+        first.setdefault(compile_id.partition("/")[0], compile_id)
+    made = {each.key for each in series.members}
+    return any((found.process, found.epoch, compile_id) in made for compile_id in first.values())
 
 
 def _met(series: Series, report: Report) -> Iterator[tuple[str, int]]:

@@ -15,7 +15,7 @@ from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
-from sample_reports import MODEL, clean_report, compilation, empty_report, found_by, recompile
+from sample_reports import MODEL, clean_report, compilation, empty_report, found_by, graph_break, recompile
 
 CAUSES = [cause for cause in get_args(Cause) if cause not in ("limit", "other")]
 
@@ -641,3 +641,17 @@ def test_what_is_marked_has_the_name_that_the_first_call_hands_over(
         each.location, each.caller = changed.location, at(30, "<module>", call)
     (series,), _ = gather(report)
     assert f"torch._dynamo.mark_dynamic{marks}" in advise(series).action
+
+
+@pytest.mark.parametrize(("compile_ids", "told"), [(["0/1", "2/0"], True), (["0/0", "0/1"], False), (["1/1"], False)])
+def test_a_break_that_came_with_a_dynamic_size_is_ended_before_that_is_marked(
+    compile_ids: list[str], told: bool
+) -> None:
+    changed = recompile(
+        "r1", "0/1", cause="shape", source="ids.size()[0]", expected="4", actual="6", location=at(10, "step")
+    )
+    report = empty_report()
+    report.recompiles = [changed]
+    report.graph_breaks = [graph_break("b7", "eager", at(12, "step"), compile_ids=compile_ids)]
+    (series,), _ = gather(report)
+    assert ("b7" in advise(series).action) == told

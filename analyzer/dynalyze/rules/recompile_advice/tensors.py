@@ -191,9 +191,11 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     call = f"{source.call}({', '.join(sizes.arguments)})"
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     at = f", {series.first_call.short}" if series.first_call is not None else ""
+    breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
+    first = f" End {breaks} before: it came with the dynamic size, and comes in the first call then." if breaks else ""
     return Advice(
         f"Mark {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
-        "`torch.compile(..., dynamic=True)`.",
+        f"`torch.compile(..., dynamic=True)`.{first}",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),
