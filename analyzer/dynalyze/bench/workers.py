@@ -245,7 +245,6 @@ class Worker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_after(self, seconds: float) -> None:
-        """Limit it to so many seconds from now."""
         if time.monotonic() + seconds < self._end:
             self._end, self._limit = time.monotonic() + seconds, f"the {seconds:.0f} s that it was given"
 
@@ -378,7 +377,6 @@ class Forks:
                 self._server = self._start(["fork-measures", *_needs(request)], awaited=False)
 
     def learn(self, modules: list[str]) -> None:
-        """Remember what a process has imported."""
         self._wanted += [name for name in modules if name not in self._known]
         self._known.update(modules)
 

@@ -107,7 +107,6 @@ class _OwnTurns:
         self._before = 0
 
     def warm_eager(self) -> list[float]:
-        """Milliseconds of the first passes in eager."""
         with torch.compiler.set_stance("force_eager"):
             taken = self._timer.passes(self._eager.steps, 1, flush=False)
             taken += self._timer.passes(self._eager.steps, 1, flush=False) if taken[0] < _LONG_MS else []
@@ -140,14 +139,12 @@ class _OwnTurns:
             arms = [self._eager, self._compiled, self._eager]
             taken: dict[int, list[float]] = {}
             for place in random.Random(len(turns)).sample(range(3), 3):
-                taken[place] = self._block(arms[place], each)
+                arm = arms[place]
+                with torch.compiler.set_stance("force_eager") if arm is self._eager else contextlib.nullcontext():
+                    taken[place] = block(self._timer, arm.steps, seconds=each, lead=lead_in(arm.recent_ms))
             turns.append((taken[0], taken[1], taken[2]))
             longest = max(longest, time.perf_counter() - began)
         return turns
-
-    def _block(self, arm: _Arm, seconds: float) -> list[float]:
-        with torch.compiler.set_stance("force_eager") if arm is self._eager else contextlib.nullcontext():
-            return block(self._timer, arm.steps, seconds=seconds, lead=lead_in(arm.recent_ms))
 
     def check(self) -> tuple[dict[str, Any], str]:
         """The counts of one more pass, and why what was timed is not what was asked for; "" where it is."""

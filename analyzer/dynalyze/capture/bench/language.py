@@ -98,7 +98,6 @@ class LanguageWorkload(Workload):
             return transformers.DynamicCache()
 
     def arguments(self, tokens: Any, cache: Any, past: int) -> dict[str, Any]:
-        """Keyword arguments of one forward call."""
         import torch
 
         arguments = {"input_ids": tokens, "past_key_values": cache, "use_cache": True, **({} if past else self.beside)}
