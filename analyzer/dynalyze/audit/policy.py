@@ -26,15 +26,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
-from dynalyze.files.project_file import (
-    PROJECT_FILE,
-    check_keys,
-    nearest,
-    nearest_table,
-    parsed,
-    table_of,
-    title,
-)
+from dynalyze.files.project_file import PROJECT_FILE, check_keys, nearest, nearest_table, parsed, table_of, title
 from dynalyze.report import Finding
 from dynalyze.report.audit import Waiver
 from dynalyze.report.measurements import AccuracyVerdict

@@ -65,11 +65,9 @@ class Case:
     def check(
         self, name: str, status: CheckStatus, limit: str, found: str, reason: str = "", evidence: Iterable[str] = ()
     ) -> PolicyCheck:
-        """One line of the verdict."""
         return PolicyCheck(name, status, name in self.policy.asked, limit, found, reason, list(dict.fromkeys(evidence)))
 
     def unknown(self, name: str, limit: str, reason: str) -> PolicyCheck:
-        """A check whose measurement is missing."""
         return self.check(name, "unknown", limit, "not known", reason)
 
     @property

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _AS_THEY_ARE = (
     "device", "dtype", "train", "static_cache", "new_tokens", "threads", "seed", "seconds", "timeout", "python",
-    "allow_effects",
+    "allow_effects", "pairs", "rerun", "vary_inputs",
 )  # fmt: skip
 
 
@@ -133,13 +133,10 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         works=shaped(plain, read_shapes(options["shapes"]), dims, target),
         dims=dims,
         adds_written=options["configs"] is None,
-        rerun=options["rerun"],
         total=options["bench_seconds"],
         as_called=options["phases"] is None and options["train"] is None,
-        pairs=options["pairs"],
         quiet=options["quiet_target"],
         accuracy=not options["no_accuracy"],
-        vary_inputs=options["vary_inputs"],
         memory=not options["no_memory"],
         recorded=options["prices"],
         autocast=options["autocast"] or "",

@@ -39,11 +39,7 @@ _UNFIXED = "unfixed"
     help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]",
 )
 @click.option("--patch", metavar="FILE", help="Write all verified changes as one diff, for `patch -p1` or `git apply`.")
-@click.option(
-    "--write",
-    is_flag=True,
-    help="Write verified changes into your files, all or none. [backup: FILE.orig]",
-)
+@click.option("--write", is_flag=True, help="Write verified changes into your files, all or none. [backup: FILE.orig]")
 @click.option(
     "--unsafe-fixes", is_flag=True, help="Put suggested changes, which are not verified, into --write and --patch too."
 )

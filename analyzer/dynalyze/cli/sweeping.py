@@ -179,8 +179,6 @@ def _bytes(text: str | None) -> int | None:
 
 
 class _Findings(msgspec.Struct):
-    """All that is read of a report."""
-
     findings: list[Finding] = []
 
 

@@ -252,7 +252,7 @@ def ratio_words(speed: Speedup) -> str:
     if speed.verdict == "no difference shown":
         return no_difference(speed)
     if speed.verdict == "slower":
-        ratio = Interval(*(_inverse(each) for each in (ratio.value, ratio.high, ratio.low)))
+        ratio = Interval(*(1 / each if each else math.inf for each in (ratio.value, ratio.high, ratio.low)))
     return f"{times(ratio.value)} {speed.verdict} ({interval_words(ratio)})"
 
 
@@ -293,10 +293,6 @@ def plain_ratio(ratio: float) -> str:
     if not math.isfinite(ratio):
         return "∞"
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:,.0f}"
-
-
-def _inverse(ratio: float) -> float:
-    return 1 / ratio if ratio else math.inf
 
 
 class CompileCost(NamedTuple):

@@ -9,7 +9,7 @@ from dynalyze.facts.stacks import Places, is_file
 from dynalyze.render.text.bench import ratio_words
 from dynalyze.render.text.report import command_line
 from dynalyze.report import GraphBreak, Report
-from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed, WholeProgram
+from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.escape import visible
 
@@ -135,11 +135,7 @@ def of_whole(fixed: Fixed) -> list[str]:
     if program.compared and not program.different:
         where = " in a sandbox" if program.sandboxed else ""
         said.append(f"The whole program, run {program.runs + 1} times{where}: same {listed(program.compared)}.")
-    return said + _left_out(program)
-
-
-def _left_out(program: WholeProgram) -> list[str]:
-    return [f"Not compared: {'; '.join(program.left_out)}."] if program.left_out else []
+    return [*said, *([f"Not compared: {'; '.join(program.left_out)}."] if program.left_out else [])]
 
 
 def caveats(fix: Fix) -> list[str]:
