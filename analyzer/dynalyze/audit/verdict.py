@@ -142,7 +142,6 @@ def findings(case: Case, name: str, levels: tuple[str, ...]) -> PolicyCheck:
 
 
 def failing(found: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
-    """The findings that reach one of the levels."""
     return [finding for finding in found if any(reaches([finding], level) for level in levels)]
 
 
@@ -185,7 +184,6 @@ def _late_words(warmup: Warmup, late: int) -> str:
 
 
 def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
-    """The verdicts of the accuracy test, for every configuration."""
     limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:

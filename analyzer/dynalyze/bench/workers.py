@@ -262,25 +262,18 @@ class Worker:
 
     def receive(self, kind: type[Command[Answer]]) -> Answer:
         """Wait for the answer to the last command, which was of this kind; raises what `ask` raises."""
-        answer = self._received()
-        try:
-            return msgspec.convert(answer, kind.answer)
-        except msgspec.ValidationError as error:
-            raise self._failed("internal", f"the measuring process gave an answer of another kind: {error}") from error
-
-    def _received(self) -> dict[str, Any]:
         connection = self._connected()
         self._wait_for(connection)
         try:
             answer: dict[str, Any] = json.loads(connection.recv_bytes())
+            if answer.get("ok"):
+                return msgspec.convert(answer, kind.answer)
         except (EOFError, OSError):
             raise self._death() from None
-        except ValueError as error:
-            raise self._failed("internal", f"the measuring process gave an answer that is no JSON: {error}") from error
-        if not answer.get("ok"):
-            problem = answer.get("error") or {}
-            raise self._failed(problem.get("kind", "internal"), problem.get("message", "it failed without a reason"))
-        return answer
+        except ValueError as error:  # No JSON, or an answer of another kind.
+            raise self._failed("internal", f"the measuring process gave another answer: {error}") from error
+        problem = answer.get("error") or {}
+        raise self._failed(problem.get("kind", "internal"), problem.get("message", "it failed without a reason"))
 
     def _connected(self) -> Connection[bytes, bytes]:
         if self._connection is None:

@@ -53,10 +53,9 @@ _AS_THEY_ARE = (
 @click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt or of its inputs, e.g. 128,1024.")
 @shape_options(", a row for each combination:")
 @click.option(
-    "--rerun",
-    is_flag=True,
+    "--rerun", is_flag=True,
     help="Run a program again in every process instead of carrying its calls there; outside effects are refused.",
-)
+)  # fmt: skip
 @count_option("--new-tokens", "Tokens that it generates.", 16, None)
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
 @seconds_option("--bench-seconds", "The most that all of it may take; what is not done by then is left out.")

@@ -87,7 +87,8 @@ def _found(context: click.Context, before: Path | None) -> CacheComparison:
     second, *arguments = options["arguments"]
     after = _written(second)
     if after is None:
-        return runs.run_now(_report(before), given_observation(context, second, arguments))
+        observation = given_observation(context, second, arguments)
+        return runs.run_now(_report(before), observation)
     factors = [_factors(path) for path in (before, after)]
     if factors[0] is not None and factors[1] is not None:
         return _vllm(factors[0], factors[1])

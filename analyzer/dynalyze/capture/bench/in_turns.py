@@ -19,6 +19,7 @@ import torch
 
 from dynalyze.capture import side_effects
 from dynalyze.capture.bench.bundle import Bundle, RecordedWorkload
+from dynalyze.capture.bench.call_workload import TrainWorkload
 from dynalyze.capture.bench.configure import target_of
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.load import facts_of
@@ -95,8 +96,6 @@ class _OwnTurns:
         )  # fmt: skip
         self.workload: Workload = RecordedWorkload(bundle, request)
         if phase == "train":
-            from dynalyze.capture.bench.call_workload import TrainWorkload
-
             # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
             self.workload = TrainWorkload(self.workload, optimizes=False)
         self._configuration = configuration
