@@ -18,10 +18,10 @@ from dynalyze.audit.waivers import Baseline, Excused, excused_findings
 from dynalyze.bench import MIN_PAIRS
 from dynalyze.facts.audit import search_of, wrong_answers, wrong_tensor
 from dynalyze.facts.why_not_compiled import costly
-from dynalyze.launch.shape_options import shape_words
 from dynalyze.render.text import bench as words_bench
 from dynalyze.render.text.policy import title
 from dynalyze.render.text.report import line_words, totals
+from dynalyze.render.text.warmup import shape_words
 from dynalyze.report import Finding, Location, Report, Severity, Status
 from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
 from dynalyze.report.measurements import AccuracyVerdict, Measurement

@@ -154,8 +154,7 @@ def measured_in_turns(event: TimedInTurns, configuration: Configuration) -> list
 def accuracy(row: ConfigRun) -> Accuracy | None:
     if row.accuracy is None:
         return None
-    known = {"configuration": row.name, "phase": row.work.phase}
-    return msgspec.convert({**row.workload, **row.accuracy, **known}, Accuracy)
+    return msgspec.convert({**row.workload, **row.accuracy}, Accuracy)
 
 
 def operators(eager: ConfigRun) -> list[OperatorCheck]:

@@ -50,13 +50,7 @@ def accuracy(
     that goes wrong in the target is raised: the answer is "not comparable" then, with the reason. `device` is the type
     of device that autocast is for.
     """
-    answer = {
-        "configuration": configuration.name,
-        "phase": workload.phase,
-        "verdict": "not comparable",
-        "batch": workload.batch,
-        "sequence": workload.sequence,
-    }
+    answer = {"configuration": configuration.name, "verdict": "not comparable"}
     try:
         state = StateSnapshot(workload.model, _SEED, workload.referenced())
         try:

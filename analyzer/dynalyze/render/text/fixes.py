@@ -235,18 +235,15 @@ def fix_command(report: Report, about: Collection[str] | None = None) -> str:
     """
     fixable = [each.id for each in report.graph_breaks if _can_change(each)]
     wanted = [name for name in fixable if about is None or name in about]
-    if not report.fix_command or not (wanted or (about is None and _has_setting(report))):
+    advised = [each.detail.config for each in report.findings if each.rule == "recompile" and each.detail is not None]
+    has_setting = about is None and any(".config." in config for config in advised)
+    if not report.fix_command or not (wanted or has_setting):
         return ""
     words = report.fix_command
     at = words.index("--") if "--" in words else len(words)
     all_of_them = len(wanted) in (0, len(report.graph_breaks)) or len(wanted) > _MOST_NAMED
     only = [] if about is None and all_of_them else ["--only", ",".join(wanted)]
     return command_line([*words[:at], *only, *words[at:]])
-
-
-def _has_setting(report: Report) -> bool:
-    advised = (each.detail.config for each in report.findings if each.rule == "recompile" and each.detail is not None)
-    return any(".config." in config for config in advised)
 
 
 def write_command(report: Report, fixed: Fixed) -> str:
