@@ -26,19 +26,11 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
-from dynalyze.files.project_file import (
-    PROJECT_FILE,
-    check_keys,
-    nearest,
-    nearest_table,
-    parsed,
-    table_of,
-    title,
-)
+from dynalyze.files.project_file import PROJECT_FILE, check_keys, nearest, nearest_table, parsed, table_of, title
 from dynalyze.report import Finding
 from dynalyze.report.audit import Waiver
 from dynalyze.report.measurements import AccuracyVerdict
-from dynalyze.rules.rule import BREAK_LIMIT, break_limit, stands_for
+from dynalyze.rules.rule import BREAK_LIMIT, break_limit, rules, stands_for
 from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import dashed
 
@@ -85,8 +77,6 @@ class WaiverRule:
 
 def check_rule(name: str, what: str, more: Iterable[str] = ()) -> None:
     """Refuse what is no id of a rule, in one line that names the nearest one."""
-    from dynalyze.rules.rule import rules
-
     known = [rule_id for rule in rules() for rule_id in rule.ids]
     if name not in known:
         raise UsageError(f"{what}: no rule is called {name!r}{nearest(name, [*more, *known])}")

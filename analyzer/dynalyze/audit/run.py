@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from dynalyze.audit import attention_matrix, warmup
+from dynalyze.bench import bisect
 from dynalyze.bench.measure import add_bench, planned
 from dynalyze.bench.plan import Plan
 from dynalyze.capture.bench.protocol import Work
@@ -16,6 +18,7 @@ from dynalyze.capture.shapes import Dim
 from dynalyze.events.log import RunLog
 from dynalyze.launch.observe import Observation, Observed, observed
 from dynalyze.report import Report
+from dynalyze.report.audit import Warmup
 from dynalyze.text.errors import UsageError
 
 _LEAST_SECONDS = 30.0  # With less time than this no step is begun: its processes would hardly have started.
@@ -58,9 +61,7 @@ def audit(
     steps = [(name, step) for is_wanted, name, step in wanted if is_wanted]
     if request.attention_matrix and request.observation.target.asked is None:
         progress("audit, before the run: is this a model of transformers, whose attention can be chosen?")
-        from dynalyze.audit.attention_matrix import check_model
-
-        check_model(request.observation.target, request.plan)  # Refused now, not after all other steps.
+        attention_matrix.check_model(request.observation.target, request.plan)  # Refused before all other steps.
     progress(f"audit, step 1 of {len(steps) + 1}: the run under torch.compile")
     with observed(request.observation, keep) as seen:
         outcome = seen.report.outcome
@@ -108,31 +109,24 @@ def _bench(request: AuditRequest, seen: Observed, left: float) -> None:
         share = 1.0 if "suspicious" in verdicts else _SHARE_OF_RIGHT_ANSWERS
         plan = replace(plan, total=max(until - time.monotonic(), 0.0) * share)
         with _as_note(report, _BISECT):
-            from dynalyze.bench.bisect import DEFAULT_FOLDER, bisect_suspicious
-
-            folder = DEFAULT_FOLDER if request.scripts else None
-            report.bisections = bisect_suspicious(report, target, plan, folder)
+            folder = bisect.DEFAULT_FOLDER if request.scripts else None
+            report.bisections = bisect.bisect_suspicious(report, target, plan, folder)
 
 
 def _warmup(request: AuditRequest, seen: Observed, left: float) -> None:
-    from dynalyze.audit.warmup import check_warmup
-    from dynalyze.report.audit import Warmup
-
     target, shapes, dims = request.observation.target, request.shapes, request.dims
     plan, source = planned(seen, target, replace(request.plan, total=left))
     found = Warmup(reason=source.reason)
     if plan is not None:
-        found = check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
+        found = warmup.check_warmup(target, replace(plan, works=shapes, dims=dims), shapes, dims)
     seen.report.warmup = found
     if found.stopped == "interrupted":
         _interrupted(seen.report, _WARMUP)
 
 
 def _attention(request: AuditRequest, seen: Observed, left: float) -> None:
-    from dynalyze.audit.attention_matrix import attention_matrix
-
-    plan = replace(request.plan, total=left)
-    found = attention_matrix(request.observation.target, plan if request.bench else replace(plan, seconds=0.0))
+    plan = replace(request.plan, total=left, seconds=request.plan.seconds if request.bench else 0.0)
+    found = attention_matrix.attention_matrix(request.observation.target, plan)
     seen.report.attention_matrix = found
     if found.stopped == "interrupted":
         _interrupted(seen.report, _ATTENTION)

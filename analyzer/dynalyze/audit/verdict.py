@@ -18,10 +18,10 @@ from dynalyze.audit.waivers import Baseline, Excused, excused_findings
 from dynalyze.bench import MIN_PAIRS
 from dynalyze.facts.audit import search_of, wrong_answers, wrong_tensor
 from dynalyze.facts.why_not_compiled import costly
-from dynalyze.launch.shape_options import shape_words
 from dynalyze.render.text import bench as words_bench
 from dynalyze.render.text.policy import title
 from dynalyze.render.text.report import line_words, totals
+from dynalyze.render.text.warmup import shape_words
 from dynalyze.report import Finding, Location, Report, Severity, Status
 from dynalyze.report.audit import CheckStatus, PolicyCheck, PolicyVerdict, Warmup
 from dynalyze.report.measurements import AccuracyVerdict, Measurement
@@ -65,11 +65,9 @@ class Case:
     def check(
         self, name: str, status: CheckStatus, limit: str, found: str, reason: str = "", evidence: Iterable[str] = ()
     ) -> PolicyCheck:
-        """One line of the verdict."""
         return PolicyCheck(name, status, name in self.policy.asked, limit, found, reason, list(dict.fromkeys(evidence)))
 
     def unknown(self, name: str, limit: str, reason: str) -> PolicyCheck:
-        """A check whose measurement is missing."""
         return self.check(name, "unknown", limit, "not known", reason)
 
     @property
@@ -144,7 +142,6 @@ def findings(case: Case, name: str, levels: tuple[str, ...]) -> PolicyCheck:
 
 
 def failing(found: Iterable[Finding], levels: Sequence[str]) -> list[Finding]:
-    """The findings that reach one of the levels."""
     return [finding for finding in found if any(reaches([finding], level) for level in levels)]
 
 
@@ -187,7 +184,6 @@ def _late_words(warmup: Warmup, late: int) -> str:
 
 
 def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
-    """The verdicts of the accuracy test, for every configuration."""
     limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:

@@ -250,16 +250,16 @@ class Search:
             self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
         if self._keep_in is None:
             self._note("A script that shows it quotes the program, and was not asked for.")
-        elif not (answer["script"] and self._shows(folder / BISECT_SCRIPT)):
+            return
+        status = None
+        if answer["script"]:  # With empty caches: what a fault left there must not count.
+            self._say("a script that shows it")
+            status = self._pool.exit_status(folder / BISECT_SCRIPT, self._pool.empty_caches(), _SCRIPT_SECONDS)
+        if status != _FAULT_SHOWN:
             self._note("No script shows the fault outside of the program.")
         else:
             self.found.repro = printable(str(_kept(folder, self._keep_in, self._name)))
             self.found.reduced = Reduced(**answer["reduced"])
-
-    def _shows(self, script: Path) -> bool:
-        """Whether it says so by its exit status, with empty caches: what a fault left there must not count."""
-        self._say("a script that shows it")
-        return self._pool.exit_status(script, self._pool.empty_caches(), _SCRIPT_SECONDS) == _FAULT_SHOWN
 
     def into_inductor(self) -> None:
         """Which of torch's own switches makes the answers right, and down to which pass or lowering?"""

@@ -145,7 +145,6 @@ def _ratio(item: Measurement) -> float | None:
 
 
 def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> CompilePlan:
-    """The plan from the measurements of one workload."""
     cold, warm = points_of(measurements), points_of(measurements, warm=True)
     items = {each.configuration: each for each in measurements}
     plan = CompilePlan(request.calls, request.seconds, request.start_up)

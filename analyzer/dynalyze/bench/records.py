@@ -17,16 +17,7 @@ from dynalyze.capture.events import TimedInTurns
 from dynalyze.capture.settings import Phase
 from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.intervals import MeasuredPart
-from dynalyze.report.measurements import (
-    Accuracy,
-    Counts,
-    Measurement,
-    Memory,
-    Pair,
-    StartUp,
-    StepMemory,
-    Validity,
-)
+from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, StepMemory, Validity
 
 SHARED = (
     "The model is too large for a copy in each of two processes: eager and compiled took turns in the program's own "
@@ -127,24 +118,12 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     status: Validity = "invalid" if reason else "valid"
     if row.problem and row.failure not in NOT_REPEATED:
         status = "failed"
-    load, counts = row.load, row.counts()
+    counts, names = row.counts(), ("dtype", "device", "calls", "items", "tokens", "threads")
+    known: dict[str, Any] = {**row.workload, **{name: getattr(row.load, name) for name in names}, **row.parts}
     record = Measurement(
-        **row.workload,
-        status=status,
-        reason=reason,
-        options=given(row.configuration),
-        dtype=load.dtype,
-        device=load.device,
-        calls=load.calls,
-        items=load.items,
-        tokens=load.tokens,
-        threads=load.threads,
-        counts=counts,
-        notes=list(row.notes),
-        step_memory=row.step_memory,
-    )
-    for name, part in row.parts.items():
-        setattr(record, name, part)
+        **known, status=status, reason=reason, options=given(row.configuration),
+        counts=counts, notes=list(row.notes), step_memory=row.step_memory,
+    )  # fmt: skip
     if status != "failed" and (counts is None or counts.compiled_frames or not row.configuration.compile):
         record.startup = _startup(row, eager)
         record.memory = _memory(row, eager)
@@ -173,15 +152,12 @@ def measured_in_turns(event: TimedInTurns, configuration: Configuration) -> list
 
 
 def accuracy(row: ConfigRun) -> Accuracy | None:
-    """The record of the accuracy test; None if there was none."""
     if row.accuracy is None:
         return None
-    known = {"configuration": row.name, "phase": row.work.phase}
-    return msgspec.convert({**row.workload, **row.accuracy, **known}, Accuracy)
+    return msgspec.convert({**row.workload, **row.accuracy}, Accuracy)
 
 
 def operators(eager: ConfigRun) -> list[OperatorCheck]:
-    """The checked custom operators that the calls reach."""
     found = eager.operators.operators if eager.operators is not None else []
     return [msgspec.convert(each, OperatorCheck) for each in found]
 

@@ -331,16 +331,12 @@ class WorkBench:
                 row, "operators", lambda arm, left: schedule.extra(self._pool, arm, checking, left)
             )
         if self._plan.memory:
-            self._memory(row)
+            found = self._extra(row, "memory", lambda arm, patience: schedule.peaks(self._pool, arm, patience))
+            if found is not None:
+                row.memory, row.warm = found[0], row.warm or found[1]
         self._answers(row)
         if self._records(row):
             self._record(row)
-
-    def _memory(self, row: ConfigRun) -> None:
-        found = self._extra(row, "memory", lambda arm, patience: schedule.peaks(self._pool, arm, patience))
-        if found is not None:
-            row.memory, warm = found
-            row.warm = row.warm or warm
 
     def _answers(self, row: ConfigRun) -> None:
         if self._plan.accuracy and row.configuration.compile and not row.compared:

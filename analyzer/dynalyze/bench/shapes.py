@@ -85,7 +85,8 @@ def automatic_compiles(shapes: Iterable[Shape]) -> int:
     seen: dict[str, int] = {}
     changed: set[str] = set()
     for shape in map(dict, shapes):
-        if any(all(_fits(size, version[name]) for name, size in shape.items()) for version in versions):
+        known = ([(size, version[name]) for name, size in shape.items()] for version in versions)
+        if any(all(size > 1 if its is None else size == its for size, its in each) for each in known):
             continue
         changed |= {name for name, size in shape.items() if seen.setdefault(name, size) != size}
         versions.append({name: None if name in changed and size > 1 else size for name, size in shape.items()})
@@ -95,10 +96,6 @@ def automatic_compiles(shapes: Iterable[Shape]) -> int:
 def marked_compiles(shapes: Iterable[Shape]) -> int:
     """How many versions there are if every size is marked dynamic: 0 and 1 have versions of their own."""
     return len({tuple(min(size, 2) for _, size in shape) for shape in shapes})
-
-
-def _fits(size: int, known: int | None) -> bool:
-    return size == known if known is not None else size > 1
 
 
 def bucketed(histogram: Histogram) -> list[PlanBucket]:
@@ -124,7 +121,6 @@ def _elements(shape: Shape) -> int:
 
 
 def shape_plan(histogram: Histogram, measurements: Sequence[Measurement], dims: Sequence[Dim] = ()) -> ShapePlan:
-    """The plan for the shapes, with the buckets as measured."""
     sizes: dict[str, list[int]] = {}
     for name, size in chain.from_iterable(histogram):
         sizes.setdefault(name, []).append(size)
@@ -251,7 +247,6 @@ class Bucketed:
         return any(len(own) < len({shape[name] for shape in shapes}) for name, own in self.sizes.items())
 
     def padded(self, shape: Mapping[str, int]) -> dict[str, int]:
-        """The bucket of a shape."""
         return {name: min(size for size in sizes if size >= shape[name]) for name, sizes in self.sizes.items()}
 
     def records(self, shapes: Iterable[Mapping[str, int]]) -> list[Bucket]:

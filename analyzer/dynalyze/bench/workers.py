@@ -245,7 +245,6 @@ class Worker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_after(self, seconds: float) -> None:
-        """Limit it to so many seconds from now."""
         if time.monotonic() + seconds < self._end:
             self._end, self._limit = time.monotonic() + seconds, f"the {seconds:.0f} s that it was given"
 
@@ -263,25 +262,18 @@ class Worker:
 
     def receive(self, kind: type[Command[Answer]]) -> Answer:
         """Wait for the answer to the last command, which was of this kind; raises what `ask` raises."""
-        answer = self._received()
-        try:
-            return msgspec.convert(answer, kind.answer)
-        except msgspec.ValidationError as error:
-            raise self._failed("internal", f"the measuring process gave an answer of another kind: {error}") from error
-
-    def _received(self) -> dict[str, Any]:
         connection = self._connected()
         self._wait_for(connection)
         try:
             answer: dict[str, Any] = json.loads(connection.recv_bytes())
+            if answer.get("ok"):
+                return msgspec.convert(answer, kind.answer)
         except (EOFError, OSError):
             raise self._death() from None
-        except ValueError as error:
-            raise self._failed("internal", f"the measuring process gave an answer that is no JSON: {error}") from error
-        if not answer.get("ok"):
-            problem = answer.get("error") or {}
-            raise self._failed(problem.get("kind", "internal"), problem.get("message", "it failed without a reason"))
-        return answer
+        except ValueError as error:  # No JSON, or an answer of another kind.
+            raise self._failed("internal", f"the measuring process gave another answer: {error}") from error
+        problem = answer.get("error") or {}
+        raise self._failed(problem.get("kind", "internal"), problem.get("message", "it failed without a reason"))
 
     def _connected(self) -> Connection[bytes, bytes]:
         if self._connection is None:
@@ -378,7 +370,6 @@ class Forks:
                 self._server = self._start(["fork-measures", *_needs(request)], awaited=False)
 
     def learn(self, modules: list[str]) -> None:
-        """Remember what a process has imported."""
         self._wanted += [name for name in modules if name not in self._known]
         self._known.update(modules)
 

@@ -109,19 +109,15 @@ class Record:
         """A segment as a part of a call, with the graph break that it belongs to."""
         kind, compile_id = segment.kind, segment.compile_id
         if kind == "break":
-            broken = self._broken(segment)
-            if broken is None:
+            # The break that left a function in eager, or that ended the graph before.
+            tried = self._tried.get(segment.function, "") if segment.function else ""
+            known = filter(self._ended_by.get, (tried, compile_id, segment.opened_by))
+            if (name := next(known, None)) is None:
                 return CallPart("outside", ms)
-            return CallPart(kind, ms, broken.location, broken.id)
+            return CallPart(kind, ms, self._ended_by[name].location, self._ended_by[name].id)
         if kind == "resume" and (broken := self._ended_by.get(segment.opened_by)) is not None:
             return CallPart(kind, ms, broken.location, broken.id, compile_id)
         return CallPart(kind, ms, self._place(compile_id), "", compile_id)
-
-    def _broken(self, segment: Segment) -> GraphBreak | None:
-        """The break that left a function in eager, or that ended the graph before."""
-        tried = self._tried.get(segment.function, "") if segment.function else ""
-        return next((self._ended_by[name] for name in (tried, segment.compile_id, segment.opened_by)
-                     if name in self._ended_by), None)  # fmt: skip
 
     def _place(self, compile_id: str) -> Location | None:
         compiled = self._by_compile.get(compile_id)

@@ -135,5 +135,4 @@ FIELDS = {"prices": Prices}
 
 
 def prices_of(measured: Iterable[Measurement]) -> list[Prices]:
-    """The prices in these measurements."""
     return [found for each in measured if (found := getattr(each, "prices", None)) is not None]

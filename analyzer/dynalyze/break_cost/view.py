@@ -82,7 +82,7 @@ def _breaks(prices: list[BreakPrice]) -> Table:
     heads = ["Graph break", "Of each call", "95% interval", "Share", "In eager", "Getting back", "Without it, at best"]
     rows = [
         [
-            _name(each),
+            f"{each.break_id or each.gb_type}, {line_words(each.place)}",
             milliseconds(each.ms.value),
             f"{milliseconds(each.ms.low)} to {milliseconds(each.ms.high)}",
             percent(each.share),
@@ -93,10 +93,6 @@ def _breaks(prices: list[BreakPrice]) -> Table:
         for each in prices[:_MOST_ROWS]
     ]
     return Table("What graph breaks take of a call", heads, rows)
-
-
-def _name(price: BreakPrice) -> str:
-    return f"{price.break_id or price.gb_type}, {line_words(price.place)}"
 
 
 def _settings(tried: list[SettingPrice]) -> Table:

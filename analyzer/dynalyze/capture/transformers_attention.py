@@ -98,4 +98,4 @@ def choices(model: Any, names: list[str], dtypes: list[str]) -> AttentionChoices
             raise Misuse(f"{name!r} is no floating dtype of torch; for example float32, bfloat16, float16")
     own = supported(model)
     others = [name for name in NAMES if name not in own]
-    return AttentionChoices(kind, implementation(model), own, others, availability(model, names or own))
+    return AttentionChoices(kind, implementation(model), others, availability(model, names or own))

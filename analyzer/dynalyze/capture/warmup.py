@@ -109,7 +109,7 @@ class WarmupCheck:
 
     def _prepared(self) -> list[list[Step]]:
         from dynalyze.capture.bench.configure import target_of
-        from dynalyze.capture.bench.load import device_of, load_shapes
+        from dynalyze.capture.bench.load import load_shapes, placement_of
         from dynalyze.capture.bench.timing import timer_for
 
         first = self._requests[0]
@@ -119,7 +119,7 @@ class WarmupCheck:
         self._workloads = load_shapes(self._requests)
         if is_library:  # What a library reads and keeps to build a model is not the program's doing.
             self._contain()
-        device = device_of(self._workloads[0])
+        device, _ = placement_of(self._workloads[0])
         self._timer = timer_for(device)
         configuration = self._requests[0].configuration
         if device == "cuda" and runtime.cudagraphs_wanted(configuration.mode):

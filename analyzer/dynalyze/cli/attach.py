@@ -35,8 +35,7 @@ def attach(pid: int, folder: str | None) -> int:
         raise UsageError(_BEFORE_3_14)
     records = Path(folder or f"dynalyze-reports/{pid}.watch").resolve()
     with TemporaryFolder() as made:
-        script = made / "attach.py"
-        done = made / "done"
+        script, done = made / "attach.py", made / "done"
         script.write_text(attaching_script(records, done), encoding="utf-8")
         try:
             remote_exec(pid, str(script))

@@ -41,19 +41,17 @@ _OF_ONE = ("json_file", "html_file", "artifacts", "baseline", *FORMATS)
 @rerun_options
 @output_options
 @click.option(
-    "--policy",
-    metavar="FILE",
+    "--policy", metavar="FILE",
     help="What is asked of the run, as TOML. [default: [tool.dynalyze.audit] of the pyproject.toml nearest to TARGET]",
-)
+)  # fmt: skip
 @click.option("--baseline", metavar="FILE", help="Findings that are known: they pass, new ones fail.")
 @click.option("--update-baseline", is_flag=True, help="Write the findings of this run to --baseline.")
 @shape_options(": does anything compile after warm-up?")
 @click.option(
-    "--attention-matrix",
-    is_flag=True,
+    "--attention-matrix", is_flag=True,
     help="Try every attention implementation with every dtype and cache. --timeout is 3600 then unless you give it; "
     "with --no-bench it is faster, and tells no speed.",
-)
+)  # fmt: skip
 @click.option("--no-bench", is_flag=True, help="Measure no speed, no memory and no answers.")
 @vary_inputs_option
 @seconds_option("--bench-seconds", "The most that measuring speed, memory and answers may take in all.", 300.0)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _AS_THEY_ARE = (
     "device", "dtype", "train", "static_cache", "new_tokens", "threads", "seed", "seconds", "timeout", "python",
-    "allow_effects",
+    "allow_effects", "pairs", "rerun", "vary_inputs",
 )  # fmt: skip
 
 
@@ -53,10 +53,9 @@ _AS_THEY_ARE = (
 @click.option("--sequence", "sequences", metavar="LIST", help="Lengths of its prompt or of its inputs, e.g. 128,1024.")
 @shape_options(", a row for each combination:")
 @click.option(
-    "--rerun",
-    is_flag=True,
+    "--rerun", is_flag=True,
     help="Run a program again in every process instead of carrying its calls there; outside effects are refused.",
-)
+)  # fmt: skip
 @count_option("--new-tokens", "Tokens that it generates.", 16, None)
 @click.option("--static-cache", is_flag=True, help="Give it a key-value cache of a fixed size.")
 @seconds_option("--bench-seconds", "The most that all of it may take; what is not done by then is left out.")
@@ -133,13 +132,10 @@ def _plan(context: click.Context, options: dict[str, Any], target: TargetSpec) -
         works=shaped(plain, read_shapes(options["shapes"]), dims, target),
         dims=dims,
         adds_written=options["configs"] is None,
-        rerun=options["rerun"],
         total=options["bench_seconds"],
         as_called=options["phases"] is None and options["train"] is None,
-        pairs=options["pairs"],
         quiet=options["quiet_target"],
         accuracy=not options["no_accuracy"],
-        vary_inputs=options["vary_inputs"],
         memory=not options["no_memory"],
         recorded=options["prices"],
         autocast=options["autocast"] or "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,11 @@ import click
 
 from dynalyze.capture.libraries import prefix_of
 from dynalyze.cli.files import check_outputs, print_summary, read_report, write_json
-from dynalyze.cli.options import Sectioned, observation_of, rerun_options, shown_options, with_model_options
+from dynalyze.cli.options import Sectioned, given_observation, rerun_options, shown_options
 from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
-    from dynalyze.launch.observe import Observation
     from dynalyze.report import Report
     from dynalyze.report.caches import CacheComparison
 
@@ -80,7 +78,7 @@ def _found(context: click.Context, before: Path | None) -> CacheComparison:
 
     options, portable = context.params, context.params["portable"]
     if before is None:
-        observation = _observation(context, options["target"], options["arguments"])
+        observation = given_observation(context, options["target"], options["arguments"])
         return (runs.run_elsewhere if portable else runs.run_twice)(observation, say)
     if portable:
         raise UsageError("--portable runs a target; it takes no report")
@@ -89,20 +87,12 @@ def _found(context: click.Context, before: Path | None) -> CacheComparison:
     second, *arguments = options["arguments"]
     after = _written(second)
     if after is None:
-        observation = _observation(context, second, tuple(arguments))
+        observation = given_observation(context, second, arguments)
         return runs.run_now(_report(before), observation)
     factors = [_factors(path) for path in (before, after)]
     if factors[0] is not None and factors[1] is not None:
         return _vllm(factors[0], factors[1])
     return runs.compare_reports(_report(before), _report(after))
-
-
-def _observation(context: click.Context, target: str | None, arguments: tuple[str, ...]) -> Observation:
-    from dynalyze.launch.spec import read_target
-
-    options = context.params
-    read = read_target(target, options["module"], arguments, options["inputs"], options["chosen"])
-    return replace(observation_of(context, with_model_options(context, read)), bundle=False)
 
 
 def _written(name: str) -> Path | None:

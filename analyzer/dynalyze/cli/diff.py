@@ -34,12 +34,9 @@ _OF_SWEEPS = {
 @click.option("--json", "json_file", metavar="FILE", help="Write the comparison as JSON; - for standard output.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the comparison as a page to FILE.")
 @click.option(
-    "--fail-on",
-    type=click.Choice(["regression", "none"]),
-    default="none",
-    show_default=True,
+    "--fail-on", type=click.Choice(["regression", "none"]), default="none", show_default=True,
     help="regression: exit 1 where AFTER is worse.",
-)
+)  # fmt: skip
 @shown_options(" of the comparison")
 def diff(before: str, after: str, json_file: str | None, html_file: str | None, fail_on: str, **shown: bool) -> int:
     """Compare two report JSONs that `dynalyze explain --json` wrote, or two sweeps. Needs no torch.

@@ -33,17 +33,11 @@ _UNFIXED = "unfixed"
 @report_options
 @brief_option
 @click.option(
-    "--only",
-    metavar="IDS",
-    multiple=True,
+    "--only", metavar="IDS", multiple=True,
     help="The graph breaks to end, by the ids of `explain`: b1,b3. [default: all]",
-)
+)  # fmt: skip
 @click.option("--patch", metavar="FILE", help="Write all verified changes as one diff, for `patch -p1` or `git apply`.")
-@click.option(
-    "--write",
-    is_flag=True,
-    help="Write verified changes into your files, all or none. [backup: FILE.orig]",
-)
+@click.option("--write", is_flag=True, help="Write verified changes into your files, all or none. [backup: FILE.orig]")
 @click.option(
     "--unsafe-fixes", is_flag=True, help="Put suggested changes, which are not verified, into --write and --patch too."
 )

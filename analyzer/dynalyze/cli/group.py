@@ -27,21 +27,12 @@ from dynalyze.text.errors import DynalyzeError, first_line
 from dynalyze.text.escape import say
 
 _OF_SPINE = {
-    "Diagnose": {
-        "explain": "Run a model; say what broke and recompiled.",
-        "bench": "Measure what compiling gains.",
-    },
+    "Diagnose": {"explain": "Run a model; say what broke and recompiled.", "bench": "Measure what compiling gains."},
     "Change": {"plan": "Choose what to compile, and how."},
     "Many": {"sweep": "Run many models, and write one index."},
     "Jobs": {},
-    "Reports": {
-        "report": "Render a saved report, or torch's own log.",
-        "diff": "Compare two reports.",
-    },
-    "Reference": {
-        "rules": "List the findings, or explain one.",
-        "mcp": "Serve a coding agent over MCP.",
-    },
+    "Reports": {"report": "Render a saved report, or torch's own log.", "diff": "Compare two reports."},
+    "Reference": {"rules": "List the findings, or explain one.", "mcp": "Serve a coding agent over MCP."},
 }
 _SECTIONS = {title: own | registry.commands_in(title) for title, own in _OF_SPINE.items()}
 """The commands as `--help` lists them. Their modules are not imported for it: that takes longer than Python's start."""

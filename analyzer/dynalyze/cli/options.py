@@ -276,6 +276,15 @@ def observation_of(context: click.Context, target: TargetSpec, **more: Any) -> O
     )  # fmt: skip
 
 
+def given_observation(context: click.Context, target: str | None, arguments: Sequence[str]) -> Observation:
+    """Of a target that is run without its calls being kept."""
+    from dynalyze.launch.spec import read_target
+
+    given = context.params
+    read = read_target(target, given["module"], tuple(arguments), given["inputs"], given["chosen"])
+    return replace(observation_of(context, with_model_options(context, read)), bundle=False)
+
+
 def given_compile_options(context: click.Context) -> tuple[str, ...]:
     """The compile options on the command line, as the user wrote them."""
     names = [name for name in COMPILE_OPTIONS if is_given(context, name)]

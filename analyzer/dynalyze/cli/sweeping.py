@@ -23,6 +23,7 @@ from dynalyze.cli.options import fail_on_levels, with_model_options
 from dynalyze.launch.interrupts import Interrupts, first_signal
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report import Finding, printable
+from dynalyze.report.document import to_json
 from dynalyze.rules.rule import reaches
 from dynalyze.sweep.drive import SweepProgress, drive
 from dynalyze.sweep.expand import Expanded, Request, expand
@@ -33,7 +34,6 @@ from dynalyze.sweep.settings import MATRIX, configurations
 from dynalyze.sweep.work import RunSettings
 from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import dashed
-from dynalyze.text.json_text import json_text
 
 _SHOWN = ("no_source", "redact", "show_values", "bench")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
@@ -158,11 +158,7 @@ def _publish(sweep: Sweep, folder: Path, options: dict[str, Any]) -> None:
         way = os.path.relpath(folder.resolve(), Path(file).resolve().parent)
         rows = [msgspec.structs.replace(row, page=row.page and f"{way}/{row.page}") for row in sweep.items]
         write_whole(Path(file), render_sweep(msgspec.structs.replace(sweep, items=rows)))
-    text = ""
-    if options["json_file"]:
-        document = msgspec.to_builtins(sweep)
-        text = json_text({"schema_version": document.pop("schema_version"), **document})
-    if write_json(options["json_file"], text):
+    if write_json(options["json_file"], to_json(sweep) if options["json_file"] else ""):
         return
     written = [("Index", options["html_file"] or index), ("Rows", folder / ROWS), ("JSON", options["json_file"])]
     files = [(name, str(path)) for name, path in written if path is not None]
@@ -179,8 +175,6 @@ def _bytes(text: str | None) -> int | None:
 
 
 class _Findings(msgspec.Struct):
-    """All that is read of a report."""
-
     findings: list[Finding] = []
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dynalyze.bench import DEFAULT_PAIRS
+from dynalyze.cli.explain import short_bench
 from dynalyze.cli.files import check_found, write_found
 from dynalyze.cli.options import (
     Sectioned,
     count_option,
-    observation_of,
+    given_observation,
     rerun_options,
     seconds_option,
     shown_options,
-    with_model_options,
 )
 from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import say
@@ -70,19 +70,14 @@ def upgrade(context: click.Context, /, **options: Any) -> int:
     shown = cleaned(
         found, no_source=options["no_source"], show_values=options["show_values"], redacted=options["redact"]
     )
-    write_found(
-        options,
-        lambda: render_comparison(shown.comparison),
-        lambda: render_upgrade_json(shown),
-        partial(render_upgrade, shown),
-    )
+    page, document = partial(render_comparison, shown.comparison), partial(render_upgrade_json, shown)
+    write_found(options, page, document, partial(render_upgrade, shown))
     failed = options["fail_on"] == "regression" and found.is_worse
     return exit_status([each.outcome.status for each in reports], failed=failed)
 
 
 def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
     from dynalyze import privacy
-    from dynalyze.launch.spec import read_target
     from dynalyze.upgrade.run import upgrade as run_upgrade
 
     options = context.params
@@ -90,18 +85,11 @@ def _found(context: click.Context) -> tuple[Upgrade, list[Report]]:
         raise UsageError("--python is one interpreter: name two, with --from and --to")
     if options["to_python"] is None:
         raise UsageError("name the interpreter with the other torch: --to PATH")
-    target = read_target(
-        options["target"], options["module"], options["arguments"], options["inputs"], options["chosen"]
-    )
-    observation = replace(observation_of(context, with_model_options(context, target)), bundle=False)
-    plan = None if options["no_bench"] else _plan(options, observation.target)
+    observation = given_observation(context, options["target"], options["arguments"])
+    plan = None
+    if not options["no_bench"]:
+        plan = replace(short_bench(options, observation.target), pairs=options["pairs"], recorded=False)
     return run_upgrade(
         observation, (options["from_python"] or sys.executable, options["to_python"]), plan,
         lambda report: privacy.showable(report, no_source=False, show_values=True, redact=False), say,
     )  # fmt: skip
-
-
-def _plan(options: dict[str, Any], target: Any) -> Any:
-    from dynalyze.cli.explain import short_bench
-
-    return replace(short_bench(options, target), pairs=options["pairs"], recorded=False)

@@ -218,19 +218,14 @@ def _explained(
         kind, says = _KNOWN.get(head, ("other", component))
         says = f"{says} ({item})" if item and head in ("autocast_state", "fx_kwargs", "system_info") else says
     if variables[0] != variables[1]:
-        shown = " -> ".join(each or f"{_name(variables)} not set" for each in variables)
+        named = next(filter(None, variables)).partition("=")[0]
+        shown = " -> ".join(each or f"{named} not set" for each in variables)
         return ("threads" if kind == "threads" else "variable"), f"{says}, set by the environment: {shown}", None
     return kind, says, None
 
 
-def _name(variables: Iterable[str]) -> str:
-    return next(each for each in variables if each).partition("=")[0]
-
-
 def _of_setting(name: str, before: str, after: str) -> tuple[DifferenceKind, str]:
     one, other = _literal(before), _literal(after)
-    if isinstance(one, dict) and one == other and list(one) != list(other):
-        return "order", f"{name} holds the same in another order"
     if isinstance(one, dict) and isinstance(other, dict) and {*map(str, one.items())} == {*map(str, other.items())}:
         return "order", f"{name} holds the same in another order"
     if any(text.startswith("/") or "'/" in text for text in (before, after)):
@@ -292,7 +287,9 @@ def _of_graph(
     if changed is None:
         return "names", "what the program calls inputs and variables of the graph", None
     was, now, place = changed
-    kind: DifferenceKind = "constant" if was and now and _numbers_alone(was, now) else "graph"
+    tokens = zip_longest(_TOKEN.findall(was), _TOKEN.findall(now), fillvalue="")
+    numbers_alone = was and now and all(a == b or (_NUMBER.match(a) and _NUMBER.match(b)) for a, b in tokens)
+    kind: DifferenceKind = "constant" if numbers_alone else "graph"
     what = "a constant in the graph" if kind == "constant" else "the operations of the graph"
     return kind, f"{what}: {was or 'nothing'} -> {now or 'nothing'}", place
 
@@ -347,11 +344,6 @@ def _first_change(left: list[_Operation], right: list[_Operation]) -> tuple[str,
             place = now.place if now else was.place if was else None
             return was.text if was else "", now.text if now else "", place
     return None
-
-
-def _numbers_alone(was: str, now: str) -> bool:
-    pairs = list(zip_longest(_TOKEN.findall(was), _TOKEN.findall(now), fillvalue=""))
-    return all(a == b or (_NUMBER.match(a) and _NUMBER.match(b)) for a, b in pairs)
 
 
 # vLLM names its compile cache after `cache_key_factors.json`: `env` (raw values), `config_hash`, `compiler_hash` and

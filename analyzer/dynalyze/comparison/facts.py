@@ -64,7 +64,11 @@ def compare_breaks(before: ComparableReport, after: ComparableReport, *, reworde
     entries = [[entry(item, item.location, side) for item in side.report.graph_breaks] for side in (before, after)]
     causes: tuple[Key[GraphBreak], ...] = (cause_of, type_of, *((lambda item: "",) if reworded else ()))
     keys = [by_code(cause, bare=bare) for cause in causes for bare in (False, True)]
-    for old, new in pair_up(entries[0], entries[1], keys, [_offset, _line]):
+    places: list[Key[GraphBreak]] = [
+        lambda item: None if item.offset is None else (cause_of(item), item.file, item.function, item.offset),
+        lambda item: (cause_of(item), item.file, item.bare_function, item.line),
+    ]
+    for old, new in pair_up(entries[0], entries[1], keys, places):
         finding = new_findings.get(new.id) if new else old_findings.get(old.id) if old else None
         change = _break_change(old, new, finding)
         same = change.direction == "same" and (old and old.occurrences) == (new and new.occurrences)
@@ -103,14 +107,6 @@ def _break_change(old: GraphBreak | None, new: GraphBreak | None, finding: Findi
     )
     advice = finding.advice if finding and new and (old is None or worse == "worse") else ""
     return BreakChange(known.gb_id, known.gb_type, before, after, worse, advice, finding.title if finding else "")
-
-
-def _offset(item: ComparableFact[GraphBreak]) -> Hashable:
-    return None if item.offset is None else (cause_of(item), item.file, item.function, item.offset)
-
-
-def _line(item: ComparableFact[GraphBreak]) -> Hashable:
-    return cause_of(item), item.file, item.bare_function, item.line
 
 
 # Recompiles: the same where function, cause and source agree, and counted.
@@ -176,6 +172,7 @@ def _recompile_side(group: _Group | None) -> RecompileSide | None:
 
 # Functions: compilations, graphs, kernels, time.
 
+_COUNTED = ("compiled", "eager", "failed", "empty", "graphs", "ops", "kernels")
 _Function = tuple[str, FunctionSide]  # A function under the name to show, and what became of it.
 
 
@@ -221,16 +218,14 @@ def _functions(side: ComparableReport) -> list[ComparableFact[_Function]]:
 def _add_graphs(report: Report, owners: dict[tuple[int, int, str], FunctionSide]) -> None:
     graphs: dict[str, FunctionSide] = {}
     for graph in report.graphs:
-        owner = owners.get(graph.key)
-        if owner is not None:
+        if (owner := owners.get(graph.key)) is not None:
             owner.graphs += 1
             graphs[graph.id] = owner
     if report.kernels:  # Where a report has none at all they were not recorded: that is not zero.
         for side in owners.values():
             side.kernels = 0
     for kernel in report.kernels:
-        owner = graphs.get(kernel.graph)
-        if owner is not None:
+        if (owner := graphs.get(kernel.graph)) is not None:
             owner.kernels = _sum(owner.kernels, 1)
 
 
@@ -242,12 +237,8 @@ def all_seconds(report: Report) -> float | None:
 
 def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
     """The sum of the recorded ones; None for none."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
+    return other if one is None else one if other is None else one + other
 
 
 def _counts(side: FunctionSide | None) -> tuple[int | None, ...]:
-    if side is None:
-        return ()
-    return side.compiled, side.eager, side.failed, side.empty, side.graphs, side.ops, side.kernels
+    return () if side is None else tuple(getattr(side, name) for name in _COUNTED)

@@ -41,7 +41,6 @@ def differences(before: Report, after: Report) -> list[Difference]:
 
 
 def environment_differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
-    """Differences of two environments, in the order of the first."""
     old, new = dict(_flat(before)), dict(_flat(after))
     return [Difference(name, old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)]
 
@@ -104,9 +103,7 @@ def regressions(
 def _falls(before: FunctionSide | None, after: FunctionSide) -> bool:
     """Whether a function fails now, or falls back to eager, and did neither."""
     failed, eager = (before.failed, before.eager) if before is not None else (0, 0)
-    if after.failed:
-        return not failed
-    return after.eager > 0 and not eager and not failed
+    return not failed and bool(after.failed or (after.eager and not eager))
 
 
 def compare(before: Report, after: Report) -> Comparison:

@@ -61,11 +61,6 @@ def check_dims(sizes: Mapping[str, Sequence[int]], dims: Iterable[Dim]) -> None:
             raise UsageError(f"{dim}: --shapes gives no sizes for {dim.name}; {_SHAPES_EXAMPLE}")
 
 
-def shape_words(shape: Mapping[str, int]) -> str:
-    """A shape in words: "batch 1, sequence 128"."""
-    return ", ".join(f"{name} {size:,}" for name, size in shape.items())
-
-
 def _named(text: str) -> list[tuple[str, list[str]]]:
     """Names with their values as texts: after a comma comes another name, or another value of the same."""
     found: list[tuple[str, list[str]]] = []

@@ -113,7 +113,6 @@ def cleaned(document: Document, *, no_source: bool, show_values: bool, redacted:
 
 
 def mask_secrets(document: Document) -> Document:
-    """The document without secrets."""
     return changed(document, _masking(document), line=masked_arguments)
 
 

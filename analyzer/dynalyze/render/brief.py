@@ -211,7 +211,8 @@ def _finding(report: Report, finding: Finding, fence: Fence) -> BriefFinding:
     ours = finding.rule == "graph-break"
     about = breaks[0] if breaks and ours else None
     of = _at(finding.location, report)
-    of.also = [_line(each.location, report) for each in breaks if each.location != finding.location][:_MOST_PLACES]
+    others = (_at(each.location, report) for each in breaks if each.location != finding.location)
+    of.also = [f"{each.file}:{each.line}" for each in others][:_MOST_PLACES]
     known, of.type = _type(about.gb_type) if about is not None else ("", "")
     config = finding.detail.config if finding.detail is not None else ""
     setting, of.setting = _setting(config)
@@ -265,10 +266,6 @@ def _at(place: Location | None, report: Report) -> OfProgram:
         clipped(place.function, _LONGEST_CODE),
         clipped(place.code or "", _LONGEST_CODE),
     )
-
-
-def _line(place: Location, report: Report) -> str:
-    return f"{clipped(below(place.file, report.folder) or place.file, _LONGEST_PATH)}:{place.line}"
 
 
 def _type(gb_type: str) -> tuple[str, str]:

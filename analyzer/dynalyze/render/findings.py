@@ -39,22 +39,13 @@ def _together(one: Impact | None, other: Impact | None) -> Impact | None:
         return one or other
     share = _sum(one.share, other.share)
     ms, spent = _sum(one.ms_per_call, other.ms_per_call), _sum(one.compile_seconds, other.compile_seconds)
+    left = other.without_ms if one.without_ms is None else one.without_ms
+    if one.without_ms is not None and other.without_ms is not None:
+        left = max(0.0, one.without_ms - (other.ms_per_call or 0.0))
     return Impact(
-        ms_per_call=ms,
-        share=None if share is None else min(1.0, share),
-        compile_seconds=spent,
-        what=one.what or other.what,
-        without_ms=_left(one, other),
-        calls=one.calls or other.calls,
-        seconds=seconds_later(spent, ms),
-    )
-
-
-def _left(one: Impact, other: Impact) -> float | None:
-    """What both together leave of a call at best."""
-    if one.without_ms is None or other.without_ms is None:
-        return other.without_ms if one.without_ms is None else one.without_ms
-    return max(0.0, one.without_ms - (other.ms_per_call or 0.0))
+        ms_per_call=ms, share=None if share is None else min(1.0, share), compile_seconds=spent,
+        what=one.what or other.what, without_ms=left, calls=one.calls or other.calls, seconds=seconds_later(spent, ms),
+    )  # fmt: skip
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -13,7 +13,6 @@ from dynalyze.render.text import report as words
 from dynalyze.render.text.bench import capital
 from dynalyze.render.text.fixes import ON_COPIES, fix_command
 from dynalyze.report import Finding, GraphBreak, Report, Severity
-from dynalyze.report.fixes import Fixed
 from dynalyze.text.escape import clipped
 
 _MOST_FINDINGS = 10
@@ -39,7 +38,10 @@ def render(
     finding whole. Else the costliest three are, or two where a screen has no room for a third.
     """
     if report.fixed is not None:
-        return _fixes(Summary(color, width), report, report.fixed, files)
+        summary = Summary(color, width)
+        fix_text.add(summary, report, report.fixed, words.trust_notes(report))
+        summary.files(files)
+        return summary.text()
     text = ""
     for whole in (None,) if verbose else (_WHOLE, _WHOLE - 1):
         text = _summary(Summary(color, width), report, files, whole)
@@ -74,7 +76,8 @@ def _summary(summary: Summary, report: Report, files: Sequence[tuple[str, str]],
         bench_text.add(summary, report.measurements, report.accuracy, brief=brief)
     audit_text.add_warmup(summary, report.warmup)
     audit_text.add_attention(summary, report.attention_matrix)
-    _add_next(summary, report)
+    if command := fix_command(report):  # As a line to copy, with what it does as a comment of the shell.
+        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  # {ON_COPIES}", "dim")))
     summary.files(files)
     return summary.text()
 
@@ -100,18 +103,6 @@ def _what_ended_it(report: Report) -> str:
     said, at = clipped(outcome.message.strip().partition("\n")[0], _LONGEST_MESSAGE), outcome.raised_at
     place = f"{at.file}:{at.line}" if at is not None else ""
     return said if place in said else f"{said} at {place}"
-
-
-def _add_next(summary: Summary, report: Report) -> None:
-    """How to go on, as a line to copy, with what it does as a comment of the shell."""
-    if command := fix_command(report):
-        summary.unwrapped(Text.assemble(("Next  ", "dim"), one_line(command), (f"  # {ON_COPIES}", "dim")))
-
-
-def _fixes(summary: Summary, report: Report, fixed: Fixed, files: Sequence[tuple[str, str]]) -> str:
-    fix_text.add(summary, report, fixed, words.trust_notes(report))
-    summary.files(files)
-    return summary.text()
 
 
 def add_findings(summary: Summary, report: Report, findings: Sequence[Finding], *, brief: bool = False) -> None:

@@ -15,8 +15,8 @@ from dynalyze.text.json_text import json_text
 _NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
 
 
-def to_json(report: Report) -> str:
-    """The report as indented JSON text, `schema_version` first."""
+def to_json(report: msgspec.Struct) -> str:
+    """A report, or a sweep, as indented JSON text, `schema_version` first."""
     document = msgspec.to_builtins(report)
     ordered = {"schema_version": document.pop("schema_version"), **document}
     return _NUMBERS.sub(lambda numbers: f"[{' '.join(numbers[1].split())}]", json_text(ordered))

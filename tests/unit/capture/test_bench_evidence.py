@@ -16,7 +16,7 @@ from dynalyze.capture import process_tree
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
 from dynalyze.capture.bench.protocol import Configuration
-from dynalyze.capture.bench.timing import WarmupTimes, warm
+from dynalyze.capture.bench.timing import warm
 from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.inputs import Misuse
@@ -221,7 +221,7 @@ def test_peaks_are_of_their_own_phase() -> None:
     assert own > 0 and ended == 0
 
 
-def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> WarmupTimes:
+def run(times: Sequence[float], compiling: Sequence[int] = (), most: int = 1000, seconds: float = 60) -> Any:
     """Warm up on these times, the last of them repeating; something compiles in the passes of these numbers."""
     made: list[float] = []
 

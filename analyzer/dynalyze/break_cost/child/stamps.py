@@ -25,7 +25,8 @@ import torch
 
 from dynalyze.break_cost.child import GuardTime, Kind, Segment, StampedPasses
 from dynalyze.break_cost.child.guards import guard_price
-from dynalyze.capture.bench.workload import Step
+from dynalyze.capture.bench.timing import ClockTimer
+from dynalyze.capture.bench.workload import Step, run_untimed
 from dynalyze.capture.installed import is_torchs
 from dynalyze.capture.torch_private import compiled_code, dynamo
 from dynalyze.capture.torch_private.compiled_code import BACKWARD_NODE, RESUME_PREFIX, CompiledVersion
@@ -224,9 +225,7 @@ def _guards(steps: Sequence[Step], stamps: Stamps, by_id: dict[str, CompiledVers
         compiled_code.leave_in_eager(code)
     with stamps.installed():
         stamps.met = met
-        for step in steps:
-            step.prepare()
-            step.run()
+        run_untimed(steps)
         stamps.met = None
     stamps.log.clear()
     return {compile_id: price for compile_id, price in found.items() if price is not None}
@@ -374,7 +373,7 @@ class _Passes:
     def take_turns(self, seconds: float) -> None:
         """Go round for about this long; every round fills the segments once."""
         began, chance = time.perf_counter(), random.Random(0)
-        self.short = sum(_timed(step) for step in self.steps) / 1e6 < _SHORT_MS
+        self.short = ClockTimer("cpu").passes(self.steps, 1)[0] < _SHORT_MS
         for rounds in range(1, _MOST_ROUNDS):
             # A slow model gets more time, but not for ever.
             if time.perf_counter() - began > (seconds if rounds > _FEWEST_ROUNDS else _PATIENCE * seconds):
@@ -398,13 +397,11 @@ class _Passes:
 
     def _lead_in(self) -> None:
         """Run a short pass of the same kind untimed first."""
-        for step in self.steps if self.short else ():
-            step.prepare()
-            step.run()
+        run_untimed(self.steps if self.short else ())
 
     def _plain(self) -> list[tuple[Segment, float]]:
         self._lead_in()
-        self.plain.append(sum(_timed(step) for step in self.steps) / 1e6)
+        self.plain += ClockTimer("cpu").passes(self.steps, 1)
         return []
 
     def _twice(self) -> list[tuple[Segment, float]] | None:
@@ -450,15 +447,5 @@ class _Passes:
                     return None
                 at = [began, *(when for _, when in self.stamps.log), ended]
                 spans = zip(known, pairwise(at), strict=True)
-                spans = zip(known, pairwise(at), strict=True)
                 taken += [(segment, (two - one) / 1e6) for (_, segment), (one, two) in spans]
         return taken
-
-
-def _timed(step: Step) -> int:
-    step.prepare()
-    began = time.perf_counter_ns()
-    outputs = step.run()
-    ended = time.perf_counter_ns()
-    del outputs
-    return ended - began

@@ -1,17 +1,6 @@
-"""The accuracy test: is compiled as right as eager, measured from fp64? See docs/explanation/accuracy.md.
+"""The accuracy test: is compiled as right as eager, measured from fp64?
 
-| verdict        | what it says                                                                                     |
-|----------------|--------------------------------------------------------------------------------------------------|
-| equal          | every value within the tolerance of eager's, NaN and infinities at the same places               |
-| benign         | it differs, and is about as near to fp64 as eager is: its error is at most `k` times eager's     |
-| rounding only  | it is further from fp64; rounded where eager rounds, which Inductor can do, it is not any more   |
-| not comparable | other random numbers were drawn, eager differs from itself as much, or memory ran out            |
-| suspicious     | further from fp64 and not by rounding; or another dtype or shape; or NaN that compiling made; or |
-|                | a contract is broken (contracts.py)                                                              |
-
-`k` is 2, or 3 for fp16, bf16 and tensors under 1000 elements. The tolerance is 1e-3, for training 1e-2, relative to
-each value and to the size of the tensor; a tenth of it is added to the error that is allowed. Where there is no fp64,
-the cosine to eager must be at least 0.99 and the lengths within 10%.
+The verdicts, with the numbers that they go by, are in docs/explanation/accuracy.md.
 """
 
 from __future__ import annotations
@@ -61,13 +50,7 @@ def accuracy(
     that goes wrong in the target is raised: the answer is "not comparable" then, with the reason. `device` is the type
     of device that autocast is for.
     """
-    answer = {
-        "configuration": configuration.name,
-        "phase": workload.phase,
-        "verdict": "not comparable",
-        "batch": workload.batch,
-        "sequence": workload.sequence,
-    }
+    answer = {"configuration": configuration.name, "verdict": "not comparable"}
     try:
         state = StateSnapshot(workload.model, _SEED, workload.referenced())
         try:

@@ -179,7 +179,6 @@ class LocalJudge:
     _values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def first_fault(self) -> OperationFault | None:
-        """The first operation whose result is wrong."""
         arguments = iter(self.arguments)
         exactly = Fp64Reference(evaluate, draws=False)
         with torch.no_grad():

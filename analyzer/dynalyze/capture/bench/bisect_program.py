@@ -49,7 +49,6 @@ class Program:
 
     @property
     def elements(self) -> int:
-        """Elements of all inputs together."""
         return sum(value.numel() for value in self.inputs if isinstance(value, torch.Tensor))
 
 

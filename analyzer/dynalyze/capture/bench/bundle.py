@@ -23,6 +23,7 @@ from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.call_workload import pass_sizes
 from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.bench.failures import Failed, one_line
+from dynalyze.capture.bench.language import LanguageWorkload
 from dynalyze.capture.bench.protocol import RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import ModuleState
@@ -94,8 +95,6 @@ def workload_of(bundle: Bundle, request: WorkerRequest) -> Workload:
     """The calls of a bundle, or a phase of its language model in the sizes of its first call."""
     if request.phase not in LANGUAGE_PHASES:
         return RecordedWorkload(bundle, request)
-    from dynalyze.capture.bench.language import LanguageWorkload
-
     recorded = RecordedWorkload(bundle, replace(request, phase="forward", shape=()))
     call = recorded.calls[0]
     call.kept.state.restore()

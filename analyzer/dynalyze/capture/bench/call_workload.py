@@ -20,6 +20,7 @@ from torch.utils import _pytree
 
 from dynalyze.capture.bench.compare import identical
 from dynalyze.capture.bench.failures import Failed
+from dynalyze.capture.bench.language import LanguageWorkload
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.call_context import ModuleStates, RandomState, version_of
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
@@ -36,8 +37,6 @@ def workload_over(model: Callable[..., Any], calls: list[Inputs] | None, phase: 
     does not have this phase.
     """
     if phase in LANGUAGE_PHASES:
-        from dynalyze.capture.bench.language import LanguageWorkload
-
         return LanguageWorkload(model, phase, calls=calls, **language)
     return CallsWorkload(model, calls or [], phase=phase, grad=phase == "train")
 

@@ -242,7 +242,6 @@ class AttentionChoices:
 
     model: str
     own: str
-    supported: list[str]
     unsupported: list[str]
     names: dict[str, dict[str, str]]
 

@@ -63,7 +63,6 @@ class ErrorSums:
 
     @property
     def rmse_between(self) -> float:
-        """Root mean square difference of eager and compiled."""
         return math.sqrt(self.difference / self.elements) if self.elements else 0.0
 
     @property

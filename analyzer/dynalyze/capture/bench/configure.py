@@ -174,7 +174,6 @@ def is_repeated(module: torch.nn.Module) -> bool:
 
 
 def holds_repeated(module: torch.nn.Module) -> bool:
-    """Whether a list of repeated blocks stands anywhere in it."""
     return any(is_repeated(part) for part in module.modules())
 
 

@@ -1,18 +1,4 @@
-"""What a call keeps beside its values, and compiling must keep too: the contracts of docs/explanation/accuracy.md.
-
-| contract      | what is the same in eager and in compiled                                                |
-|---------------|------------------------------------------------------------------------------------------|
-| exception     | what eager refuses, compiled refuses                                                     |
-| class         | the class of everything that comes out, tensors and Python values alike                  |
-| dtype, shape, device, requires_grad | those of every tensor                                              |
-| stride        | those of what a call returns, in containers or not; that of one element says nothing     |
-| memory        | which of the tensors that go in and come out share memory                                |
-| identity      | which objects that come out are one                                                      |
-| python        | numbers, texts and containers that come out, and what the arguments hold after the call  |
-| state         | numbers, texts and switches that the calls of a pass leave behind, wherever they are kept |
-| side effect   | what a pass changes in containers, numbers and tensors of modules, classes, closures and |
-|               | globals; of a tensor there also that it counts no write which eager does not make        |
-"""
+"""What a call keeps beside its values, and compiling must keep too: the contracts of docs/explanation/accuracy.md."""
 
 from __future__ import annotations
 
@@ -224,7 +210,11 @@ def _unlike(one: Signature, two: Signature, place: str) -> Iterator[Broken]:
             "identity", place, *("is one of the others" if x[0] == "again" else "is its own" for x in (one, two))
         )
     elif one[0] == two[0] == "tensor":
-        yield from _unlike_tensors(one, two, place)
+        # Strides are held of what a call gives by itself alone: in a cache, or another object, Inductor chooses them.
+        contracts = ("class", "shape", "", "dtype", "device", "requires_grad")
+        for contract, own, other in zip(contracts, one[1:], two[1:], strict=True):
+            if contract and own != other:
+                yield Broken(contract, place, f"has {contract} {_short(own)}", f"has {contract} {_short(other)}")
     elif _class(one) != _class(two):
         yield Broken("class", place, f"is {_class(one)}", f"is {_class(two)}")
     elif one[0] == "value":
@@ -239,14 +229,6 @@ def _unlike(one: Signature, two: Signature, place: str) -> Iterator[Broken]:
             return
         for (name, item), (_, other) in zip(mine, theirs, strict=True):
             yield from _unlike(item, other, f"{place}[{name}]" if isinstance(name, int) else f"{place}.{name}")
-
-
-def _unlike_tensors(one: Signature, two: Signature, place: str) -> Iterator[Broken]:
-    # Strides are held of what a call gives by itself alone: in a cache, or another object, Inductor chooses them.
-    names = ("class", "shape", "", "dtype", "device", "requires_grad")
-    for name, mine, other in zip(names, one[1:], two[1:], strict=True):
-        if name and mine != other:
-            yield Broken(name, place, f"has {name} {_short(mine)}", f"has {name} {_short(other)}")
 
 
 def _class(signature: Signature) -> str:

@@ -63,7 +63,6 @@ def fp64_model(model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def size_in_fp64(model: Callable[..., Any]) -> int:
-    """Bytes that the copy takes."""
     return sum(tensor.numel() * _RAISED.get(tensor.dtype, tensor.dtype).itemsize for tensor in _tensors_of(model))
 
 

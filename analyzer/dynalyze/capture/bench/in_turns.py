@@ -19,6 +19,7 @@ import torch
 
 from dynalyze.capture import side_effects
 from dynalyze.capture.bench.bundle import Bundle, RecordedWorkload
+from dynalyze.capture.bench.call_workload import TrainWorkload
 from dynalyze.capture.bench.configure import target_of
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.load import facts_of
@@ -95,8 +96,6 @@ class _OwnTurns:
         )  # fmt: skip
         self.workload: Workload = RecordedWorkload(bundle, request)
         if phase == "train":
-            from dynalyze.capture.bench.call_workload import TrainWorkload
-
             # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
             self.workload = TrainWorkload(self.workload, optimizes=False)
         self._configuration = configuration
@@ -107,7 +106,6 @@ class _OwnTurns:
         self._before = 0
 
     def warm_eager(self) -> list[float]:
-        """Milliseconds of the first passes in eager."""
         with torch.compiler.set_stance("force_eager"):
             taken = self._timer.passes(self._eager.steps, 1, flush=False)
             taken += self._timer.passes(self._eager.steps, 1, flush=False) if taken[0] < _LONG_MS else []
@@ -140,14 +138,12 @@ class _OwnTurns:
             arms = [self._eager, self._compiled, self._eager]
             taken: dict[int, list[float]] = {}
             for place in random.Random(len(turns)).sample(range(3), 3):
-                taken[place] = self._block(arms[place], each)
+                arm = arms[place]
+                with torch.compiler.set_stance("force_eager") if arm is self._eager else contextlib.nullcontext():
+                    taken[place] = block(self._timer, arm.steps, seconds=each, lead=lead_in(arm.recent_ms))
             turns.append((taken[0], taken[1], taken[2]))
             longest = max(longest, time.perf_counter() - began)
         return turns
-
-    def _block(self, arm: _Arm, seconds: float) -> list[float]:
-        with torch.compiler.set_stance("force_eager") if arm is self._eager else contextlib.nullcontext():
-            return block(self._timer, arm.steps, seconds=seconds, lead=lead_in(arm.recent_ms))
 
     def check(self) -> tuple[dict[str, Any], str]:
         """The counts of one more pass, and why what was timed is not what was asked for; "" where it is."""

@@ -48,7 +48,6 @@ class Runs:
 
     @property
     def drew_other_numbers(self) -> bool:
-        """Whether compiled drew other random numbers than eager."""
         return self.eager.draws and self.compiled.positions != self.eager.positions
 
     @property
@@ -58,7 +57,6 @@ class Runs:
 
 
 def same_bits(one: RunOutputs, other: RunOutputs) -> bool:
-    """Whether two runs gave the same tensors, every bit of them."""
     mine, theirs = one.tensors, other.tensors
     return mine.keys() == theirs.keys() and all(identical(mine[key], theirs[key]) for key in mine)
 
@@ -222,7 +220,12 @@ def _dtype(tensor: torch.Tensor) -> str:
 def save_runs(file: Path, runs: Runs, model: Callable[..., Any]) -> None:
     """Write what eager gave, twice, compiled and fp64, with a digest of the weights. Tensors and words alone."""
     sides = {"eager": runs.eager, "again": runs.again, "compiled": runs.compiled, "exact": runs.exact}
-    documents = {name: _document(run) for name, run in sides.items() if run is not None}
+    # What the random generators' positions are does not matter: whether they are the same does.
+    documents = {
+        name: {"tensors": run.tensors, "position": _said(run), "draws": run.draws}
+        for name, run in sides.items()
+        if run is not None
+    }
     torch.save({**documents, "weights": weights_digest(model)}, file)
 
 
@@ -233,8 +236,8 @@ def judged_against(file: Path, runs: Runs, model: Callable[..., Any]) -> dict[st
     false where the weights are not the same: then other values say nothing.
     """
     found = torch.load(file, weights_only=True)
-    theirs = {name: _run(document) for name, document in found.items() if name != "weights"}
-    answer: dict[str, Any] = {"comparable": found["weights"] == weights_digest(model)}
+    answer: dict[str, Any] = {"comparable": found.pop("weights") == weights_digest(model)}
+    theirs = {name: RunOutputs(run["tensors"], [(run["position"],)], run["draws"]) for name, run in found.items()}
     for name, mine in (("eager", runs.eager), ("compiled", runs.compiled)):
         both = Runs(
             eager=theirs[name], again=theirs["again"] if name == "eager" else theirs[name],
@@ -257,14 +260,5 @@ def weights_digest(model: Callable[..., Any]) -> str:
     return digest.hexdigest()
 
 
-def _document(run: RunOutputs) -> dict[str, Any]:
-    # What the random generators' positions are does not matter: whether they are the same does.
-    return {"tensors": run.tensors, "position": _said(run), "draws": run.draws}
-
-
 def _said(run: RunOutputs) -> str:
     return hashlib.sha256(repr(run.positions).encode()).hexdigest()
-
-
-def _run(document: dict[str, Any]) -> RunOutputs:
-    return RunOutputs(document["tensors"], [(document["position"],)], document["draws"])

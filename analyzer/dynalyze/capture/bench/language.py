@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.settings import LANGUAGE_PHASES
@@ -37,8 +39,6 @@ class LanguageWorkload(Workload):
         self, model: Any, phase: str, *, calls: list[Inputs] | None = None, batch: int | None = None,
         sequence: int | None = None, new_tokens: int = 16, static_cache: bool = False, seed: int = 0,
     ) -> None:  # fmt: skip
-        import torch
-
         encodes = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
         _check(model, phase, encodes)
         own = _own_tokens(calls)
@@ -98,9 +98,6 @@ class LanguageWorkload(Workload):
             return transformers.DynamicCache()
 
     def arguments(self, tokens: Any, cache: Any, past: int) -> dict[str, Any]:
-        """Keyword arguments of one forward call."""
-        import torch
-
         arguments = {"input_ids": tokens, "past_key_values": cache, "use_cache": True, **({} if past else self.beside)}
         model: Any = self.model
         if "cache_position" in inspect.signature(model.forward).parameters:  # Transformers 4.
@@ -159,16 +156,12 @@ class _ForwardStep(Step):
         self._made = self.arguments()
 
     def run(self) -> Any:
-        import torch
-
         with torch.no_grad():
             return self.target(**self._made)
 
 
 def _restore(cache: Any, filled: Any) -> None:
     """Bring a static cache to where another stands; it keeps its tensors, whose addresses are compiled in."""
-    import torch
-
     for layer, other in zip(cache.layers, filled.layers, strict=True):
         for name, value in vars(other).items():
             if isinstance(value, torch.Tensor):
@@ -186,8 +179,6 @@ class _GenerateStep(Step):
     arguments: dict[str, Any]
 
     def run(self) -> Any:
-        import torch
-
         with torch.no_grad():
             if _generates(self.target) and not hasattr(self.target, "_orig_mod"):
                 generate: Callable[..., Any] = getattr(self.target, "generate")  # noqa: B009 - a callable of any kind
@@ -220,8 +211,6 @@ def _through(model: Any, target: Callable[..., Any], arguments: dict[str, Any]) 
 
 def _own_tokens(calls: list[Inputs] | None) -> Any:
     """The token ids of the first example call, a matrix of integers; None where there is none."""
-    import torch
-
     for call in calls or ():
         for value in (call.kwargs.get("input_ids"), *call.args[:1]):
             if isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in (torch.int64, torch.int32):

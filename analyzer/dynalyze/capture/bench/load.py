@@ -58,7 +58,7 @@ def facts_of(workload: Workload) -> Loaded:
 
     model = workload.model
     members = model.callables if isinstance(model, CallableGroup) else [model]
-    device, dtype = _placement(workload)
+    device, dtype = placement_of(workload)
     return Loaded(
         repeated=any(isinstance(each, torch.nn.Module) and holds_repeated(each) for each in members),
         calls=len(workload.steps(model)),
@@ -257,12 +257,7 @@ def _is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module)
 
 
-def device_of(workload: Workload) -> str:
-    """The type of device that the work is done on, "" where no tensor tells it."""
-    return _placement(workload)[0]
-
-
-def _placement(workload: Workload) -> tuple[str, str]:
+def placement_of(workload: Workload) -> tuple[str, str]:
     """Device and dtype of the first floating tensor of the work; empty texts for what has none."""
     for tensor in workload.tensors():
         if tensor.is_floating_point() or tensor.is_complex():

@@ -182,7 +182,8 @@ def _saved(step: TrainStep, model: Any, compiled: bool) -> list[SavedForBackward
         (SavedForBackward(0, str(each.dtype).removeprefix("torch."), list(each.shape), graph=graph), each)
         for graph, each in _stashed(loss, watch.graphs)
     ]
-    known = {_storage(each) for each in _there_before(step, model)}
+    weights = (each for name in ("parameters", "buffers") for each in getattr(model, name, tuple)())
+    known = {_storage(each) for each in (*weights, *tensors_in(list(step.given())))}
     for saved, tensor in alive:
         if (storage := _storage(tensor)) not in known:
             known.add(storage)
@@ -195,13 +196,6 @@ def _storage(tensor: torch.Tensor) -> Any:
         return tensor.untyped_storage().data_ptr() or id(tensor)
     except (RuntimeError, NotImplementedError):  # A sparse tensor, or another without a storage of its own.
         return id(tensor)
-
-
-def _there_before(step: TrainStep, model: Any) -> Iterator[torch.Tensor]:
-    """Parameters, buffers and inputs."""
-    for name in ("parameters", "buffers"):
-        yield from getattr(model, name, tuple)()
-    yield from (each for each in step.given() if isinstance(each, torch.Tensor))
 
 
 def _stashed(loss: torch.Tensor, graphs: dict[int, int]) -> Iterator[tuple[int | None, torch.Tensor]]:

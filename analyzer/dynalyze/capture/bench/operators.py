@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree
 
 from dynalyze.capture.bench.failures import kind_of, one_line
-from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.bench.workload import Workload, run_untimed
 from dynalyze.capture.clone import CannotClone, Frozen, freeze
 from dynalyze.capture.nested_values import Signature, sign
 from dynalyze.capture.torch_private import numerics
@@ -96,9 +96,7 @@ def _reached(workload: Workload) -> list[Reached]:
         return operator(*args, **kwargs)
 
     with numerics.nothing_compiled(), numerics.watched_operations(run):
-        for step in workload.steps(workload.model):
-            step.prepare()
-            step.run()
+        run_untimed(workload.steps(workload.model))
     return list(found.values())
 
 

@@ -102,7 +102,6 @@ class Work:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Every size that was asked for, by name."""
         own = {"batch": self.batch, "sequence": self.sequence}
         return {**{name: size for name, size in own.items() if size is not None}, **dict(self.shape)}
 

@@ -66,8 +66,6 @@ def difference(first: list[Any] | None, now: list[Any]) -> str:
 
 
 class _Run:
-    """The run of a program, with its calls recorded."""
-
     def __init__(self, request: WorkerRequest) -> None:
         self._request = request
         self._selection = CompileSelection(list(request.source.get("chosen", [])))

@@ -13,11 +13,11 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
+from dynalyze.capture.bench.commands import Warmed
 from dynalyze.capture.bench.workload import Step
 
 _SHORT_MS, _LONG_MS = 10.0, 200.0
@@ -129,15 +129,7 @@ def lead_in(recent_ms: Sequence[float]) -> int:
     return 0 if one > _LONG_MS else 1 if one > _SHORT_MS else 3
 
 
-@dataclass
-class WarmupTimes:
-    """Milliseconds of every pass from the first, and how many came before the steady state; None: not reached."""
-
-    calls_ms: list[float]
-    steady_after: int | None
-
-
-def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds: float, most: int) -> WarmupTimes:
+def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds: float, most: int) -> Warmed:
     """Call `run_pass`, which returns its milliseconds, until steady or until one of the limits.
 
     `activity` changes with everything that compiles; `seconds` count from the end of the last pass that compiled.
@@ -151,10 +143,10 @@ def warm(run_pass: Callable[[], float], activity: Callable[[], object], seconds:
         if activity() != before:
             last_compile, began = len(calls_ms), time.perf_counter()
         if is_steady(calls_ms[last_compile:]):
-            return WarmupTimes(calls_ms, steady_from(calls_ms, last_compile))
+            return Warmed(calls_ms, steady_from(calls_ms, last_compile))
         if time.perf_counter() - began >= seconds:
             break
-    return WarmupTimes(calls_ms, None)
+    return Warmed(calls_ms)
 
 
 def is_steady(quiet_ms: list[float]) -> bool:

@@ -49,7 +49,6 @@ class Compiles:
         after_import("torch._dynamo.convert_frame", attach)
 
     def runs_a_graph(self, code: CodeType) -> bool:
-        """Whether this very code calls a compiled graph."""
         return id(code) in self.with_graph
 
     def versions_run(self, action: Callable[[], Any]) -> tuple[list[tuple[int, Frame]], list[Frame]]:

@@ -17,7 +17,7 @@ import torch
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.protocol import VARIANTS
 from dynalyze.capture.bench.state_snapshot import StateSnapshot, held_tensors
-from dynalyze.capture.bench.workload import Step, Workload
+from dynalyze.capture.bench.workload import Step, Workload, run_untimed
 from dynalyze.capture.nested_values import Copier, leaves
 
 Change = Callable[[Any], Any]
@@ -25,6 +25,7 @@ Around = Callable[[Any, Any], AbstractContextManager[Any]]
 Tensors = Callable[[torch.Tensor], torch.Tensor]
 _SEED = 1337
 _IMAGES = {4: torch.channels_last, 5: torch.channels_last_3d}
+_nothing: Around = lambda model, inputs: nullcontext()  # noqa: E731
 _PRIME = 7
 _EVERY = 3
 _GAP = 2
@@ -51,9 +52,7 @@ class VariedWorkload(Workload):
         """
         state = StateSnapshot(self.model, _SEED, self.referenced())
         try:
-            for step in self.steps(self.model):
-                step.prepare()
-                step.run()
+            run_untimed(self.steps(self.model))
         except NoSuchVariant:
             return None
         except Exception as error:
@@ -102,10 +101,6 @@ def _off_the_graph(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.is_cuda:
         return value.detach().clone()
     return value if isinstance(value, (torch.Tensor, torch.nn.Module)) else NotImplemented
-
-
-def _nothing(model: Any, inputs: Any) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 @contextmanager
@@ -179,14 +174,6 @@ def _gapped(tensor: torch.Tensor) -> torch.Tensor | None:
     return wide[..., ::_GAP]
 
 
-def _offset(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.cat([tensor.new_zeros(1), tensor.reshape(-1)])[1:].view(tensor.shape)
-
-
-def _expanded(tensor: torch.Tensor) -> torch.Tensor | None:
-    return tensor[:1].expand(tensor.shape) if tensor.dim() and tensor.shape[0] > 1 else None
-
-
 def _spread(*values: float) -> Tensors:
     """Replace every third element of a tensor by these values in turn."""
 
@@ -199,15 +186,6 @@ def _spread(*values: float) -> Tensors:
         return made
 
     return change
-
-
-def _subnormal(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.full_like(tensor, torch.finfo(tensor.dtype).tiny / 4)
-
-
-def _large(tensor: torch.Tensor) -> torch.Tensor:
-    """With the same signs, and so large that squares can still be summed: what overflows first is chance."""
-    return tensor.sign() * torch.finfo(tensor.dtype).max ** 0.25
 
 
 def _extremes(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -273,15 +251,12 @@ def _tensors(inputs: Any) -> Iterator[torch.Tensor]:
     return (each for each in leaves(inputs, objects=True) if _is_plain(each))
 
 
-def _own(inputs: Any) -> Any:
-    return inputs
-
-
+_own: Change = lambda inputs: inputs  # noqa: E731
 _CHANGES: dict[str, tuple[Change, ...]] = {
     "other memory format": (_each(_permuted),),
     "not contiguous": (_each(_gapped),),
-    "storage offset": (_each(_offset),),
-    "expanded": (_each(_expanded),),
+    "storage offset": (_each(lambda x: torch.cat([x.new_zeros(1), x.reshape(-1)])[1:].view(x.shape)),),
+    "expanded": (_each(lambda x: x[:1].expand(x.shape) if x.dim() and x.shape[0] > 1 else None),),
     "batch 0": (_batch(0),),
     "batch 1": (_batch(1),),
     "batch 7": (_batch(_PRIME),),
@@ -294,8 +269,9 @@ _CHANGES: dict[str, tuple[Change, ...]] = {
     "NaN": (_each(_spread(math.nan), floating=True),),
     "infinities": (_each(_spread(math.inf, -math.inf), floating=True),),
     "zeros of both signs": (_each(_spread(0.0, -0.0), floating=True),),
-    "subnormal numbers": (_each(_subnormal, floating=True),),
-    "large numbers": (_each(_large, floating=True),),
+    "subnormal numbers": (_each(lambda x: torch.full_like(x, torch.finfo(x.dtype).tiny / 4), floating=True),),
+    # With the same signs, and so large that squares can still be summed: what overflows first is chance.
+    "large numbers": (_each(lambda x: x.sign() * torch.finfo(x.dtype).max ** 0.25, floating=True),),
     "largest and least integers": (_each(_extremes, floating=False),),
 }
 _AROUND: dict[str, tuple[Around, ...]] = {

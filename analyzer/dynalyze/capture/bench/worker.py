@@ -12,8 +12,8 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
-from multiprocessing.connection import Client, Connection
+from dataclasses import asdict, replace
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def main(run: Path) -> int:
         command = {"do": ""}
         while command["do"] != End.do:
             command = json.loads(connection.recv_bytes())
-            _send(connection, session.handle(command))
+            connection.send_bytes(json.dumps(_finite(session.handle(command)), allow_nan=False).encode())
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -56,7 +56,6 @@ def main(run: Path) -> int:
 
 
 def read_request(fields: dict[str, Any]) -> WorkerRequest:
-    """The request that its JSON describes."""
     dims = tuple(Dim(*dim) for dim in fields["dims"])
     return WorkerRequest(**{**fields, "configuration": Configuration(**fields["configuration"]), "dims": dims})
 
@@ -72,10 +71,6 @@ def _live_unobserved() -> None:
         del sys.path[0]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-
-
-def _send(connection: Connection[bytes, bytes], answer: dict[str, Any]) -> None:
-    connection.send_bytes(json.dumps(_finite(answer), allow_nan=False).encode())
 
 
 def _finite(value: Any) -> Any:
@@ -168,11 +163,8 @@ class MeasuringSession:
         from dynalyze.capture.bench.timing import warm
 
         self.configure()
-
-        def one_pass() -> float:
-            # Without a flush: its buffer would count as the model's memory.
-            return float(self.timer.passes(self.steps, 1, flush=False)[0])
-
+        # Without a flush: its buffer would count as the model's memory.
+        one_pass = lambda: float(self.timer.passes(self.steps, 1, flush=False)[0])  # noqa: E731
         try:
             warmed = warm(one_pass, lambda: self.compiles.activity, seconds, most)
         except (Exception, SystemExit) as error:
@@ -180,7 +172,7 @@ class MeasuringSession:
         self.recent = warmed.calls_ms[-5:]
         self.compiles.mark()
         counts = self.compiles.counts()
-        return Warmed(warmed.calls_ms, warmed.steady_after, counts, runtime.phases(), runtime.cache_counts())
+        return replace(warmed, counts=counts, phases=runtime.phases(), cache=runtime.cache_counts())
 
     def configure(self) -> None:
         """Make the steps of the configured target, once."""
@@ -192,7 +184,6 @@ class MeasuringSession:
         self.timer = timer_for(self.device)
 
     def target(self) -> Callable[..., Any]:
-        """The configured stand-in for the model, made anew."""
         from dynalyze.capture.bench.configure import target_of
 
         return target_of(self.workload(), self.configuration, self.device)

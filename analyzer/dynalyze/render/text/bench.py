@@ -226,6 +226,7 @@ def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
     if item.status != "valid" or item.latency_ms is None:
         return [failure(item).partition(":")[0].removeprefix("is "), *[""] * (len(HEADS) - 1)]
     cost, even, gain, speed = compile_cost(item), item.break_even, item.speedup, ""
+    eager = item.configuration == EAGER
     if gain is not None:
         shown = f"{times(gain.ratio.value)} {plain_ratio(gain.ratio.low)}-{plain_ratio(gain.ratio.high)}"
         speed = "no difference" if gain.verdict == "no difference shown" else shown
@@ -234,7 +235,7 @@ def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
         speed,
         "" if cost is None else cost.words,
         "" if even is None or even.passes is None else short_count(even.passes),
-        "" if item.memory is None else memory_short(item.configuration, item.memory),
+        "" if item.memory is None else size(item.memory.steady_peak) if eager else more_memory(item.memory),
         "" if accuracy is None else _ANSWERS[accuracy.verdict][1],
     ]
 
@@ -252,7 +253,7 @@ def ratio_words(speed: Speedup) -> str:
     if speed.verdict == "no difference shown":
         return no_difference(speed)
     if speed.verdict == "slower":
-        ratio = Interval(*(_inverse(each) for each in (ratio.value, ratio.high, ratio.low)))
+        ratio = Interval(*(1 / each if each else math.inf for each in (ratio.value, ratio.high, ratio.low)))
     return f"{times(ratio.value)} {speed.verdict} ({interval_words(ratio)})"
 
 
@@ -293,10 +294,6 @@ def plain_ratio(ratio: float) -> str:
     if not math.isfinite(ratio):
         return "∞"
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:,.0f}"
-
-
-def _inverse(ratio: float) -> float:
-    return 1 / ratio if ratio else math.inf
 
 
 class CompileCost(NamedTuple):
@@ -355,11 +352,6 @@ def more_memory(memory: Memory) -> str:
     if abs(more) < 500_000:
         return "+0 MB"
     return f"{'+' if more > 0 else '-'}{size(abs(more))}"
-
-
-def memory_short(configuration: str, memory: Memory) -> str:
-    """The peak of eager, "1.3 GB", or what a configuration takes beyond it, "+200 MB"."""
-    return size(memory.steady_peak) if configuration == EAGER else more_memory(memory)
 
 
 def step_memory(item: Measurement) -> str:

@@ -9,7 +9,7 @@ from dynalyze.facts.stacks import Places, is_file
 from dynalyze.render.text.bench import ratio_words
 from dynalyze.render.text.report import command_line
 from dynalyze.report import GraphBreak, Report
-from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed, WholeProgram
+from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.text.escape import visible
 
@@ -135,11 +135,7 @@ def of_whole(fixed: Fixed) -> list[str]:
     if program.compared and not program.different:
         where = " in a sandbox" if program.sandboxed else ""
         said.append(f"The whole program, run {program.runs + 1} times{where}: same {listed(program.compared)}.")
-    return said + _left_out(program)
-
-
-def _left_out(program: WholeProgram) -> list[str]:
-    return [f"Not compared: {'; '.join(program.left_out)}."] if program.left_out else []
+    return [*said, *([f"Not compared: {'; '.join(program.left_out)}."] if program.left_out else [])]
 
 
 def caveats(fix: Fix) -> list[str]:
@@ -239,18 +235,15 @@ def fix_command(report: Report, about: Collection[str] | None = None) -> str:
     """
     fixable = [each.id for each in report.graph_breaks if _can_change(each)]
     wanted = [name for name in fixable if about is None or name in about]
-    if not report.fix_command or not (wanted or (about is None and _has_setting(report))):
+    advised = [each.detail.config for each in report.findings if each.rule == "recompile" and each.detail is not None]
+    has_setting = about is None and any(".config." in config for config in advised)
+    if not report.fix_command or not (wanted or has_setting):
         return ""
     words = report.fix_command
     at = words.index("--") if "--" in words else len(words)
     all_of_them = len(wanted) in (0, len(report.graph_breaks)) or len(wanted) > _MOST_NAMED
     only = [] if about is None and all_of_them else ["--only", ",".join(wanted)]
     return command_line([*words[:at], *only, *words[at:]])
-
-
-def _has_setting(report: Report) -> bool:
-    advised = (each.detail.config for each in report.findings if each.rule == "recompile" and each.detail is not None)
-    return any(".config." in config for config in advised)
 
 
 def write_command(report: Report, fixed: Fixed) -> str:

@@ -106,12 +106,8 @@ class AttentionMatrixView:
         cells = {(cell.attention, cell.cache, cell.dtype): CellView(cell, matrix) for cell in matrix.cells}
         keys = dict.fromkeys((cell.attention, cell.cache) for cell in matrix.cells)
         rows = [
-            (
-                attention,
-                f"{cache} cache" if cache else "",
-                [cells.get((attention, cache, each)) for each in matrix.dtypes],
-            )
-            for attention, cache in keys
+            (key[0], f"{key[1]} cache" if key[1] else "", [cells.get((*key, each)) for each in matrix.dtypes])
+            for key in keys
         ]
         notes = words_attention.notes(matrix)[:MAX_REMARKS]
         self.conclusion = words_attention.conclusion(matrix)

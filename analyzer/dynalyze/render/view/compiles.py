@@ -7,15 +7,7 @@ from collections import Counter
 from typing import Any
 
 from dynalyze.render.text.report import count_of, duration, phase_words, short_path
-from dynalyze.render.view.links import (
-    MAX_COMPILATIONS,
-    MAX_SIZES,
-    MAX_SKIPPED,
-    Anchors,
-    Index,
-    Listed,
-    first,
-)
+from dynalyze.render.view.links import MAX_COMPILATIONS, MAX_SIZES, MAX_SKIPPED, Anchors, Index, Listed, first
 from dynalyze.report import (
     Candidate,
     CandidateReason,
@@ -23,7 +15,6 @@ from dynalyze.report import (
     ForcedSize,
     Location,
     Process,
-    Region,
     Report,
     SkippedFrame,
     TracedFile,
@@ -147,11 +138,8 @@ class CandidatesView:
     def __init__(self, report: Report, links: Index, anchors: Anchors) -> None:
         numbered = list(enumerate(report.candidates, 1))
         self.shown = first(numbered, MAX_CANDIDATES).map(lambda each: CandidateView(*each, links, anchors))
-        self.regions = [(clipped(_region_name(region), 200), region) for region in report.regions]
-
-
-def _region_name(region: Region) -> str:
-    return f"{region.root or 'model'}.{region.pattern or region.path}{_times(region.count)}"
+        named = ((f"{each.root or 'model'}.{each.pattern or each.path}", each) for each in report.regions)
+        self.regions = [(clipped(f"{name}{_times(region.count)}", 200), region) for name, region in named]
 
 
 def _times(count: int) -> str:

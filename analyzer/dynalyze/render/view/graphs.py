@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dynalyze.registry import modules
 from dynalyze.render.view.links import MAX_GRAPHS, Anchors, Index, Listed, first
-from dynalyze.report import (
-    Graph,
-    GraphCode,
-    GraphInput,
-    Kernel,
-    KernelKind,
-    Report,
-    SavedTensor,
-    StageName,
-)
+from dynalyze.report import Graph, GraphCode, GraphInput, Kernel, KernelKind, Report, SavedTensor
 from dynalyze.text.amounts import exact_size
 
 MAX_ROWS = 60
@@ -64,7 +55,10 @@ class GraphView:
         self.anchor = anchor
         self.place = links.place(graph.location) if graph.location else None
         self.compilation = links.compilation(graph.process, graph.epoch, graph.compile_id)
-        self.aten, self.after, self.calls = (_number(graph, name) for name in ("aten", "post_grad", "kernels"))
+        self.aten, self.after, self.calls = (
+            " + ".join(f"{stage.ops:,}" for stage in graph.stages if stage.stage == name)
+            for name in ("aten", "post_grad", "kernels")
+        )
         self.size = _total_size(graph.inputs)
         self.most = max(graph.histogram.values(), default=1) or 1
         self.ops = first(list(graph.histogram.items()), MAX_OPS)
@@ -99,10 +93,6 @@ class GraphsView:
         self.per_call = {
             each.id: spent[each.compile_id] for each in report.graphs if each.process == 0 and each.compile_id in spent
         }
-
-
-def _number(graph: Graph, name: StageName) -> str:
-    return " + ".join(f"{stage.ops:,}" for stage in graph.stages if stage.stage == name)
 
 
 def input_shape(item: GraphInput | SavedTensor) -> str:

@@ -73,7 +73,8 @@ class Bar:
         self.anchor = link.anchor
         name = links.function(item.location) or item.name
         self.label = shortened(" ".join(filter(None, (item.compile_id, marks, name))), _LABEL_CHARACTERS)
-        self.title = f"{link.text} {name}, {_what(span)}: {duration(length)} from {span.began:.2f} s on; {own}"
+        what = f"{'backward' if span.backward else 'forward'}{', recompile' if span.recompiled else ''}"
+        self.title = f"{link.text} {name}, {what}: {duration(length)} from {span.began:.2f} s on; {own}"
         self.x = x
         self.width = round(width, 2)
         self.segments = _segments(span, x, width)
@@ -84,11 +85,6 @@ class Bar:
 def _own(span: Span) -> dict[str, float]:
     """What each phase took itself; a report that does not say gives the whole."""
     return span.exclusive or {"total": span.length or 0.0}
-
-
-def _what(span: Span) -> str:
-    kind = "backward" if span.backward else "forward"
-    return f"{kind}, recompile" if span.recompiled else kind
 
 
 def _sentences(timed: list[Span], unplaced: int) -> list[str]:

@@ -31,7 +31,6 @@ class _Strip:
 
     @cached_property
     def samples(self) -> list[float]:
-        """All samples, in order of size."""
         return sorted(each for process in self.processes for each in process)
 
     @property
