@@ -118,11 +118,12 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     status: Validity = "invalid" if reason else "valid"
     if row.problem and row.failure not in NOT_REPEATED:
         status = "failed"
-    counts, names = row.counts(), ("dtype", "device", "calls", "items", "tokens", "threads")
-    known: dict[str, Any] = {**row.workload, **{name: getattr(row.load, name) for name in names}, **row.parts}
+    load, counts = row.load, row.counts()
+    known: dict[str, Any] = {**row.workload, **row.parts}
     record = Measurement(
-        **known, status=status, reason=reason, options=given(row.configuration),
-        counts=counts, notes=list(row.notes), step_memory=row.step_memory,
+        **known, status=status, reason=reason, options=given(row.configuration), dtype=load.dtype, device=load.device,
+        calls=load.calls, items=load.items, tokens=load.tokens, threads=load.threads, counts=counts,
+        notes=list(row.notes), step_memory=row.step_memory,
     )  # fmt: skip
     if status != "failed" and (counts is None or counts.compiled_frames or not row.configuration.compile):
         record.startup = _startup(row, eager)
