@@ -255,7 +255,7 @@ def _program_source(target: TargetSpec, seen: Observed, timeout: float) -> Worke
         "made": None if event is None else event.made,
     }
     if event is None:  # It left by os._exit: what it gave to torch.compile is known, the arguments are not.
-        compiles = any(isinstance(event, CompileCall) for _, event in seen.log.all())
+        compiles = any(isinstance(each, CompileCall) and not each.left_out for _, each in seen.log.all())
         event = BundleWritten(written=compiles)
     notes = tuple(dict.fromkeys(["The program was run again in each process (--rerun).", *event.cut, *event.notes]))
     return WorkerSource(fields, notes=notes, written=program_config(event))

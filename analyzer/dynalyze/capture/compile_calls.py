@@ -117,17 +117,17 @@ class CompileCalls:
         object of a method holds.
         """
         for target, holder, place in self._functions:
-            wrapped = target()
-            function = None if wrapped is None else inspect.unwrap(wrapped)
-            if not isinstance(function, types.FunctionType) or is_installed(place.file):
-                continue
-            for name, each in _named_by(function, *holder).items():
-                # By its type: a proxy answers isinstance with code of its own.
-                if issubclass(type(each), self._torch.nn.Module):
-                    try:
+            try:
+                wrapped = target()
+                function = None if wrapped is None else inspect.unwrap(wrapped)
+                if not isinstance(function, types.FunctionType) or is_installed(place.file):
+                    continue
+                for name, each in _named_by(function, *holder).items():
+                    # By its type: a proxy answers isinstance with code of its own.
+                    if issubclass(type(each), self._torch.nn.Module):
                         self._emit_tree(each, name, place, _name(function))
-                    except Exception as error:
-                        self._lost("parts of a module", error)
+            except Exception as error:
+                self._lost("parts of a module", error)
 
     def _lost(self, what: str, error: Exception) -> None:
         self._listener.emit(Lost(message=f"{what}: {type(error).__name__}: {error}"[:500]))
@@ -173,7 +173,8 @@ def _named_by(function: types.FunctionType, holder: Callable[[], Any], called: s
     """What a function names, by what the code that compiles it calls that; `holder` is the object of a method."""
     named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
     if called:
-        named = {f"{called}.{name}": vars(holder()).get(name) for name in named}
+        held = getattr(holder(), "__dict__", {})
+        named = {f"{called}.{name}": held.get(name) for name in named}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # A variable that nobody has set.
             named[name] = cell.cell_contents
