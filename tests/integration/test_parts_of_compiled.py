@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from many_programs import graphs
@@ -50,6 +51,13 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "site-packages").mkdir()
     (tmp_path / "site-packages" / "solver.py").write_text(SOLVER, encoding="utf-8")
     return tmp_path
+
+
+def part_told(folder: Path, plain: str) -> dict[str, Any]:
+    (folder / "model.py").write_text(plain, encoding="utf-8")
+    _, report = explain("--no-bench", "model.py", cwd=folder)
+    (finding,) = (each for each in report["findings"] if each["rule"] == "compile-a-part")
+    return dict(finding)
 
 
 def test_the_part_that_a_library_calls_is_compiled_in_the_place_of_all(folder: Path) -> None:
@@ -117,9 +125,7 @@ def step(x):
 
 step(torch.ones(2, 4))
 """
-    (folder / "model.py").write_text(plain, encoding="utf-8")
-    _, report = explain("--no-bench", "model.py", cwd=folder)
-    (finding,) = (each for each in report["findings"] if each["rule"] == "compile-a-part")
+    finding = part_told(folder, plain)
     line = "net = torch.compile(net, backend='eager')"
     assert f"in place of `step`: `{line}`" in finding["advice"]
     followed = plain.replace('@torch.compile(backend="eager")', line)
@@ -147,9 +153,7 @@ class Agent:
 
 Agent().plan(torch.ones(2, 4))
 """
-    (folder / "model.py").write_text(plain, encoding="utf-8")
-    _, report = explain("--no-bench", "model.py", cwd=folder)
-    (finding,) = (each for each in report["findings"] if each["rule"] == "compile-a-part")
+    finding = part_told(folder, plain)
     line = "self.actor = torch.compile(self.actor, backend='eager')"
     assert f"`{line}`" in finding["advice"]
     followed = plain.replace('self.plan = torch.compile(self.plan, backend="eager")', line)

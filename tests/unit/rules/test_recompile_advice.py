@@ -604,8 +604,10 @@ def test_a_global_that_a_package_sets_when_it_first_needs_it_is_set_by_a_call_in
 
 def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() -> None:
     there = Location("/opt/lib/python3.11/site-packages/einops/einops.py", 561, None, "rearrange")
-    told, mine = advice("rank", "tensor", "3", "2", location=there), advice("rank", "tensor", "3", "2")
-    assert ("reshape" in told.action, "reshape" in mine.action) == (False, True)
+    module = Location("/opt/lib/python3.11/site-packages/nets/net.py", 5, None, "forward")
+    told, of_module = (advice("rank", "tensor", "3", "2", location=each) for each in (there, module))
+    mine = advice("rank", "tensor", "3", "2")
+    assert ["reshape" in each.action for each in (told, of_module, mine)] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -617,6 +619,7 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
         ("def forward(self, ids):", "ids", "loss = score(net(tokens), target)", "(ids, 0)"),
         ("def forward(self, ids):", "ids", "net(torch.ones(n, 4))", "(ids, 0)"),
         ("def step(ids, n):", "ids", "step(tokens, 2)", "(tokens, 0)"),
+        ("def step(self, ids, n):", "ids", "agent.step(tokens, rows)", "(tokens, 0)"),
         ("def forward(", "ids", "loss = model(**batch).loss", "(batch['ids'], 0)"),
     ],
 )

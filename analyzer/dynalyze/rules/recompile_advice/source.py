@@ -145,7 +145,7 @@ def handed_over(name: str, location: Location, call: str) -> str:
     except (SyntaxError, ValueError):
         return ""
     parameters = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
-    own = parameters[callee(location) == "model" :]  # Without the module itself.
+    own = parameters[callee(location) == "model" or parameters[:1] == ["self"] :]  # Without the object of a method.
     return _handed_over(call, own.index(name)) if name in own else ""
 
 

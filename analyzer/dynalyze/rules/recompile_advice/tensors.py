@@ -192,7 +192,7 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     at = f", {series.first_call.short}" if series.first_call is not None else ""
     breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
-    first = f" End {breaks} before: it came with the dynamic size, and comes in the first call then." if breaks else ""
+    first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
     return Advice(
         f"Mark {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
         f"`torch.compile(..., dynamic=True)`.{first}",
@@ -390,7 +390,8 @@ def rank(series: Series, source: Expression) -> Advice:
     dimensions = "1 dimension" if expected == "1" else f"{expected or 'the same number of'} dimensions"
     one_less = _number(expected) - _number(actual) == 1
     why = "The number of dimensions is never dynamic: each one is a program of its own, compiled once and kept."
-    if package := library_of(series.lead.location.file):
+    # A helper, as einops.rearrange, serves many lines; what a module of a package gets is for its caller to say.
+    if source.call != "model" and (package := library_of(series.lead.location.file)):
         return Advice(f"Leave it as it is: this function of {package} is called with both.", why, link=DYNAMIC_PAGE)
     return Advice(
         f"Give `{source.argument or 'the tensor'}` {dimensions} in every call, with `unsqueeze` or `reshape` before "
