@@ -619,6 +619,7 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
         ("def forward(self, ids):", "ids", "loss = score(net(tokens), target)", "(ids, 0)"),
         ("def forward(self, ids):", "ids", "net(torch.ones(n, 4))", "(ids, 0)"),
         ("def step(ids, n):", "ids", "step(tokens, 2)", "(tokens, 0)"),
+        ("def step(ids): return ids * 2", "ids", "step(tokens)", "(tokens, 0)"),
         ("def step(self, ids, n):", "ids", "agent.step(tokens, rows)", "(tokens, 0)"),
         ("def forward(", "ids", "loss = model(**batch).loss", "(batch['ids'], 0)"),
     ],

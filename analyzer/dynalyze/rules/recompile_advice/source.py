@@ -141,7 +141,8 @@ def handed_over(name: str, location: Location, call: str) -> str:
     if len(whole) == 1 and whole[0].arg is None and _written(whole[0].value):
         return f"{_written(whole[0].value)}[{name!r}]"  # model(**batch)
     try:
-        (function,) = ast.parse(f"{(location.code or '').strip().rstrip(':')}: ...").body
+        written = (location.code or "").strip()
+        (function,) = ast.parse(f"{written} ..." if written.endswith(":") else written).body
     except (SyntaxError, ValueError):
         return ""
     parameters = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
