@@ -36,7 +36,7 @@ class Net(torch.nn.Module):
         return torch.relu(self.layer(x))
 
 def make():
-    torch.ones(1 << 24)  # 64 MB that are free again before the first pass.
+    torch.ones(1 << 27)  # 512 MB, more than a compilation takes, that are free again before the first pass.
     return Net().eval(), (torch.randn(600, 600),)
 """
 DEFAULT = Configuration("default")
@@ -121,7 +121,7 @@ def test_what_is_forked_measures_with_the_thread_pool(request_of: WorkerRequest)
                     phases, memory = warm.phases, worker.ask(MeasureMemory())
                     assert warm.calls_ms[0] > 10 * min(warm.calls_ms)
                     assert 0 < phases["inductor"] <= phases["aot_autograd"] <= phases["dynamo"]
-                    assert (memory.compile_peak or 0) > memory.steady_peak > 0
+                    assert (memory.compile_peak or 0) - 256 * 2**20 > memory.steady_peak > 0
                 assert worker.ask(Block(passes=3)).samples_ms
                 assert worker.ask(Check()).invalid == ""
 
