@@ -73,13 +73,10 @@ def _definitions(body: list[ast.stmt], of: str = "") -> Iterator[tuple[str, ast.
 def _transforms(node: ast.stmt, known: set[str]) -> bool:
     """Whether it uses a transform; of a name that is bound, whether a transform makes it."""
     if isinstance(node, ast.Assign):
-        return isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in known - _calls_of_models(known)
+        # `functional_call` gives a model's outputs, all others a function.
+        makes = {name for name in known if not name.endswith("functional_call")}
+        return isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in makes
     return any(isinstance(each, ast.Call) and ast.unparse(each.func) in known for each in ast.walk(node))
-
-
-def _calls_of_models(known: set[str]) -> set[str]:
-    """`functional_call` gives a model's outputs, all others a function."""
-    return {name for name in known if name.endswith("functional_call")}
 
 
 def _trains(node: ast.stmt) -> bool:

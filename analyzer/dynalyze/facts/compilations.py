@@ -165,12 +165,12 @@ def _compilation(
     # The line of the program that called the compiled frame.
     frames = places.stack(start.stack, [])
     at = places.innermost(frames)
-    caller = sources.location(frames[at].file, frames[at].line, frames[at].name) if at is not None else None
+    caller = sources.whole(frames[at].file, frames[at].line, frames[at].name) if at is not None else None
     file, line, name = code.file, sources.definition(code.file, code.line), original_name(code.name)
     if caller is not None and places.is_compiler(code.file):
         # torch.compile puts such a wrapper around a module whose forward is torch's code, nn.Sequential say.
         file, line, name = caller.file, caller.line, "forward" if start.owner else name
-    location = sources.location(file, line, f"{start.owner}.{name}" if start.owner else name)
+    location = sources.whole(file, line, f"{start.owner}.{name}" if start.owner else name)
     return Compilation(
         compile_id=start.id,
         process=process,

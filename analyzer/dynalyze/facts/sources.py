@@ -7,8 +7,10 @@ import contextlib
 import inspect
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import msgspec
 
 from dynalyze.capture.events import Frame, SourceSeen
 from dynalyze.capture.overlay import CELL
@@ -81,6 +83,18 @@ class Sources:
                 start, end = condition_span(text) or (start if begins else None, None)
         code = text.strip()[:LONGEST_LINE] if text is not None else None
         return Location(file, max(line, 1), start, function, code, end)
+
+    def whole(self, file: str, line: int, function: str = "") -> Location:
+        """The location of a call or a `def`, with what goes on in the next lines in its code too, without comments."""
+        place = self.location(file, line, function)
+        for text in self._growing(file, place.line):
+            code = f"{text.strip()} ..." if text.rstrip().endswith(":") else text.strip()
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+                tree = ast.parse(code)
+                if "\n" in code:
+                    return msgspec.structs.replace(place, code=ast.unparse(tree).partition("\n")[0][:LONGEST_LINE])
+                break
+        return place
 
     def at(self, frame: Frame) -> Location:
         """Where a frame stands, with its columns."""
@@ -203,15 +217,19 @@ class Sources:
 
     def _begun(self, file: str, line: int, column: int) -> ast.expr | None:
         """The expression that begins there and goes on in the next lines; None where its end cannot be told."""
-        lines = self._lines(file)[line - 1 : line - 1 + _LONGEST_EXPRESSION]
-        text = lines[0][column:]
-        for following in lines[1:]:
-            text = f"{text}\n{following}"
-            if len(text) > _LONGEST_TEXT:
-                break
+        for text in self._growing(file, line, column):
             with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-                return ast.parse(text, mode="eval").body
+                if "\n" in text:
+                    return ast.parse(text, mode="eval").body
         return None
+
+    def _growing(self, file: str, line: int, column: int = 0) -> Iterator[str]:
+        """What begins there: the rest of its line, then with one more line each time."""
+        lines = self._lines(file)[line - 1 : line - 1 + _LONGEST_EXPRESSION]
+        for last in range(1, len(lines) + 1):
+            if len(text := "\n".join(lines[:last])[column:]) > _LONGEST_TEXT:
+                return
+            yield text
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._files:

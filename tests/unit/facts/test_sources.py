@@ -44,6 +44,22 @@ def test_columns_are_byte_offsets_and_become_characters(
 
 
 @pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("y = net(\n    x,  # tokens\n    mask\n)\nz = 1\n", "y = net(x, mask)"),
+        ("  def g(\n    self,\n    x: Tensor,\n    *args\n  ):\n    pass\n", "def g(self, x: Tensor, *args):"),
+        ("    if net(\n        x\n    ):\n        pass\n", "if net(x):"),
+        ("def f(x): return x\ny = 1\n", "def f(x): return x"),
+        ("net(x)  # once\n", "net(x)  # once"),
+        ("net(\n", "net("),
+    ],
+)  # fmt: skip
+def test_a_call_and_a_definition_over_several_lines_are_given_whole(tmp_path: Path, source: str, code: str) -> None:
+    assert Sources().whole(write_source(tmp_path, source), 1, "f").code == code
+    assert Sources().whole("/no/such/file.py", 1, "f").code is None
+
+
+@pytest.mark.parametrize(
     ("source", "expression"),
     [
         (

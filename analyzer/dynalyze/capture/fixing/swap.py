@@ -382,7 +382,8 @@ def _compiled_addition(change: SourceChange, used: set[str]) -> types.CodeType |
     """
     made = _added(change)
     used = used | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
-    added: list[ast.stmt] = [*(each for each in _imports(change) if _bound(each) & used), *made]
+    imports = [each for each in _imports(change) if {a.asname or a.name.partition(".")[0] for a in each.names} & used]
+    added: list[ast.stmt] = [*imports, *made]
     # Under the futures that the file asks for, not under those of this one.
     futures = [each for each in _imports(change) if isinstance(each, ast.ImportFrom) and each.module == "__future__"]
     return compile(ast.Module([*futures, *added], []), "<added>", "exec", dont_inherit=True) if added else None
@@ -400,11 +401,6 @@ def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
 def _imports(change: SourceChange) -> list[ast.Import | ast.ImportFrom]:
     """The imports at the top of the old source."""
     return [each for each in _parsed(change.old).body if isinstance(each, ast.Import | ast.ImportFrom)]
-
-
-def _bound(statement: ast.Import | ast.ImportFrom) -> set[str]:
-    """The names that an import binds; those of `*` are unknown."""
-    return {each.asname or each.name.partition(".")[0] for each in statement.names}
 
 
 def _names(statements: list[ast.stmt]) -> set[str]:
