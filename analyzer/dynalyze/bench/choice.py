@@ -153,7 +153,8 @@ def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> C
         for each in measurements
         if each.configuration not in {point.name for point in cold}
     ]
-    if not cold:
+    late = any("time was up" in each.reason for each in plan.not_measured)
+    if not cold or (late and len(cold) == 1):  # Eager is not best because nothing else was measured.
         return plan
     made = items[EAGER].calls
     chosen, warmed = frontier(cold), {point.name: point for point in warm}

@@ -29,10 +29,10 @@ SHARED = (
 class ConfigRun:
     """One configuration of one workload while it is measured; `pairs` of eager's row are the control.
 
-    `problem` says why it has no times, `failure` is its kind. `first` is None until it was run; `cold` is the same if
-    that process started with empty caches. `checks` are the answers after each pair; `timed`: no more pairs are to
-    come. `eager_samples` are those of all eager processes of the workload. `parts` are what features measured, by
-    field; `recorded`: they were asked.
+    `problem` says why it has no times, `failure` is its kind; `untimed`: the benchmark ended before. `first` is None
+    until it was run; `cold` is the same if that process started with empty caches. `checks` are the answers after each
+    pair; `timed`: no more pairs are to come. `eager_samples` are those of all eager processes of the workload. `parts`
+    are what features measured, by field; `recorded`: they were asked.
     """
 
     configuration: Configuration
@@ -42,6 +42,7 @@ class ConfigRun:
     compile_seconds: float | None = None
     problem: str = ""
     failure: FailureKind | None = None
+    untimed: str = ""
     timed: bool = False
     pairs: list[Pair] = field(default_factory=list)
     warm: Warmed | None = None
@@ -116,6 +117,7 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     """The record of a configuration, or of eager itself. It has times only if they are valid."""
     reason = row.problem or row.invalid()
     status: Validity = "invalid" if reason else "valid"
+    reason = reason or row.untimed
     if row.problem and row.failure not in NOT_REPEATED:
         status = "failed"
     load, counts = row.load, row.counts()

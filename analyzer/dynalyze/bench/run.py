@@ -173,7 +173,7 @@ class WorkBench:
             return  # `measured` and `unmeasured` say it.
         for row in (self.eager, *self.rows):
             if not row.problem and not row.pairs:
-                row.problem = f"{reason} before it was timed"
+                row.untimed = f"{reason} before it was timed"
             elif not row.problem and not row.timed:
                 row.notes.append(f"{reason} after {len(row.pairs)} of {self._plan.pairs} pairs of processes")
 

@@ -150,10 +150,6 @@ class LogRatio:
         """Half the width of the interval that holds the true mean with this confidence."""
         return t_quantile((1 + confidence) / 2, self.pairs - 1) * self.error
 
-    def margin_of_others(self, confidence: float, pairs: int) -> float:
-        """How far the mean of so many other pairs of the same kind lies from this one, with this confidence."""
-        return self.margin(confidence) * math.sqrt(1 + self.pairs / pairs)
-
 
 def log_ratio(pairs: Sequence[Pair]) -> LogRatio | None:
     """None where fewer than two pairs have a usable sample in both arms: nothing tells how pairs differ then."""

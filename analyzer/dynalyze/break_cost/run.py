@@ -145,7 +145,8 @@ def conclude(found: SettingPrice, pairs: Sequence[Pair], control: Sequence[Pair]
     """Add what the pairs show to `found`; `control` are pairs of equal processes."""
     own, equals = stats.log_ratio(pairs), stats.log_ratio(control)
     margins = [own.margin(stats.CONFIDENCE)] if own is not None else []
-    margins += [equals.margin_of_others(stats.CONFIDENCE, len(pairs))] if equals is not None else []
+    if equals is not None:  # How far the mean of so many other pairs of the same kind lies from this one.
+        margins.append(equals.margin(stats.CONFIDENCE) * math.sqrt(1 + equals.pairs / len(pairs)))
     medians = [(statistics.median(pair.eager), statistics.median(pair.compiled)) for pair in pairs]
     if not margins:
         found.problem = "too few pairs of processes tell how far two equal ones differ"

@@ -6,7 +6,7 @@ import pytest
 
 from dynalyze.render import bench_text
 from dynalyze.render.console import Summary
-from dynalyze.render.text.bench import trust_notes
+from dynalyze.render.text.bench import claim, not_measured, tells_no_number, trust_notes
 from dynalyze.report.measurements import Accuracy, Measurement
 from sample_measurements import (
     accuracies,
@@ -51,3 +51,9 @@ def test_an_interval_that_tells_nothing_is_not_shown() -> None:
     (trust,) = trust_notes([eager_row(), measured("default", 20.0, two)])
     assert trust.startswith("The speed: no difference shown, from 5 pairs of processes")
     assert "23,436" not in text
+
+
+def test_what_was_not_reached_in_time_did_not_fail() -> None:
+    late = Measurement("default", reason="the time was up before it was timed")
+    assert claim(late) == "compiled was not timed: the time was up before it was timed"
+    assert not_measured([eager_row(), late]) and tells_no_number(late)

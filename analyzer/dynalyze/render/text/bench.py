@@ -207,7 +207,7 @@ def claim(item: Measurement) -> str:
     if item.status != "valid":
         return f"{name} {failure(item)}"
     if item.speedup is None:
-        return f"{name} takes {milliseconds(item.latency_ms.p50)}" if item.latency_ms else f"{name} was not timed"
+        return f"{name} {f'takes {milliseconds(item.latency_ms.p50)}' if item.latency_ms else failure(item)}"
     if item.speedup.verdict == "no difference shown":
         return f"{name}: {no_difference(item.speedup)}"
     return f"{name} is {ratio_words(item.speedup)}"
@@ -215,7 +215,7 @@ def claim(item: Measurement) -> str:
 
 def tells_no_number(item: Measurement) -> bool:
     """Whether a sentence has to say why there is no speedup."""
-    return item.status != "valid" or (item.speedup is not None and item.speedup.verdict == "no difference shown")
+    return item.latency_ms is None or (item.speedup is not None and item.speedup.verdict == "no difference shown")
 
 
 HEADS = ("time", "speedup", "compile", "payback", "memory", "answers")
@@ -243,7 +243,7 @@ def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
 def failure(item: Measurement) -> str:
     """Why there is no number: "is invalid: no frame was compiled"."""
     if item.status == "valid":
-        return "was not timed"
+        return ": ".join(filter(None, ["was not timed", item.reason]))
     return f"{'is invalid' if item.status == 'invalid' else 'failed'}: {item.reason or 'the reason is not known'}"
 
 
@@ -436,7 +436,8 @@ def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy])
         found = [f"{capital(workload_words(each))}: {claim(best)}." for each, best in groups.items()][:_MOST_WORKLOADS]
     compiled = [item for item in measurements if item.configuration != EAGER]
     if len(compiled) > 1:
-        bad = Counter(item.status for item in compiled if item.status != "valid")
+        states = ("not timed" if item.status == "valid" and item.reason else item.status for item in compiled)
+        bad = Counter(state for state in states if state != "valid")
         tail = f", {' and '.join(f'{number:,} {status}' for status, number in bad.items())}" if bad else ""
         left = len(groups) - _MOST_WORKLOADS
         found += [f"{count_of(left, 'more workload')} below."] if left > 0 else []
@@ -453,7 +454,7 @@ def speed_clause(measurements: list[Measurement]) -> str:
 def not_measured(measurements: list[Measurement]) -> list[str]:
     """Why a measurement that was tried has no number, as a sentence. What the time was too short for a note says."""
     best = first_best(measurements)
-    if best is None or best.status == "valid":
+    if best is None or (best.status == "valid" and not best.reason):
         return []
     return [f"Its speed could not be measured: {best.reason or 'the reason is not known'}."]
 
