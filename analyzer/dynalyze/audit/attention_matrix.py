@@ -64,7 +64,7 @@ def check_target(target: TargetSpec, phase: str = "forward") -> None:
     """Refuse a program, or a phase of a language model for an object, before anything runs."""
     if not target.rebuilt:
         raise UsageError(
-            f"--attention-matrix makes the model anew for each cell, which {target.spec} cannot give: name an "
+            f"--attention-matrix builds the model anew for each cell, which {target.spec} cannot give: name an "
             "architecture of transformers (hf:NAME), or a FILE:NAME that makes the model"
         )
     if target.asked is None and phase in LANGUAGE_PHASES:

@@ -60,7 +60,7 @@ def audit(
     )  # fmt: skip
     steps = [(name, step) for is_wanted, name, step in wanted if is_wanted]
     if request.attention_matrix and request.observation.target.asked is None:
-        progress("audit, before the run: is this a model of transformers, whose attention can be chosen?")
+        progress("audit, before the run: checking whether this is a transformers model whose attention can be chosen")
         attention_matrix.check_model(request.observation.target, request.plan)  # Refused before all other steps.
     progress(f"audit, step 1 of {len(steps) + 1}: the run under torch.compile")
     with observed(request.observation, keep) as seen:

@@ -34,7 +34,7 @@ _ENDED: dict[Status, str] = {
     "failed": "the program failed",
     "timed_out": "the time limit ended the audit",
     "interrupted": "the audit was interrupted",
-    "incomplete": "part of what torch compiled was not recorded",
+    "incomplete": "some compilations were not recorded",
 }
 _RUN, _FINDINGS = "run", "fail-on"
 # What the finding of a rule says again where this check has said it.

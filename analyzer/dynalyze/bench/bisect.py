@@ -61,7 +61,7 @@ def bisect_suspicious(
                 found.append(search.found)
             if stopped == "interrupted":
                 report.outcome.status = "interrupted"
-                report.outcome.message = "Interrupted while the place of wrong answers was searched for."
+                report.outcome.message = "Interrupted while searching for the source of the wrong answers."
             if stopped:
                 break
     return found
@@ -138,7 +138,7 @@ class Search:
             self._note("No stage alone gives the wrong answers again.")
         elif stage == "dynamo":
             if not self._of_the_program():
-                self._note("The graphs that Dynamo captured compute something else than the Python code.")
+                self._note("The graphs that Dynamo captured compute something different from the Python code.")
         else:
             try:
                 if (fault := self.wrong_operation(stage)) is not None:
@@ -174,7 +174,7 @@ class Search:
         try:
             places = self._take("own_source")["places"]
         except WorkerFailed as error:
-            self._note(f"Whether the program's own code makes the difference could not be tried: {error.message}.")
+            self._note(f"Whether the program's own code causes the difference could not be tested: {error.message}.")
             return False
         self.found.asks = [AskingPlace(**place) for place in places]
         for first in self.found.asks[:1]:
@@ -249,7 +249,7 @@ class Search:
             self._take_over(answer["place"])
             self.found.gradient = self._worst is not None and self._worst.kind == "gradient"
         if self._keep_in is None:
-            self._note("A script that shows it quotes the program, and was not asked for.")
+            self._note("A script that reproduces it would quote the program; it was not requested.")
             return
         status = None
         if answer["script"]:  # With empty caches: what a fault left there must not count.

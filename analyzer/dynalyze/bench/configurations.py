@@ -66,7 +66,9 @@ def configuration(name: str, default: Configuration = DEFAULT) -> Configuration:
     parts = _parts(name)
     if AS_WRITTEN in parts:
         if len(parts) > 1:
-            raise UsageError(f'--configs {name}: "{AS_WRITTEN}" stands alone, the program has chosen its arguments')
+            raise UsageError(
+                f'--configs {name}: "{AS_WRITTEN}" cannot be combined: the program has chosen its arguments'
+            )
         return replace(DEFAULT, name=AS_WRITTEN)
     settings: dict[str, Any] = {}
     for part in parts:
@@ -105,7 +107,7 @@ def _settings(part: str, name: str, default: Configuration) -> dict[str, Any]:
     if part in _SWITCHES:
         return _SWITCHES[part]
     if part == "eager":
-        raise UsageError(f"--configs {name}: eager is not compiled and joins with nothing")
+        raise UsageError(f"--configs {name}: eager is not compiled and cannot be combined")
     known = ["eager", AS_WRITTEN, *_SWITCHES, *ALIASES, _BACKEND + "NAME"]
     near = difflib.get_close_matches(part, known, n=1, cutoff=0.0)[0]
     raise UsageError(

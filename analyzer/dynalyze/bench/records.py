@@ -221,9 +221,9 @@ def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
         found.append(f"{functions} left in eager, and these times include that")
     if asks_for_graphs and device.startswith("cuda"):
         if counts.cudagraph_replays is None:
-            found.append("whether CUDA graphs were replayed is not known: this torch does not tell")
+            found.append("whether CUDA graphs were replayed is not known: this torch does not report it")
         elif counts.cudagraph_skips and counts.cudagraph_replays:
-            found.append("CUDA graphs were used for a part only: torch skipped them for the rest")
+            found.append("CUDA graphs were used only for a part: torch skipped them for the rest")
     elif asks_for_graphs:
         found.append(f"mode {configuration.mode} brings no CUDA graphs on {device or 'this device'}")
     return found

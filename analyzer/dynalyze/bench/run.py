@@ -202,7 +202,7 @@ class WorkBench:
         if what:
             return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: {more}"
         if any(row.cold is None and row.compile_seconds is None for row in rows):
-            return f"What compiling costs from empty caches: not known, for this run found them filled: {more}"
+            return f"The compile cost from empty caches is not known: this run found them filled: {more}"
         return ""
 
     def unchecked(self) -> str:

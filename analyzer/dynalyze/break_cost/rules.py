@@ -25,7 +25,7 @@ STAYS = "the graph still breaks here with it"
     link=_DOCS,
     description="Before compiled code runs, its guards are checked, in every call. Said only where they were measured "
     "to take a notable share, and most of it is spent on many objects of one kind that your code holds.",
-    fix="Let forward read fewer objects, as the section on what a call costs says.",
+    fix="Let forward read fewer objects; the section on what a call costs names them.",
 )
 def costly_guards(report: Report) -> Iterator[Ranked]:
     for found in prices_of(report.measurements):

@@ -106,7 +106,7 @@ def shape_options(what_for: str) -> _Decorator:
 
 vary_inputs_option = seconds_option(
     "--vary-inputs",
-    "Test the answers to other inputs of the same meaning too, for so long: other strides, batches, NaN, gradients.",
+    "Also test answers to equivalent inputs for this long: other strides, batches, NaN, gradients.",
 )
 
 redact_option = click.option("--redact", is_flag=True, help="Leave home folder, user and host names out.")

@@ -56,7 +56,7 @@ class _WithArguments(Sectioned):
     "status; several, separated by commas.",
 )  # fmt: skip
 @shown_options()
-@click.option("--quiet-target", is_flag=True, help="Show nothing of what items print.")
+@click.option("--quiet-target", is_flag=True, help="Do not show what items print.")
 @click.option("--cluster", metavar="ADDRESS", help="Run the items on this Ray cluster; auto: the one of this machine.")
 @click.option("--gpus-per-item", type=click.FloatRange(min=0), metavar="N", help="GPUs of the cluster for each item.")
 @click.option("--shared-disk", is_flag=True, help="The cluster's nodes see your files under the same paths: ship none.")

@@ -40,12 +40,12 @@ _MOST_ROUNDS = 4
 
 _PAIRS = 5
 _PAIR_SECONDS = 2.0
-_NOT_REPLAYED = "it is not met when the recorded calls are made again, so nothing can be verified of it"
+_NOT_REPLAYED = "it does not occur when the recorded calls are repeated, so no fix can be verified"
 _BACKEND = "Backend compiler"
 _NOT_GATED = "the run was interrupted before it was verified as a whole"
 _TOO_MANY_ROUNDS = "too many changes before it did not hold: it was not verified as a whole"
-_OF_A_BACKEND = "the backend raises there, and only Dynamo's graphs are compared"
-_NOT_REPEATABLE = "Two runs of the program's unchanged calls differ: what differs between them could not be compared."
+_OF_A_BACKEND = "the backend raises there, so only Dynamo's graphs are compared"
+_NOT_REPEATABLE = "Two runs of the unchanged calls differ from each other; those values could not be compared."
 _NONE_ENDED = "no graph break ends by it"
 _NOTHING_FITS = "no change is known that fits it"
 

@@ -147,7 +147,7 @@ class FixSearch:
         self._refused.add(attempt.key)
         attempt.status, attempt.reason = "rejected", reason
         for each in later:
-            each.status, each.reason = "rejected", f"it was tried on top of another change that does not hold: {reason}"
+            each.status, each.reason = "rejected", f"it was tried on top of another change that failed: {reason}"
 
     def set_aside(self, attempts: Sequence[Attempt], reason: str) -> None:
         """Suggest all verified changes as a whole: their last check is missing."""

@@ -165,7 +165,7 @@ def _unusable(one: ProgramRun, other: ProgramRun) -> str:
         if run.report.outcome.status not in _ENDED:
             return f"run again, the program did not finish: {run.report.outcome.message}"
     if _masked(one.ending) != _masked(other.ending):
-        return f"run twice as it is, the program ends in two ways: {one.ending}; {other.ending}"
+        return f"run twice unchanged, the program ends in two ways: {one.ending}; {other.ending}"
     if one.report.outcome.status == "failed":
         return f"run again as it is, {one.ending}"
     return ""
@@ -190,12 +190,12 @@ def _differences(found: WholeProgram, one: ProgramRun, other: ProgramRun, after:
         elif any(lines[0]):
             found.compared.append(what)
             if lines[0] != lines[1]:
-                found.left_out.append(f"some numbers in {what} are not the same in two runs of the program as it is")
+                found.left_out.append(f"some numbers in {what} differ between two runs of the unchanged program")
     if found.sandboxed:
         if different := _other_files(one.files, other.files, after.files):
             yield f"the program {different}"
         found.left_out += [
-            f"contents of {path} are not the same in two runs of the program as it is"
+            f"contents of {path} differ between two runs of the unchanged program"
             for path in sorted(one.files.keys() & other.files.keys()) if one.files[path] != other.files[path]
         ]  # fmt: skip
         if one.files:

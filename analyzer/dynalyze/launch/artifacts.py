@@ -63,7 +63,7 @@ def _write_all(run: RunLog, folder: Path) -> list[str]:
                 if _write_new(folder / name, file, code if code.endswith("\n") else f"{code}\n"):
                     written.append(f"{name}/{file}")
                 else:
-                    notes.append(f"{folder / name / file} was there before and is not ours: it was left alone.")
+                    notes.append(f"{folder / name / file} existed before and is not ours: it was left alone.")
     finally:
         marker = folder / MARKER
         marker.unlink(missing_ok=True)

@@ -172,7 +172,7 @@ def _notes(logs: Sequence[TraceLog], unread: int, *, rooted: bool) -> Iterator[s
             "from the records of their graphs and guards."
         )
     if unread:
-        yield f"{unread:,} graphs are shown without their code and kernels: only the first ones are read for that."
+        yield f"{unread:,} graphs are shown without code and kernels: those are read only for the first ones."
     if omitted := sum(log.omitted for log in logs):
         yield f"{omitted:,} events omitted: dynalyze reads the first {MOST_EVENTS:,}, as many of each log."
 

@@ -65,7 +65,7 @@ _CELL_STYLES: dict[CellOutcome, str] = {
     "crash": "red", "timeout": "red",
 }  # fmt: skip
 _MOST_REMARKS = 12
-_LEGEND = "A combination ran in processes of its own. * is the target's own. Numbers are set against fp64."
+_LEGEND = "Each combination ran in its own processes. * marks the target's own. Outputs are compared with fp64."
 
 
 def add_attention(summary: Summary, matrix: AttentionMatrix | None) -> None:

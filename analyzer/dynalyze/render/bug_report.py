@@ -41,7 +41,7 @@ def _parts(report: Report) -> Iterator[str]:
     broken = _counted(report.graph_breaks, lambda found: (found.gb_type, found.explanation))
     yield from (f"Title: {_title(wrong, failed, broken)}", "", "### 🐛 Describe the bug", "")
     if not (wrong or failed or broken):
-        yield from ("Nothing that torch.compile did wrong was recorded in this run.", "")
+        yield from ("No fault of torch.compile was recorded in this run.", "")
     for test in wrong:
         yield from _wrong_answers(test, report.bisections)
     for compilation, times in failed:
@@ -53,7 +53,7 @@ def _parts(report: Report) -> Iterator[str]:
     for found, times in broken:
         yield from _break(found, times - 1, report.folder)
     yield from ("### To see it again", "", *_fenced(one_line(command_line(report.command)), "sh"))
-    yield from ("<!-- Add the smallest program that shows it, if no script stands above. -->", "")
+    yield from ("<!-- Add the smallest program that shows it, if there is no script above. -->", "")
     yield from _versions(report)
 
 

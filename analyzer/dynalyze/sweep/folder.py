@@ -118,7 +118,7 @@ class SweepFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UsageError(f"{self.path}: another sweep is at work there; wait, or name another --out") from None
+                raise UsageError(f"{self.path}: another sweep is running there; wait, or name another --out") from None
             self._file = os.open(self.path / ROWS, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             opened.callback(os.close, self._file)
             self._read_rows()
@@ -149,8 +149,8 @@ class SweepFolder:
             raise UsageError(f"{self.path / ROWS} is damaged: {error}; name another --out") from error
         if found and not self._resume:
             raise UsageError(
-                f"{self.path} holds {len(found)} rows of an earlier sweep: --resume goes on with it, "
-                "another --out begins anew"
+                f"{self.path} holds {len(found)} rows of an earlier sweep: continue it with --resume, "
+                "or start a new one with another --out"
             )
         self.rows = {row.key: row for row in found}
 

@@ -211,7 +211,7 @@ def compiles(report: Report, error: BaseException | None) -> str:
 def nothing_checked(report: Report) -> str:
     """Why the report shows nothing: nothing was compiled, or not all of it recorded; "" where it does."""
     why = {
-        "incomplete": "part of what was compiled was not recorded, so nothing is sure",
+        "incomplete": "some compilations were not recorded, so the result is not certain",
         "nothing_compiled": "nothing was compiled, so nothing was checked",
     }.get(report.outcome.status)
     return f"{why}\n\n{one_line(report.outcome.message)}" if why else ""

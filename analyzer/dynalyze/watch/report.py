@@ -28,7 +28,7 @@ from dynalyze.watch.records import Job as JobPart
 from dynalyze.watch.run import JobEnd, job_name
 
 _LOOK_SECONDS, _PATIENCE_SECONDS = 0.5, 60.0
-_LACKING = "Built from the records of a watched job: graphs, kernels and sources were not kept."
+_LACKING = "Built from the records of a watched job: it has no graphs, kernels or sources."
 
 
 def report_in(folder: Path, command: Sequence[str]) -> Report | None:
@@ -42,7 +42,7 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
     """
     log = read_job(folder)
     if ended is None and not log.names and not log.states:
-        raise UsageError(f"{folder}: no process of the job has compiled anything or made a step yet")
+        raise UsageError(f"{folder}: no process of the job has compiled anything or finished a step yet")
     torch = next((event for _, event in log.run.all() if isinstance(event, TorchLoaded)), None)
     torch_folder = torch.folder if torch is not None else ""
     job = _command_of(folder)
@@ -56,9 +56,9 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
     report.outcome = _outcome(part, ended, compiled=bool(report.compilations), job=shlex.join(job), folder=folder)
     report.capture.notes.append(_LACKING)
     if counted := sum(sum(event.counts.values()) for _, event in _last_counts(log)):
-        report.capture.notes.append(f"{counted:,} graph breaks and errors like earlier ones were counted alone.")
+        report.capture.notes.append(f"{counted:,} graph breaks and errors that repeat earlier ones were only counted.")
     if log.omitted:
-        report.capture.notes.append(f"{log.omitted:,} events are not in this report: it has room for so many alone.")
+        report.capture.notes.append(f"{log.omitted:,} events did not fit into this report.")
     return report
 
 

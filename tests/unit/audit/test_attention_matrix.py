@@ -277,7 +277,7 @@ def test_attention_is_switched_or_refused() -> None:
 
 def test_the_fastest_is_named_only_where_it_was_measured() -> None:
     assert words_attention.conclusion(matrix()) == (
-        "sdpa with bfloat16 is the fastest combination that runs without breaks and is right: 2.00 ms."
+        "sdpa with bfloat16 is the fastest combination without breaks and with right answers: 2.00 ms."
     )
     untimed = matrix(cells=[cell("eager", "float32"), cell("sdpa", "float32"), cell("sdpa", "bfloat16", "breaks")])
     assert words_attention.conclusion(untimed) == ("2 of 3 combinations ran without breaks and gave right answers.")
@@ -287,7 +287,7 @@ def test_combinations_within_the_noise_are_all_the_fastest() -> None:
     near = [cell("eager", "float32", **timed(2.0)), cell("sdpa", "float32", **timed(2.08))]
     assert fastest(near) == near
     assert words_attention.conclusion(matrix(cells=near)) == (
-        "eager with float32 and sdpa with float32 are the fastest combinations that run without breaks and are right; "
+        "eager with float32 and sdpa with float32 are the fastest combinations without breaks and with right answers; "
         "no difference between them is shown."
     )
     unknown = [cell("eager", "float32", **timed(2.0)), cell("sdpa", "float32", **timed(9.0, floor=None))]

@@ -131,7 +131,7 @@ def test_of_a_line_only_the_numbers_that_change_by_themselves_may_be_others() ->
     assert not compared(one, other, printing("9.9 s, loss 0.25")).different
     assert "loss 0.75" in compared(one, other, printing("1.5 s, loss 0.75")).different
     assert compared(one, other, one).left_out == [
-        "some numbers in printed lines are not the same in two runs of the program as it is"
+        "some numbers in printed lines differ between two runs of the unchanged program"
     ]
 
 

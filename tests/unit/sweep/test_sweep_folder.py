@@ -110,12 +110,12 @@ def test_a_torn_last_line_is_cut_off_and_done_again(tmp_path: Path, cut: int) ->
 
 def test_a_folder_with_rows_is_refused_without_resume(tmp_path: Path) -> None:
     driven(tmp_path, FakePool())
-    with pytest.raises(UsageError, match="holds 4 rows of an earlier sweep: --resume goes on with it"):
+    with pytest.raises(UsageError, match="holds 4 rows of an earlier sweep: continue it with --resume"):
         driven(tmp_path, FakePool())
 
 
 def test_one_sweep_at_a_time(tmp_path: Path) -> None:
-    with SweepFolder(tmp_path, resume=False), pytest.raises(UsageError, match="another sweep is at work"):
+    with SweepFolder(tmp_path, resume=False), pytest.raises(UsageError, match="another sweep is running"):
         SweepFolder(tmp_path, resume=True).__enter__()
     with SweepFolder(tmp_path, resume=True):
         pass

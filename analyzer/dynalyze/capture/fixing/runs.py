@@ -233,7 +233,7 @@ def differences(one: Run, other: Run) -> list[RunDifference]:
     for name in dict.fromkeys([*one.values, *other.values]):
         mine, theirs = one.values.get(name), other.values.get(name)
         if mine != theirs:
-            found.append(RunDifference(name, f"{name.strip()}: {_short(theirs)}, as it was {_short(mine)}"))
+            found.append(RunDifference(name, f"{name.strip()} is {_short(theirs)}; it was {_short(mine)} before"))
     if one.outputs.positions != other.outputs.positions:
         found.append(RunDifference("random numbers", "other random numbers are drawn"))
     for key in dict.fromkeys([*one.outputs.tensors, *other.outputs.tensors]):
@@ -242,7 +242,7 @@ def differences(one: Run, other: Run) -> list[RunDifference]:
             there = mine_ if mine_ is not None else theirs_
             if key[1] == "gradient" and there is not None and not bool(there.any()):
                 continue  # No gradient and a gradient of zeros are the same.
-            found.append(RunDifference(f"{key}", f"{key[1]} {key[2]} is there only one time"))
+            found.append(RunDifference(f"{key}", f"{key[1]} {key[2]} is there only before or only after the change"))
         elif not identical(mine_, theirs_, signs=key[1] != "gradient"):  # Autograd adds zeros, which lose their sign.
             found.append(RunDifference(f"{key}", f"{key[1]} {key[2]} differs", key))
     return found
@@ -271,7 +271,7 @@ def unlike(arm: Arm, before: Run, after: Run) -> tuple[list[RunDifference], list
     """The differences of two runs, and of their side effects, other exceptions among these."""
     changed = effects_that_differ(before.effects, after.effects)
     if bool(before.raised) != bool(after.raised) or (arm == "eager" and before.raised != after.raised):
-        what = f"raises {after.raised or 'nothing'}, as it was {before.raised or 'nothing'}"
+        what = f"raises {after.raised or 'nothing'}, and {before.raised or 'nothing'} before the change"
         return [RunDifference("exception", what)], changed
     if before.raised and arm == "traced":  # Where a graph raises, what stands before it has not been written out yet.
         if before.error not in after.raised_types:

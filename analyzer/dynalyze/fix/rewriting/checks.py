@@ -35,7 +35,7 @@ def raise_in_graph(site: Site) -> Iterator[Proposal]:
         checks = [below(static, checks)]
     new = below(f"{torch_name(site)}.compiler.is_compiling()", checks).with_changes(orelse=in_eager)
     yield Proposal(
-        "Check it in the graph: compiled code raises RuntimeError there, eager what it did",
+        "Check it in the graph: compiled code raises RuntimeError, eager the same as before",
         site.with_statement(new, *rest, top=import_of_torch(site)), sides=_sides(site), loses=("raises",),
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ def without_asked_break(site: Site) -> Iterator[Proposal]:
         return
     if called(only.value) in _DEBUGGING:
         new: Sequence[cst.BaseStatement] = statements_of("pass\n") if len(site.block) == 1 else []
-        yield Proposal("Leave out the call that asks for a graph break", site.with_statement(*new))
+        yield Proposal("Remove the call that asks for a graph break", site.with_statement(*new))
 
 
 @rewriter("eager-only-context", rank=12)

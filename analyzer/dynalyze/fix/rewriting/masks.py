@@ -212,7 +212,7 @@ def without_guard(site: Site) -> Iterator[Proposal]:
         return
     changes: Changes = {branch: _moved(branch, body) if where_some else None}
     lines = [site.range_of(each)[0] for each in (*body[:1], *site.following[:1])]
-    yield Proposal(f"Do it for any number of rows, none included: nothing happens where `{key}` chooses nothing",
+    yield Proposal(f"Do it for any number of rows, also none: nothing happens where `{key}` chooses nothing",
                    site.with_nodes(changes), sides=tuple(lines))  # fmt: skip
 
 

@@ -158,7 +158,9 @@ def take_any_mask(site: Site) -> Iterator[Proposal]:
             *first, last = [each.with_changes(comma=comma) for each in (*call.args, *more.args)]
             changes[call] = call.with_changes(args=[*first, last.with_changes(comma=call.args[-1].comma)])
     if changes:
-        yield Proposal("Say that a mask may be any one, so that nothing looks at it", site.with_nodes(changes))
+        yield Proposal(
+            "Tell the model that the mask is arbitrary, so that its values are not inspected", site.with_nodes(changes)
+        )
 
 
 @rewriter("no-leaf", "Attempted to use tensor creation function with requires_grad=True", rank=13)

@@ -62,17 +62,17 @@ def conclusion(matrix: AttentionMatrix) -> str:
     best = fastest(good)
     if len(best) == 1:
         time = milliseconds(best[0].latency_ms or 0.0)
-        return f"{cell_name(best[0])} is the fastest combination that runs without breaks and is right: {time}."
+        return f"{cell_name(best[0])} is the fastest combination without breaks and with right answers: {time}."
     if best:
         return (
-            f"{listed(list(map(cell_name, best)))} are the fastest combinations that run without breaks and are "
-            "right; no difference between them is shown."
+            f"{listed(list(map(cell_name, best)))} are the fastest combinations without breaks and with right "
+            "answers; no difference between them is shown."
         )
     if not matrix.cells:
         return "No combination was tried."
     tried = sum(cell.status != "not_here" for cell in matrix.cells)
     if not good:
-        return "No combination that could be tried runs without breaks and is right."
+        return "No combination that could be tried runs without breaks and gives right answers."
     return f"{len(good)} of {count_of(tried, 'combination')} ran without breaks and gave right answers."
 
 

@@ -20,14 +20,14 @@ WAYS: dict[Way, str] = {
     "artifacts": "save_cache_artifacts into an empty cache",
 }
 _SAVED_FOR_NOTHING = (
-    "`torch.compiler.save_cache_artifacts` holds graphs and no C++ kernels: take the folder of TORCHINDUCTOR_CACHE_DIR "
-    "along as well, or in its place."
+    "`torch.compiler.save_cache_artifacts` saves graphs, not C++ kernels: copy the folder of "
+    "TORCHINDUCTOR_CACHE_DIR too, or instead."
 )
 _FOLDER_IN_KEY = (
-    "The key of a C++ kernel names where the cache folder is: set TORCHINDUCTOR_CACHE_DIR to the same path there."
+    "The key of a C++ kernel contains the path of the cache folder: set TORCHINDUCTOR_CACHE_DIR to the same path there."
 )
 _MOST_IDS = 8
-NOTHING_ASKED = "No cache was asked: nothing was compiled with Inductor, or its caches are off."
+NOTHING_ASKED = "No cache was used: nothing was compiled with Inductor, or its caches are off."
 NO_PROFILE = "not asked: TORCH_COMPILE_JOB_ID is not set"
 
 
@@ -74,7 +74,9 @@ def notes(before: Report, after: Report) -> list[str]:
             found.append(f"Not the same in both starts: {label}, {one} and {other}.")
     for report, which in ((before, "first"), (after, "second")):
         if report.caches is None:
-            found.append(f"The report of the {which} start holds no cache keys: record it anew, on torch 2.8 or later.")
+            found.append(
+                f"The report of the {which} start has no cache keys: record it again, with torch 2.8 or later."
+            )
     return found
 
 

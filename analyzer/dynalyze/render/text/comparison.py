@@ -106,17 +106,19 @@ def counted(noun: str, counts: Iterable[tuple[int, str]]) -> str:
 def notes(comparison: Comparison) -> list[str]:
     found = [*_trust(comparison.before, "first", "new"), *_trust(comparison.after, "second", "fixed")]
     if comparison.differences:
-        found.append("The two runs differ in more than the code; see below. That may explain the rest.")
+        found.append("The two runs differ in more than the code (see below), which may explain the rest.")
     return found
 
 
 def _trust(run: ComparedRun, which: str, counts_as: str) -> list[str]:
     found = []
     if run.status not in ("complete", "nothing_compiled", "incomplete"):
-        found.append(f"The {which} run did not come to its end: what it did not reach counts as {counts_as}.")
+        found.append(f"The {which} run did not finish: what it did not reach counts as {counts_as}.")
     if run.lost:
         lost = count_of(run.lost, "part")
-        found.append(f"{lost} of the {which} recording could not be read: what is missing counts as {counts_as}.")
+        found.append(
+            f"{lost} of the {which} recording could not be read completely: what is missing counts as {counts_as}."
+        )
     return found
 
 

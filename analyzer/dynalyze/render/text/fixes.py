@@ -21,7 +21,7 @@ _UNDER_BACKEND = {
     "equal": "match eager", "rounding only": "match eager up to rounding",
     "benign": "are about as exact as in eager, held to fp64",
 }  # fmt: skip
-_AS_COMPILED = "Compiled, the unchanged code already gives something else than in eager; the change keeps that."
+_AS_COMPILED = "The unchanged code already gives other answers compiled than in eager; the change keeps that."
 _CALLS_ALONE = "There is no whole program to run: only calls were compared."
 _GONE = re.compile(r"not ([\w ]+) any more: (.*)", re.DOTALL)
 _MORE = re.compile(r"([\w ]+) in addition: (.*)", re.DOTALL)

@@ -12,14 +12,14 @@ from dynalyze.text.amounts import count_of, duration, listed, milliseconds, perc
 _WHAT = {
     EAGER: "compile nothing",
     "default": "compile the whole model",
-    "regional": "compile its repeated blocks and what stands beside them, each by itself",
+    "regional": "compile its repeated blocks and the modules beside them, each separately",
     "as written": "compile as the program does",
 }
 _LIMIT = 8
 """Of the versions of a function, in torch's default."""
 
 CACHES = (
-    "Warm caches are those that an earlier process left: torch keeps them in a folder of TMPDIR, or where "
+    "Warm caches are those left by an earlier process: torch keeps them in a folder of TMPDIR, or where "
     "TORCHINDUCTOR_CACHE_DIR says; `dynalyze cache` tells whether they are found."
 )
 
@@ -35,7 +35,7 @@ def sentences(plan: CompilePlan) -> list[str]:
         return _all_ranges(plan)
     found = [f"{_asked(plan)}: {what(plan.choice)}. {_takes(plan, chosen)}."]
     if plan.start_up is not None and chosen.start_up > plan.start_up:
-        found.append("No way starts within that limit; this one starts soonest.")
+        found.append("No configuration starts within that limit; this one starts soonest.")
     if warm is not None and warm is not chosen:
         found.append(f"With warm caches: {what(plan.warm_choice)}. {_takes(plan, warm, warm=True)}.")
     elif plan.choice != EAGER and chosen.warm_start_up is not None:

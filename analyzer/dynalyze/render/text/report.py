@@ -62,7 +62,7 @@ CAUSE_WORDS: dict[Cause, str] = {
     "dtype": "the dtype of a tensor changed",
     "device": "the device of a tensor changed",
     "requires_grad": "requires_grad of a tensor changed",
-    "tensor_type": "a value was a tensor once and not another time, or a tensor of another class",
+    "tensor_type": "a value was a tensor in one call and not in another, or a tensor of another class",
     "value": "a Python value changed",
     "module_attribute": "an attribute of a module or object changed",
     "identity": "another object stood in the same place",
@@ -330,7 +330,7 @@ def _ending(report: Report) -> list[str]:
         "timed_out": [f"The time limit ended the program{after}.", until_then],
         "interrupted": [f"The run was interrupted{after}.", until_then],
         "nothing_compiled": [nothing],
-        "incomplete": ["Part of what torch compiled was not recorded: more than this may have broken or recompiled."],
+        "incomplete": ["Some compilations were not recorded: more may have broken or recompiled."],
     }
     return endings[outcome.status]
 
@@ -375,7 +375,7 @@ def _mode_note(report: Report) -> str:
     if capture.mode == "in_place":
         return _in_place_note(report)
     if capture.mode == "examples":
-        return "The program runs nothing by itself: its model ran with its example_inputs."
+        return "The program only defines things: its model ran with its example_inputs."
     model = report.target.model
     return _model_note(model, compiled=capture.mode in ("transformers", "library")) if model is not None else ""
 

@@ -18,16 +18,16 @@ _MAX_TEXT = 2000
 _VERDICTS: dict[AccuracyVerdict, tuple[str, str, str]] = {
     "suspicious": (
         "bad", "✕",
-        "Farther from fp64 than eager and not by rounding, or of another dtype or shape, or with NaN; or what is no "
-        "number differs, as strides or an exception."
+        "Farther from fp64 than eager by more than rounding, or another dtype or shape, or NaN; or something other "
+        "than numbers differs, such as strides or an exception."
     ),
     "not comparable": ("unknown", "?", "Nothing can be said about these answers."),
     "rounding only": (
         "warning", "≈",
-        "Farther from fp64 than eager, because fused kernels round elsewhere. Rounding where eager rounds "
-        "(`emulate_precision_casts`) takes the difference away.",
+        "Farther from fp64 than eager, because fused kernels round at other places. Rounding where eager rounds "
+        "(`emulate_precision_casts`) removes the difference.",
     ),
-    "benign": ("good", "✓", "Not the same as eager, but about as near to the exact result (fp64) as eager is."),
+    "benign": ("good", "✓", "Different from eager, but about as close to the exact result (fp64)."),
     "equal": ("good", "✓", "Same answers, within the usual tolerance."),
 }  # fmt: skip
 """The look of a verdict, its mark and what it means; the worst first."""
@@ -85,7 +85,7 @@ class SearchView:
 def _found(item: Accuracy, report: Report) -> str:
     found = search_of(item, report.bisections)
     if found is None:
-        return "Where it comes from was not searched for; `dynalyze audit` names the stage and the operation."
+        return "Its source was not searched for; `dynalyze audit` names the stage and the operation."
     if found.stage:
         return f"The search found: {clipped(wrong_answers(item, found), _MAX_TEXT)}."
     return "A search did not find where it comes from."

@@ -28,9 +28,9 @@ _SECTIONS = (
 
 _GROUPS = {
     "new": ("New", "They were not there before."),
-    "worse": ("Worse", "They cost more of their function than before."),
+    "worse": ("Worse", "They cost their function more than before."),
     "fixed": ("Fixed", "They were there before."),
-    "better": ("Better", "They cost less of their function than before."),
+    "better": ("Better", "They cost their function less than before."),
     "changed": ("Seen more or less often", "The breaks themselves are as before."),
     "unchanged": ("Unchanged", "As before, even if the line moved."),
 }

@@ -103,17 +103,17 @@ class ProcessesView:
 
 MAX_CANDIDATES = 100
 _REASONS: dict[CandidateReason, str] = {
-    "no_parameters": "It owns no parameters of its own, as a loss or a transform of data.",
-    "backward": "Called inside backward, where torch computes again what a checkpoint dropped.",
+    "no_parameters": "It has no parameters of its own, like a loss or a data transform.",
+    "backward": "Called inside backward, where torch recomputes what a checkpoint dropped.",
     "worker": "Called in a worker of a DataLoader.",
     "torchscript": "torch.jit compiled it already.",
-    "part_of_compiled": "A part of a compiled module, called by itself: torch.compile of the whole leaves it alone.",
+    "part_of_compiled": "A part of a compiled module, called directly: compiling the whole does not cover that call.",
     "not_chosen": "Not among what --compile names.",
-    "raised": "It raised under compile, and ran in eager from there on",
+    "raised": "It raised under compile, and ran in eager from then on",
     "too_many": "One of too many modules: only the first 64 were compiled.",
     "method": "A method that calls modules in place of forward: torch.compile of the module leaves it in eager.",
     "function": "A function that calls modules.",
-    "constructor": "Its constructor called parts of it: torch.compile of the whole comes after that.",
+    "constructor": "Its constructor called parts of it, before the whole could be compiled.",
 }
 
 

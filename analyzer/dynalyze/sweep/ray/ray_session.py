@@ -132,7 +132,9 @@ def _refused(address: str, error: Exception, folder: Path | None) -> DynalyzeErr
             "RAY_AUTH_TOKEN_PATH where it is not in Ray's own place"
         )
     if address == "auto" and isinstance(error, ConnectionError):
-        return UsageError("--cluster auto: no Ray cluster runs here; start one (ray start --head), or give its address")
+        return UsageError(
+            "--cluster auto: no Ray cluster is running here; start one (ray start --head), or give its address"
+        )
     lines = text.splitlines()
     return UsageError(f"--cluster {address}: {lines[0] if lines else type(error).__name__}")
 

@@ -56,9 +56,7 @@ def strip_plot(identity: str, items: Sequence[Measurement]) -> Plot | None:
         y += strip.height + (_BETWEEN if at % 2 else _GAP)
     total = sum(len(strip.samples) for strip in strips)
     drawn = sum(min(len(strip.samples), MAX_POINTS) for strip in strips)
-    note = (
-        "A dot is one round of the calls. Each lane of a strip is one process; lanes at the same height ran as a pair."
-    )
+    note = "A dot is one round of calls. Each lane is one process; lanes at the same height ran as a pair."
     left_out = f"{drawn:,} of {total:,} samples are drawn, spread evenly over their order; the JSON has them all."
     note += f" All {total:,} samples are drawn." if drawn == total else f" {left_out}"
     return Plot(
