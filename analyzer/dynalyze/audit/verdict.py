@@ -184,7 +184,9 @@ def _late_words(warmup: Warmup, late: int) -> str:
 
 
 def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
-    limit, tests = f"answers that are {' or '.join(allowed)}", case.report.accuracy
+    limit, tests = f"answers match eager: {' or '.join(allowed)}", case.report.accuracy
+    if "rounding only" in allowed:
+        limit = "answers match eager up to rounding"
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:
         worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])
