@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -254,12 +255,13 @@ def verdict_of_dynalyze(entry: dict[str, Any]) -> dict[str, Any]:
     """What the accuracy test of `audit` and `bench` says of the program, and the stage that the search of an audit
     names (`named`): on Inductor, and where that answers rightly with the backend that ends at the stage at fault.
     """
-    on_inductor = _tested(entry, "inductor")
+    # Each in a process of its own: a session leaves its temporary folder, which is gone, to all that comes after it.
+    on_inductor = forked(functools.partial(_tested, "inductor"), entry)
     elsewhere = entry["stage"] != "inductor" and on_inductor["verdict"] != "suspicious"
-    return _tested(entry, BACKENDS[entry["stage"]]) if elsewhere else on_inductor
+    return _tested(BACKENDS[entry["stage"]], entry) if elsewhere else on_inductor
 
 
-def _tested(entry: dict[str, Any], backend: str) -> dict[str, Any]:
+def _tested(backend: str, entry: dict[str, Any]) -> dict[str, Any]:
     sys.path.insert(0, str(ROOT / "analyzer"))
     import msgspec
 
@@ -388,10 +390,13 @@ def forked(work: Callable[[dict[str, Any]], dict[str, Any]], entry: dict[str, An
     if not child:
         os.close(reading)
         signal.alarm(SECONDS)  # It ends the process, whatever it does.
-        with contextlib.suppress(BaseException):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(1, 2)
-            os.write(writing, json.dumps(work(entry)).encode())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        try:
+            answer = work(entry)
+        except BaseException as error:
+            answer = {"verdict": "error", "differs": [f"{type(error).__name__}: {error}"]}
+        os.write(writing, json.dumps(answer).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
