@@ -112,6 +112,15 @@ def test_a_break_inside_of_a_package_is_told_with_what_it_leaves(effect: Effect,
     assert "It breaks inside helper, in inner() (core.py:9)." in finding.advice and says in finding.advice
 
 
+@pytest.mark.parametrize(("file", "told"), [("_functorch/autograd_function.py", True), ("nn/functional.py", False)])
+def test_a_line_that_the_compiler_runs_for_the_programs_own_is_no_package(file: str, told: bool) -> None:
+    report = empty_report()
+    inner = Location(f"/env/lib/python3.11/site-packages/torch/{file}", 9, None, "inner", "fn(x)")
+    report.graph_breaks = [graph_break("b1", "split", PLACE, stack=[PLACE, inner], expression="Double.apply(x)")]
+    (finding,) = found_by(report, "graph-break")
+    assert ("It breaks inside torch" not in finding.advice) is told
+
+
 @pytest.mark.parametrize(("compiled", "own"), [(True, True), (False, False)])
 def test_a_call_that_a_package_makes_is_moved_out_by_the_program_that_calls_it(compiled: bool, own: bool) -> None:
     """Where the program's own line is in what was compiled: else it calls the whole."""
