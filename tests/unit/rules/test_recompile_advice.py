@@ -476,6 +476,20 @@ def test_a_size_that_meets_a_new_input_is_marked_with_it(code: str, earlier: lis
     assert ("model.py:12 fixes" in found.advice) is not marked
 
 
+@pytest.mark.parametrize(("in_graph", "marks"), [("batch_mask", True), ("self_mask", False)])
+def test_a_new_entry_of_a_dictionary_is_named_as_the_program_does(in_graph: str, marks: bool) -> None:
+    report, line = empty_report(), at(12, "step", "y = y * batch['mask']")
+    own, new = (GraphInput(name, shape=[2, 7], source=name) for name in ("batch_x", in_graph))
+    report.graphs = [Graph("g1", "0/0", inputs=[own]), Graph("g2", "0/1", inputs=[own, new])]
+    source = "batch['x'].size()[1]"
+    report.forced_sizes = [ForcedSize("d1", line, source, 1, values=["7"], compile_ids=["0/1"], recompiles=["r1"])]
+    changed = recompile("r1", "0/2", source=source, expected="7", actual="12", forced_by=line)
+    for each in report.graphs:
+        each.process = report.forced_sizes[0].process = changed.process
+    (found,) = findings(changed, report=report)
+    assert ("mark_dynamic(batch['mask'], 1)" in found.advice) is marks and in_graph not in found.advice
+
+
 def test_a_size_that_another_one_brought_along_is_not_told_of_its_line() -> None:
     """Two sizes change in one call, and a line fixes the one that changed first: the other may be marked."""
     report, line = empty_report(), at(30, "resume", "for row in h:")
@@ -522,9 +536,10 @@ def test_modules_of_several_classes_that_run_one_code_change_nothing() -> None:
     sized = recompile("r4", "4/1", source="h.size()[2]", change="c4")
     failed = FailedGuard("4/0", "value", guard.format("self"), "self", *came.values())
     sized.also = [msgspec.structs.replace(failed, source="___stack0.__self__"), failed]
-    for each in (own, sized):
+    parts = recompile("r5", "5/1", cause="container", source="self._modules['glu']._modules", change="c5")
+    for each in (own, sized, parts):
         (found,) = findings(each)
-        assert "several classes" in found.advice and "changed too" not in found.advice
+        assert "several kinds" in found.advice and "changed too" not in found.advice
     for each, name in ((part, "self.layer"), (config, "config")):
         (found,) = findings(each)
         assert f"with each class of `{name}`" in found.advice
@@ -669,6 +684,10 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
     told, of_module = (advice("rank", "tensor", "3", "2", location=each) for each in (there, module))
     mine = advice("rank", "tensor", "3", "2")
     assert ["reshape" in each.action for each in (told, of_module, mine)] == [False, True, True]
+    series = series_of(recompile("r1", "0/1", cause="rank", source="tensor", expected="3", actual="2", location=module))
+    for caller, own in ((there, False), (at(4, "train"), True)):
+        series.first_call = caller
+        assert ("reshape" in advise(series).action) is own
 
 
 @pytest.mark.parametrize(

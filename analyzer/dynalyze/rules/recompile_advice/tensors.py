@@ -392,8 +392,9 @@ def rank(series: Series, source: Expression) -> Advice:
     one_less = _number(expected) - _number(actual) == 1 and actual != "0"
     why = "The number of dimensions is never dynamic: each one is a program of its own, compiled once and kept."
     # A helper, as einops.rearrange, serves many lines; what a module of a package gets is for its caller to say.
-    if source.call != "model" and (package := library_of(series.lead.location.file)):
-        return Advice(f"Leave it as it is: this function of {package} is called with both.", why, link=DYNAMIC_PAGE)
+    asking = series.lead.location if source.call != "model" else series.first_call
+    if package := library_of(asking.file) if asking is not None else "":
+        return Advice(f"Leave it as it is: this is called with both, in {package}.", why, link=DYNAMIC_PAGE)
     return Advice(
         f"Give `{source.argument or 'the tensor'}` {dimensions} in every call, with `unsqueeze` or `reshape` before "
         "it, or take one call with each number in the warm-up.",

@@ -400,16 +400,17 @@ def is_class(found: Recompile | FailedGuard) -> bool:
 
 
 def of_other_class(lead: Recompile) -> bool:
-    """Whether the module whose code this is has another class, whatever else changed with it."""
+    """Whether the module whose code this is has another class or other parts, whatever else changed with it."""
     failed: list[Recompile | FailedGuard] = [lead, *lead.also]
-    return any(is_class(each) and each.source == "self" for each in failed)
+    parts = (each.cause == "container" and (each.source or "").endswith("._modules") for each in failed)
+    return any(parts) or any(is_class(each) and each.source == "self" for each in failed)
 
 
 def classes(series: Series, source: Expression) -> Advice:
-    """Modules of several classes that run code which they inherit, or that a graph break cut off from them."""
+    """Modules that are made differently and run code which they share, or that a graph break cut off from them."""
     return Advice(
-        f"Nothing changes between calls: several classes run this code, and each is compiled once. {AS_ONE}",
-        "Compiled code fits one class of module.",
+        f"Nothing changes between calls: modules of several kinds run this code, and each is compiled once. {AS_ONE}",
+        "Compiled code fits modules of one class, with the same parts.",
     )
 
 
