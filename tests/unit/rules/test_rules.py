@@ -78,6 +78,12 @@ LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/wor
         (CompileFailure(message="ValueError: no", backend="inductor"), None, 'then "aot_eager"', "disable"),
         (CompileFailure("InductorError", message="no"), None, 'then "aot_eager"', "Dynamo itself"),
         (CompileFailure("InternalTorchDynamoError", message="no guard"), None, "part by part", 'backend="'),
+        (
+            CompileFailure("AssertionError", message="0/0: tensor '___from_numpy(self.hop)' dispatch key set mismatch"),
+            None,
+            "make of `self.hop`",
+            "part by part",
+        ),
         (CompileFailure(location=SCALE, backend="inductor", operation="mul__1"), SCALE, "`mul`, which", "disable"),
         (CompileFailure(location=SCALE, backend="inductor", operation="view_1"), SCALE, "`view` with", "disable"),
     ],
