@@ -306,6 +306,14 @@ def f(h):
 def f(h):
     scale = h.max() + 1
     return h / scale
+=== numpy-number: (torch.ones(2, 3, 4),)
+import numpy
+
+def f(h): return h.view(-1, numpy.prod(h.shape[1:])) * 2
+---
+import math
+
+def f(h): return h.view(-1, math.prod(h.shape[1:])) * 2
 === one-hot-of-largest: (torch.tensor([0, 1, 2, 5]),)
 def f(kinds): return F.one_hot(kinds, max(3, kinds.max() + 1))[:, :3] * 2
 ---
@@ -429,6 +437,10 @@ def f(h):
     else:
         h = h + 1
     return h
+=== numpy-number: (torch.ones(4),)
+import numpy as np
+
+def f(h): return h[: np.argmax([1, 3, 2])] * 2
 === check-that-tells: (torch.ones(2),)
 seen = []
 

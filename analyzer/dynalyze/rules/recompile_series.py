@@ -28,7 +28,8 @@ class Series:
     `asked` is the line that asks how large a size is that torch had made dynamic, so that each size has another answer;
     `one_value`: only that one size has this answer.
     `was_dynamic`: torch had made the size dynamic, and `forced_by` made it a constant again.
-    `of_others` are recompiles that a line forced with another size, which changed in the same call.
+    `of_others` are recompiles that a line forced with another size, which changed in the same call; `fixed` are those
+    sizes: marked dynamic, one of them would raise an error.
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when it was first compiled.
@@ -48,6 +49,7 @@ class Series:
     first_call: Location | None = None
     was_dynamic: bool = False
     of_others: set[str] = field(default_factory=set)
+    fixed: set[str | None] = field(default_factory=set)
     broke: list[GraphBreak] = field(default_factory=list)
     one_value: bool = False
 
@@ -165,6 +167,7 @@ def _tell_forced(found: list[Series], report: Report) -> None:
                 series.was_dynamic = True
             else:
                 series.of_others.add(member.id)
+                series.fixed.add(size.source)
 
 
 def _came_with(found: GraphBreak, series: Series) -> bool:
@@ -190,9 +193,18 @@ def _met(series: Series, report: Report) -> Iterator[tuple[str, int]]:
             earlier = [each for each in graphs[:place] if (each.epoch, each.compile_id.rpartition("/")[0]) == code]
             known = {each.name for one in earlier for each in one.inputs}
             for given in graph.inputs if earlier else ():
-                new = given.kind == "input" and given.name not in known and given.source.isidentifier()
+                name = _as_passed(given.source, series.lead)
+                new = given.kind == "input" and given.name not in known and name
                 lengths = [str(length) for length in given.shape if new]
-                yield from ((given.source, at) for at, length in enumerate(lengths) if length in size.values)
+                yield from ((name, at) for at, length in enumerate(lengths) if length in size.values)
+
+
+def _as_passed(source: str, lead: Recompile) -> str:
+    """An input as the caller names it. A graph has `batch_ids` for `batch['ids']`; "" for what an object holds."""
+    entry = re.match(r"\w+(?=\[')", lead.source or "")
+    if entry is not None and source.startswith(f"{entry[0]}_"):
+        return f"{entry[0]}['{source.removeprefix(f'{entry[0]}_')}']"
+    return source if source.isidentifier() and not source.startswith("self_") else ""
 
 
 # Arithmetic on one size that gives another number for another size: neither a modulo nor a division that rounds.
@@ -265,7 +277,11 @@ def _of_other_modules(report: Report) -> dict[str, list[str]]:
 
 
 def _is_of_module(found: Recompile) -> bool:
-    """Whether how a module is made did not fit: its parameters, its parts, its class; not a value that it holds."""
+    """Whether how a module is made did not fit: its parameters and how they are quantised, its parts, its class; not a
+    value that it holds.
+    """
+    if found.guard.startswith("___check_metadata_"):
+        return True
     failed: list[Recompile | FailedGuard] = [found, *found.also]
     return any(each.cause in _MADE or _PARTS.search(each.source or "") is not None for each in failed)
 

@@ -6,6 +6,7 @@ import ast
 import itertools
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -475,6 +476,20 @@ def test_a_size_that_meets_a_new_input_is_marked_with_it(code: str, earlier: lis
     assert ("model.py:12 fixes" in found.advice) is not marked
 
 
+@pytest.mark.parametrize(("in_graph", "marks"), [("batch_mask", True), ("self_mask", False)])
+def test_a_new_entry_of_a_dictionary_is_named_as_the_program_does(in_graph: str, marks: bool) -> None:
+    report, line = empty_report(), at(12, "step", "y = y * batch['mask']")
+    own, new = (GraphInput(name, shape=[2, 7], source=name) for name in ("batch_x", in_graph))
+    report.graphs = [Graph("g1", "0/0", inputs=[own]), Graph("g2", "0/1", inputs=[own, new])]
+    source = "batch['x'].size()[1]"
+    report.forced_sizes = [ForcedSize("d1", line, source, 1, values=["7"], compile_ids=["0/1"], recompiles=["r1"])]
+    changed = recompile("r1", "0/2", source=source, expected="7", actual="12", forced_by=line)
+    for each in report.graphs:
+        each.process = report.forced_sizes[0].process = changed.process
+    (found,) = findings(changed, report=report)
+    assert ("mark_dynamic(batch['mask'], 1)" in found.advice) is marks and in_graph not in found.advice
+
+
 def test_a_size_that_another_one_brought_along_is_not_told_of_its_line() -> None:
     """Two sizes change in one call, and a line fixes the one that changed first: the other may be marked."""
     report, line = empty_report(), at(30, "resume", "for row in h:")
@@ -490,6 +505,67 @@ def test_a_size_that_another_one_brought_along_is_not_told_of_its_line() -> None
     of_boxes, of_image = findings(*changes, report=report)
     assert "model.py:30" in of_boxes.advice and of_boxes.location == line
     assert "model.py:30" not in of_image.advice and "mark_dynamic(x, 2)" in of_image.advice
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_size_that_a_line_fixes_is_not_marked_with_another_one(fixed: bool) -> None:
+    """torch raises for a mark of what a loop goes through: two sizes changed in one call, and only one can vary."""
+    report, line = empty_report(), at(30, "step", "for t in range(n):")
+    changes = [
+        recompile("r1", "0/1", source="x.size()[1]", expected="6", actual="8", change="c1"),
+        recompile("r2", "0/2", source="x.size()[0]", expected="4", actual="3", change="c2"),
+    ]
+    changes[1].also = [failed_too("x.size()[1]", expected="8", actual="5")]
+    if fixed:
+        for each in changes:
+            each.forced_by = line
+        report.forced_sizes = [ForcedSize("d1", line, "x.size()[1]", 1, values=["8", "5"], recompiles=["r1", "r2"])]
+    (about,) = [each for each in findings(*changes, report=report) if "size(0)" in each.title]
+    assert ("mark_dynamic(x, 0)" in about.advice, "mark_dynamic(x, (0, 1))" in about.advice) == (fixed, not fixed)
+    assert ("`x.size(1)` changed too" in about.advice) is fixed
+
+
+def test_modules_of_several_classes_that_run_one_code_change_nothing() -> None:
+    """In what a graph break cut off, and in inherited methods; whatever else is different in the other class."""
+    came: dict[str, Any] = {"expected": "flows.Affine", "actual": "Spline object"}
+    guard = "___check_type_id({}, 7), type=<class 'flows.Affine'>"
+    own, part, config = (
+        recompile(f"r{n}", f"{n}/1", cause="value", source=name, guard=guard.format(name), change=f"c{n}", **came)
+        for n, name in enumerate(("self", "self._modules['layer']", "config"), 1)
+    )
+    sized = recompile("r4", "4/1", source="h.size()[2]", change="c4")
+    failed = FailedGuard("4/0", "value", guard.format("self"), "self", *came.values())
+    sized.also = [msgspec.structs.replace(failed, source="___stack0.__self__"), failed]
+    parts = recompile("r5", "5/1", cause="container", source="self._modules['glu']._modules", change="c5")
+    for each in (own, sized, parts):
+        (found,) = findings(each)
+        assert "several kinds" in found.advice and "changed too" not in found.advice
+    for each, name in ((part, "self.layer"), (config, "config")):
+        (found,) = findings(each)
+        assert f"with each class of `{name}`" in found.advice
+
+
+def test_weights_quantised_in_another_way_are_another_module() -> None:
+    guard: dict[str, Any] = {"cause": "other", "source": None, "guard": "___check_metadata_139686710990368_c0/0"}
+    (modules,) = findings(recompile("r1", "0/1", **guard), report=modules_compiled(1, 2))
+    assert modules.severity == "info" and "different modules" in modules.title
+    (one,) = findings(recompile("r1", "0/1", **guard), report=modules_compiled(1, 1))
+    assert "quantised" in one.advice and "139686710990368" not in one.advice
+
+
+def test_a_counter_of_an_optimizer_has_the_setting_that_lets_it_vary() -> None:
+    def given(key: str, before: str, after: str) -> Advice:
+        source, owner = f"opt.param_groups[0]['{key}']", {"owner": "schedulefree.AdamW", "library": "optimizer"}
+        guard = f"G['opt'].param_groups[0]['{key}'] == {before}"
+        return advice("value", source, before, after, guard=guard, **owner)
+
+    assert given("k", "1", "2").config == """torch.compiler.config.dynamic_sources = "G['opt'].param_groups[0]['k']\""""
+    assert given("weight_decay", "0.1", "0.2").config == ""
+
+
+@pytest.mark.parametrize(("actual", "shown"), [("1", True), ("0", False)])
+def test_one_value_does_not_become_a_size_of_one(actual: str, shown: bool) -> None:
+    assert (advice("rank", "t", str(int(actual) + 1), actual).example is not None) is shown
 
 
 @pytest.mark.parametrize(
@@ -608,6 +684,10 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
     told, of_module = (advice("rank", "tensor", "3", "2", location=each) for each in (there, module))
     mine = advice("rank", "tensor", "3", "2")
     assert ["reshape" in each.action for each in (told, of_module, mine)] == [False, True, True]
+    series = series_of(recompile("r1", "0/1", cause="rank", source="tensor", expected="3", actual="2", location=module))
+    for caller, own in ((there, False), (at(4, "train"), True)):
+        series.first_call = caller
+        assert ("reshape" in advise(series).action) is own
 
 
 @pytest.mark.parametrize(

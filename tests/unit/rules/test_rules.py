@@ -78,6 +78,12 @@ LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/wor
         (CompileFailure(message="ValueError: no", backend="inductor"), None, 'then "aot_eager"', "disable"),
         (CompileFailure("InductorError", message="no"), None, 'then "aot_eager"', "Dynamo itself"),
         (CompileFailure("InternalTorchDynamoError", message="no guard"), None, "part by part", 'backend="'),
+        (
+            CompileFailure("AssertionError", message="0/0: tensor '___from_numpy(self.hop)' dispatch key set mismatch"),
+            None,
+            "make of `self.hop`",
+            "part by part",
+        ),
         (CompileFailure(location=SCALE, backend="inductor", operation="mul__1"), SCALE, "`mul`, which", "disable"),
         (CompileFailure(location=SCALE, backend="inductor", operation="view_1"), SCALE, "`view` with", "disable"),
     ],
@@ -110,6 +116,15 @@ def test_a_break_inside_of_a_package_is_told_with_what_it_leaves(effect: Effect,
     report.graph_breaks = [graph_break("b1", effect, PLACE, stack=[PLACE, inner], expression="print(x)")]
     (finding,) = found_by(report, "graph-break")
     assert "It breaks inside helper, in inner() (core.py:9)." in finding.advice and says in finding.advice
+
+
+@pytest.mark.parametrize(("file", "told"), [("_functorch/autograd_function.py", True), ("nn/functional.py", False)])
+def test_a_line_that_the_compiler_runs_for_the_programs_own_is_no_package(file: str, told: bool) -> None:
+    report = empty_report()
+    inner = Location(f"/env/lib/python3.11/site-packages/torch/{file}", 9, None, "inner", "fn(x)")
+    report.graph_breaks = [graph_break("b1", "split", PLACE, stack=[PLACE, inner], expression="Double.apply(x)")]
+    (finding,) = found_by(report, "graph-break")
+    assert ("It breaks inside torch" not in finding.advice) is told
 
 
 @pytest.mark.parametrize(("compiled", "own"), [(True, True), (False, False)])

@@ -83,7 +83,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     if (decorated := _decorated(found, report)) is not None:
         return _without_check(*decorated)
     inner = _inner(found)
-    package = "" if "/_dynamo/" in inner.file else library_of(inner.file)
+    package = library_of(inner.file)
     own = _own_call(found, report) if package and recipe is not None and recipe.id in _CALLED_OUTSIDE else ""
     advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found)
     advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
@@ -115,14 +115,20 @@ def _own_call(found: GraphBreak, report: Report) -> str:
     return next((frame.code or "" for frame in reversed(list(inside)) if not library_of(frame.file)), "")
 
 
+# What torch runs in the place of the program's own: `apply` of an autograd.Function, Python's builtins.
+_OF_COMPILER = ("/torch/_dynamo/", "/torch/_functorch/")
+
+
 def _inner(found: GraphBreak) -> Location:
-    return found.stack[-1] if found.stack else found.location
+    """The innermost line that is none of the compiler's own."""
+    lines = (each for each in reversed(found.stack) if not any(part in each.file for part in _OF_COMPILER))
+    return next(lines, found.location)
 
 
 def _called_package(found: GraphBreak) -> str:
     """The package that breaks in a function that the line calls; "" for others."""
     inner = _inner(found)
-    return "" if "/_dynamo/" in inner.file or inner.file == found.location.file else library_of(inner.file)
+    return "" if inner.file == found.location.file else library_of(inner.file)
 
 
 # torch's own words. It reads the generator anew, by itself, and stops at a variable of the function around it.

@@ -125,6 +125,12 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
     hints = "".join(f" {hint}" for hint in failure.hints)
     if "register_fake" in message:  # An operator without a fake: torch says itself what is missing.
         return f"{message}."
+    if (held := re.search(r"'___from_numpy\(([^()]+)\)' dispatch key set", message)) is not None:
+        return (
+            f"Before the first call make of `{held[1]}`, which NumPy holds, a Python number (`int(...)`) or a tensor "
+            "(`torch.as_tensor(...)`); or take `torch.no_grad()` in the place of `torch.inference_mode()`, under which "
+            "torch's guard on it never holds."
+        )
     if failure.exception and not failure.backend and "Inductor" not in failure.exception and failure.location is None:
         return (
             f"{message}.{hints} Dynamo itself raised it, which it does with every backend. In the place of "

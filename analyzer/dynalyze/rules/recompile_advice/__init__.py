@@ -72,9 +72,12 @@ def history(series: Series, most: int) -> str:
     went = ""
     if not no_values and series.changes > 1 and len(values) > 2:
         went = f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."
-    # A size and what somebody decides on by hand: either one sets off a recompile by itself.
-    also = [each.source for each in series.lead.also if each.cause in _DECIDED and not is_whole(each.expected)]
-    names = [f"`{clipped(as_written(name))}`" for name in dict.fromkeys(also) if name]
+    # A size, and what somebody decides on by hand or a line makes a constant: either sets off a recompile by itself.
+    decided = (each for each in series.lead.also if each.cause in _DECIDED and not is_whole(each.expected))
+    also = [each.source for each in (*decided, *(one for one in series.lead.also if one.source in series.fixed))]
+    names = [
+        f"`{clipped(as_written(name))}`" for name in dict.fromkeys(also) if name and not re.search(r"___|\bself$", name)
+    ]
     beside = f"In the same call {listed(names, _MOST_VALUES)} changed too, which compiles anew by itself."
     beside = beside if series.lead.cause == "shape" else ""
     return f"{went} {beside if names else ''}".strip()
@@ -140,6 +143,8 @@ def advise(series: Series) -> Advice:
         adviser = different_modules
     elif lead.threads:
         adviser = several_threads
+    elif values.of_other_class(lead):
+        adviser = values.classes
     elif values.is_left_over(series, source):
         adviser = values.left_over
     elif lead.cause in _DECIDED and values.ends_a_loop(series, source):
@@ -152,6 +157,8 @@ def advise(series: Series) -> Advice:
         advice = adviser(series, source)
     else:
         guard = next((line for line in lead.guard.splitlines() if line.strip()), "")
+        if guard.startswith("___check_metadata_"):
+            guard = "what a tensor of a class of its own (quantised, nested, sharded) holds beside its numbers"
         advice = Advice(
             f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
             "A guard of the compiled code did not hold for a new call.",

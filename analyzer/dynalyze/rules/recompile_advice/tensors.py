@@ -239,7 +239,8 @@ def _made_anew(names: list[str]) -> Advice:
     held = listed([f"`{as_written(name)}`" for name in names])
     return Advice(
         f"Make {held} once, in the constructor, as large as {'it gets' if len(names) == 1 else 'they get'}, and take "
-        "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then.",
+        "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then. That is for a "
+        "table; a state that goes from call to call keeps its size where you pad, or drop a smaller last batch.",
         f"The module makes {held} anew for another size. A tensor that a module holds cannot be marked by the caller; "
         "marked dynamic, a size that is compared with it would raise an error.",
         link=DYNAMIC_PAGE,
@@ -294,7 +295,7 @@ def changed_together(series: Series) -> Sizes:
                 numbers.setdefault(source.argument)
                 names.setdefault(source.dynamo_name)
             continue
-        if source.is_parameter or source.dimension is None:
+        if source.is_parameter or source.dimension is None or recompile.source in series.fixed:
             continue
         complete &= source.is_name
         at = dimensions.setdefault(source.argument, [])
@@ -388,15 +389,16 @@ def rank(series: Series, source: Expression) -> Advice:
     """Another number of dimensions."""
     expected, actual = series.lead.expected, series.lead.actual
     dimensions = "1 dimension" if expected == "1" else f"{expected or 'the same number of'} dimensions"
-    one_less = _number(expected) - _number(actual) == 1
+    one_less = _number(expected) - _number(actual) == 1 and actual != "0"
     why = "The number of dimensions is never dynamic: each one is a program of its own, compiled once and kept."
     # A helper, as einops.rearrange, serves many lines; what a module of a package gets is for its caller to say.
-    if source.call != "model" and (package := library_of(series.lead.location.file)):
-        return Advice(f"Leave it as it is: this function of {package} is called with both.", why, link=DYNAMIC_PAGE)
+    asking = series.lead.location if source.call != "model" else series.first_call
+    if package := library_of(asking.file) if asking is not None else "":
+        return Advice(f"Leave it as it is: this is called with both, in {package}.", why, link=DYNAMIC_PAGE)
     return Advice(
         f"Give `{source.argument or 'the tensor'}` {dimensions} in every call, with `unsqueeze` or `reshape` before "
         "it, or take one call with each number in the warm-up.",
-        why,
+        f"{why} A size of 1 is one as well: a single value becomes as long as the others by `repeat`.",
         source.passed_as(f"{source.argument}.unsqueeze(0)") if one_less else None,
         link=DYNAMIC_PAGE,
     )

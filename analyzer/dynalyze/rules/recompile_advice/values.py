@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from dynalyze.facts.guards import MISSING, PRESENT
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Example, Recompile
+from dynalyze.report import Advice, Example, FailedGuard, Recompile
 from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series
@@ -34,6 +34,11 @@ def value(series: Series, source: Expression) -> Advice:
         return _training(source)
     if is_made_anew(series.lead):
         return _class_made_anew(series, source)
+    if is_class(series.lead):
+        return Advice(
+            f"Take one call with each class of `{source.argument}` in the warm-up: each is compiled once and kept.",
+            "The class of an object decides which code runs.",
+        )
     if name := source.closed_over_by:
         return Advice(
             f"Make what `{name}` closes over an argument of it, as a tensor where it is a number.",
@@ -183,10 +188,15 @@ def of_library(series: Series, source: Expression) -> Advice:
             f"`cycle_momentum=False`. `{what}` cannot be a tensor that changes.",
             f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
         )
+    # One that a step counts up.
+    varies = source.dynamo_name if _kind(series.lead.expected) == "int" else ""
+    held = f"`{what or name}` of `{owner}`"
+    first = f"Set the line below before the first step: {held} may vary then. Or" if varies else f"Set {held} once, or"
     return Advice(
-        f"Set {f'`{what}`' if what else f'`{name}`'} of `{owner}` once, before the first step, or leave its `step` in "
-        "eager: `torch.compiler.disable`.",
+        f"{first} leave its `step` in eager: `torch.compiler.disable`.",
         f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
+        None,
+        *dynamic_sources(varies),
     )
 
 
@@ -381,6 +391,26 @@ def _class_made_anew(series: Series, source: Expression) -> Advice:
         "`torch.func.functional_call(module, weights, (x,))`.",
         "Compiled code fits one class, by its identity and not by its name, so no call after it can use what was "
         "compiled before.",
+    )
+
+
+def is_class(found: Recompile | FailedGuard) -> bool:
+    """Whether an object of another class came."""
+    return found.guard.startswith("___check_type_id(") and (found.actual or "").endswith(" object")
+
+
+def of_other_class(lead: Recompile) -> bool:
+    """Whether the module whose code this is has another class or other parts, whatever else changed with it."""
+    failed: list[Recompile | FailedGuard] = [lead, *lead.also]
+    parts = (each.cause == "container" and (each.source or "").endswith("._modules") for each in failed)
+    return any(parts) or any(is_class(each) and each.source == "self" for each in failed)
+
+
+def classes(series: Series, source: Expression) -> Advice:
+    """Modules that are made differently and run code which they share, or that a graph break cut off from them."""
+    return Advice(
+        f"Nothing changes between calls: modules of several kinds run this code, and each is compiled once. {AS_ONE}",
+        "Compiled code fits modules of one class, with the same parts.",
     )
 
 
