@@ -316,18 +316,6 @@ def test_without_such_a_line_the_compiled_function_is_named(stack: list[Frame]) 
     assert judged(fixed(stack=stack))[0] == []
 
 
-def test_a_recompile_gets_the_line_of_the_version_whose_guard_failed_or_of_its_own() -> None:
-    """torch takes a size for dynamic when it has changed: the first version was static by itself, and the second one is
-    where the line forces it.
-    """
-    _, (first, second) = judged(
-        start(), end(), start("0/1"), again(MISMATCH.format(before="0/0", old=3, new=4)), fixed("0/1", "4"), end("0/1"),
-        start("0/2"), again(MISMATCH.format(before="0/1", old=4, new=5), "0/2"), fixed("0/2", "5"), end("0/2"),
-    )  # fmt: skip
-    assert first.forced_by is not None and second.forced_by is not None
-    assert (first.forced_by.line, second.forced_by.line) == (12, 12)
-
-
 COMPARES = """def forward(x, y):
     n = y.shape[0] == 7
     if {}:

@@ -100,17 +100,6 @@ def test_a_slice_says_what_it_is() -> None:
     }
 
 
-def test_compiles_at_the_same_time_have_rows_of_their_own() -> None:
-    report = empty_report()
-    for compile_id, began in (("0/0", 0.0), ("1/0", 0.5), ("2/0", 1.0)):
-        item = compilation(compile_id, seconds=1.0)
-        item.began = began
-        report.compilations.append(item)
-    assert [event["tid"] for event in slices(report)] == [1, 2, 1]
-    names = {e["tid"]: e["args"]["name"] for e in events(report) if e["name"] == "thread_name"}
-    assert names == {1: "compiles", 2: "compiles at the same time, 2"}
-
-
 def test_a_compile_that_never_ended_is_an_instant() -> None:
     report = empty_report()
     item = compilation("0/0")
