@@ -107,6 +107,22 @@ def failed_too(source: str, cause: Cause = "shape", expected: str = "4", actual:
     return FailedGuard("0/0", cause, f"{source} guard", source, expected, actual)
 
 
+def test_sizes_that_cannot_be_written_are_not_marked() -> None:
+    told = advice("shape", "x.size()[1]", "4", "5", also=[failed_too("encode(y).size()[1]")])
+    assert "mark_dynamic" not in told.action and "dynamic=True" in told.action
+
+
+@pytest.mark.parametrize("size", ["0", "1"])
+def test_sizes_zero_and_one_are_told_apart_from_conditions(size: str) -> None:
+    (one,) = findings(recompile("r1", "0/1", cause="symbolic", source="rows.size()[0]", expected="2 <= x", actual=size))
+    assert f"size {size}" in one.advice
+    assert "mark_" not in one.advice
+    for source, actual in (("rows.size()[0]", "20"), ("rows.size()[0] % 2", size)):
+        text = advice("symbolic", source, "0", actual).action
+        assert f"size {size} away" not in text
+        assert source.replace("size()[0]", "size(0)") in text
+
+
 @pytest.mark.parametrize(("expected", "actual"), [("0.1", "0.2"), ("3", "4")])
 def test_a_number_that_a_line_needs_is_not_to_be_a_tensor(expected: str, actual: str) -> None:
     told = advice("value", "p", expected, actual, forced_by=at(12, "step", "return dropout(x, p)"))
