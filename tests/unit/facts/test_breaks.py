@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dynalyze.capture.events import BreakSeen
 from dynalyze.events.log import RunLog
-from dynalyze.facts.breaks import Message, effect_in, frames_in, graph_breaks, message_in, parse_message
+from dynalyze.facts.breaks import effect_in, frames_in, graph_breaks, message_in, parse_message
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -259,18 +259,6 @@ def test_epochs_and_processes_fold_into_one_fact_with_the_first_ones_ids() -> No
 
 
 STACK = [frame(90, "<module>"), frame(12, "forward"), frame(7, "helper")]
-
-
-def test_every_part_of_a_message_is_found() -> None:
-    assert parse_message(PRINT) == Message(
-        gb_type="Failed to trace builtin operator",
-        explanation=(
-            "Dynamo does not know how to trace builtin operator `print` with argument types ['str'] (has_kwargs False)"
-        ),
-        hints=("Avoid calling builtin `print` with argument types ['str'].", "Please report an issue to PyTorch."),
-        context="builtin print [<class 'ConstantVariable'>] False",
-        url="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
-    )
 
 
 def test_of_a_chain_the_root_cause_speaks_and_the_last_break_is_its_consequence() -> None:

@@ -15,7 +15,7 @@ from dynalyze.events.reading import read_run
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_silence, skipped_frames
-from dynalyze.report import Finding, Location, Report, SkippedFrame
+from dynalyze.report import Finding, Report, SkippedFrame
 from dynalyze.rules.rule import judge
 from records import MODEL, TORCH, frame, run_of
 from sample_reports import clean_report, empty_report, found_by
@@ -23,7 +23,6 @@ from sample_reports import clean_report, empty_report, found_by
 MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"
 LISTED = "frame is in the Dynamo skipfiles list"
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/tree/__init__.py"
-SCORE = Location(MODEL, 10, None, "score", "def score(x):")
 
 
 def skip(reason: str = MODE, code: Frame | None = None, **more: Any) -> SkippedSeen:

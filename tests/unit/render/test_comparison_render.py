@@ -84,19 +84,6 @@ def test_many_regressions_are_cut_short_on_top_and_links_stay_whole() -> None:
 # ---- JSON -------------------------------------------------------------------------------------------------
 
 
-def test_the_json() -> None:
-    document = json.loads(comparison_text.render_comparison_json(compared()))
-    assert list(document)[:4] == ["schema_version", "before", "after", "verdict"]
-    assert document["schema_version"] == 1
-    assert document["verdict"] == verdict(compared())
-    assert {fate: len(items) for fate, items in document["breaks"].items()} == {
-        "fixed": 1, "new": 1, "unchanged": 4, "changed": 1,
-    }  # fmt: skip
-    (new,) = document["breaks"]["new"]
-    assert (new["before"], new["after"]["id"], new["after"]["location"]["line"]) == (None, "b7", 45)
-    assert [item["kind"] for item in document["regressions"]] == ["break", "effect", "recompile"]
-
-
 def test_hostile_texts_stay_whole_in_the_json() -> None:
     (new,) = json.loads(comparison_text.render_comparison_json(compared_hostile()))["breaks"]["new"]
     assert new["gb_type"] == HOSTILE
