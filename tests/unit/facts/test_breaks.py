@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ from records import (
     process,
     run_of,
     start,
-    torch_frame,
 )
 
 
@@ -161,25 +159,6 @@ def test_two_breaks_on_one_line_are_told_apart_by_their_columns() -> None:
         ("b1", 8, 16, 2),
         ("b2", 19, 27, 1),
     ]
-
-
-def test_several_sightings_of_a_line_are_one_break_with_the_worst_effect() -> None:
-    again = (start("0/1"), end("0/1", has_guarded_code=False))
-    skipped = broke([frame(12)], reason=SKIPPED, id="0/1")
-    refused = failed([frame(12)], refused=True, id="0/1")
-    for second, effect in ((skipped, "eager"), (refused, "error")):
-        found = one(start("0/0"), broke([frame(12)]), end("0/0"), again[0], second, again[1])
-        assert (found.effect, found.occurrences) == (effect, 2)
-    found = one(start(), broke([frame(12)]), broke([frame(12, columns=(4, 9))]))
-    assert (found.location.column, found.occurrences) == (4, 2)
-
-
-def test_a_break_is_at_the_users_line_or_at_the_function_itself() -> None:
-    found = one(start(), broke([frame(12), torch_frame(50, "scaled_mm"), torch_frame(80)]))
-    assert (found.location.line, lines(found)) == (12, [90, 12, 50, 80])
-    untraced = replace(broke([frame(10)]), inside=[])
-    found = one(start("0/0", frame(10)), untraced, end(has_guarded_code=False))
-    assert (found.location.line, lines(found)) == (10, [90, 10])
 
 
 def test_what_is_no_graph_break() -> None:

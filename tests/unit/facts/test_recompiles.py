@@ -21,7 +21,7 @@ from dynalyze.privacy import without_source
 from dynalyze.report import ForcedSize, Location, Recompile, Report
 from dynalyze.rules.rule import judge
 from recordings import as_run, line_with, recorded, without_live_fields
-from records import MAIN, MODEL, TORCH, again, end, frame, process, run_of, start, torch_frame
+from records import MAIN, MODEL, TORCH, again, end, frame, run_of, start, torch_frame
 from sample_reports import clean_report
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
@@ -227,15 +227,6 @@ def test_a_recompile_that_torch_refused(live: bool) -> None:
 def test_other_recompiles_are_other_changes(first: dict[str, Any], second: dict[str, Any]) -> None:
     found = recompiled(run_of(again(**first), again(**second)))
     assert [r.change for r in found] == ["c1", "c2"]
-
-
-def test_processes_and_epochs_keep_their_own() -> None:
-    def events(epoch: int = 0) -> tuple[Any, ...]:
-        return start(epoch=epoch), again(f"0/0: {SIZE}", epoch=epoch, call=7), start("0/1", epoch=epoch)
-
-    found = recompiled(RunLog([process(*events(), *events(1)), process(*events(), number=1, pid=4712)]))
-    assert [(r.id, r.process, r.epoch) for r in found] == [("r1", 0, 0), ("r2", 0, 1), ("r3", 1, 0)]
-    assert len({r.change for r in found}) == 3
 
 
 def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
