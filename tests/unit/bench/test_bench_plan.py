@@ -12,7 +12,7 @@ from dynalyze.bench.configurations import configuration, configurations, given, 
 from dynalyze.bench.plan import Plan, shaped, with_written, works
 from dynalyze.bench.progress import Progress
 from dynalyze.bench.schedule import block_count, turns
-from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Work
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration, Phase, Work
 from dynalyze.capture.bench.rerun import difference
 from dynalyze.capture.events import BundleWritten
 from dynalyze.capture.settings import ModelOptions
@@ -140,6 +140,13 @@ def test_the_time_left_is_that_of_what_is_ahead() -> None:
     assert progress.seconds_left() == 9 * 3.0
     assert said[:2] == ["eager", "eager (4 s)"]
     assert said[2] == "a pair; at most about 2 min left"
+
+
+@pytest.mark.parametrize(("target", "phase"), [(MODEL, "forward"), (SCRIPT, "decode"), (OBJECT, "prefill")])
+def test_who_makes_the_inputs_knows_batch_and_sequence(target: TargetSpec, phase: Phase) -> None:
+    assert shaped((Work(phase),), {"batch": (2,), "sequence": (16, 32)}, (), target) == (
+        Work(phase, 2, 16), Work(phase, 2, 32),
+    )  # fmt: skip
 
 
 def test_a_dim_has_the_name_to_itself() -> None:

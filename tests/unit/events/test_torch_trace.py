@@ -258,6 +258,17 @@ def key(state: str, *components: str, **fields: Any) -> bytes:
     return artifact(f"fx_graph_cache_{state}", json.dumps(content, indent=2), **fields)
 
 
+def test_cache_keys_are_taken_apart_and_settings_kept_once(tmp_path: Path) -> None:
+    lines = ["[aa] gm: return x * 2", "[bb] inductor_config[max_autotune]: False"]
+    log = read(tmp_path, WHOLE, key("miss", *lines), key("hit", *lines, frame_compile_id=1))
+    one, other = (event for event in log.processes[0].events if isinstance(event, CacheLooked))
+    assert (one.cache, one.state, one.digest, one.id) == ("fx_graph", "miss", "fkey", "0/0")
+    assert (other.state, other.id) == ("hit", "0/1")
+    assert one.components == other.components == [("gm", "aa", "return x * 2")]
+    assert one.settings == other.settings == ["0"]
+    assert [json.loads(text) for text in log.settings] == [{"inductor_config": {"max_autotune": "False"}}]
+
+
 def test_keys_beyond_the_room_for_texts_keep_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_trace, "MOST_TEXT", 100)
     monkeypatch.setattr(torch_trace, "_MOST_SETTINGS", 1)
