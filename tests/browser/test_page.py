@@ -251,9 +251,12 @@ def test_the_bar_of_a_call_leads_from_its_gaps_to_their_graph_breaks(open_page: 
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "scheme"), [("rich", "light"), ("priced", "dark"), ("fixed", "light")])
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [pytest.param("rich", "light", marks=pytest.mark.slow), ("priced", "dark"), ("fixed", "light")],
+)
 def test_axe_finds_no_violation(open_page: Opener, name: str, scheme: str) -> None:
-    """axe-core: WCAG A and AA, and its best practices. It is put into the page, which the CSP would forbid."""
+    """axe-core: WCAG A and AA, and best practices; the CSP would forbid it. "priced" has all that "rich" has."""
     page = open_page(name, color_scheme=scheme, bypass_csp=True)
     found = Axe().run(page).response["violations"]
     assert [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found] == []
@@ -356,15 +359,6 @@ def test_every_place_of_a_shown_line_leads_to_it(open_page: Opener) -> None:
     line = page.locator(".lines tr:target")
     assert line.is_visible()
     assert line.get_by_role("link", name="b1").count() == 1
-
-
-def test_what_to_fix_stands_on_the_first_screen_with_its_line(open_page: Opener) -> None:
-    page = open_page("rich", viewport={"width": 1280, "height": 800})
-    first = page.locator(".card > details > summary").first
-    box = first.bounding_box()
-    assert box is not None
-    assert box["y"] + box["height"] <= 800
-    assert "model.py:" in first.inner_text()
 
 
 def test_ten_findings_still_fit_on_the_first_screen(quiet_page: Opener, tmp_path: Path) -> None:
@@ -476,15 +470,6 @@ def test_the_keyboard_reaches_the_report_first(open_page: Opener) -> None:
     assert page.evaluate("document.activeElement.id") == "content"
 
 
-def test_landmarks_are_named(open_page: Opener) -> None:
-    page = open_page("rich")
-    for role in ("banner", "main", "contentinfo"):
-        assert page.get_by_role(role).count() == 1  # type: ignore[arg-type]
-    assert page.get_by_role("navigation", name="Contents").is_visible()
-    for name in ("Fix these first", "Other graph breaks", "Recompiles", "Traced files"):
-        assert page.get_by_role("region", name=name, exact=True).count() >= 1
-
-
 def test_the_drawings_lead_to_what_they_show(open_page: Opener) -> None:
     """By keyboard alone: every node is a link with a name."""
     page = open_page("rich", reduced_motion="reduce")
@@ -544,17 +529,6 @@ def test_the_caret_lies_under_its_span(open_page: Opener) -> None:
     assert caret[2] > mark["y"]
 
 
-def test_measurements_can_be_read_without_javascript(open_page: Opener) -> None:
-    page = open_page("benched", java_script_enabled=False)
-    section = page.locator("#measurements")
-    assert "Compiled is 1.83x faster (1.79 to 1.88)" in section.inner_text()
-    assert "reduce-overhead is invalid: no CUDA graph was replayed" in section.inner_text()
-    numbers = section.locator("details", has_text="All numbers as tables").first
-    assert not numbers.locator("table").first.is_visible()
-    numbers.locator("summary").click()
-    assert numbers.get_by_role("cell", name="fxgraph_cache_miss 3").first.is_visible()
-
-
 def test_drawings_have_names_marks_and_a_place_of_their_own(open_page: Opener) -> None:
     page = open_page("measured")
     samples = page.get_by_role("img", name="Every sample").first
@@ -583,11 +557,3 @@ def test_the_marks_of_eager_and_compiled_differ_in_both_themes(open_page: Opener
                 getComputedStyle(document.querySelector(`.plot .dots.${arm}`)).stroke)"""
         )
         assert len(set(colours)) == 2
-
-
-def test_suspicious_answers_stand_first(open_page: Opener) -> None:
-    page = open_page("measured")
-    first = page.locator("#accuracy article").first
-    assert "Suspicious answers" in first.inner_text()
-    first.locator("summary").click()
-    assert first.get_by_role("row").nth(1).inner_text().startswith("logits")

@@ -200,6 +200,7 @@ STREAMS = [
     pytest.param("rules >&- 2>&-", 2, "", id="both closed"),
     pytest.param("rules <&- >/dev/null", 0, "", id="a closed input"),
     pytest.param("report saved.json | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}", 0, "", id="a reader that left"),
+    pytest.param("report saved.json --json - | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}", 0, "", id="of a document"),
     pytest.param("--help | true; exit ${PIPESTATUS[0]}", 0, "", id="a reader of help that left"),
     pytest.param("rules | true; exit ${PIPESTATUS[0]}", 0, "", id="a reader of rules that left"),
 ]
@@ -265,7 +266,8 @@ def test_a_current_folder_that_is_gone_is_one_line(here: Path) -> None:
 # ---- sources that Python refuses --------------------------------------------------------------------------------
 
 SOURCES = [
-    pytest.param(b"x = (\n", "never closed", id="a syntax error"),
+    pytest.param(b"x = (\n", "bad.py:1", id="a syntax error"),
+    pytest.param(b"x = 1\nreturn\n", "bad.py:2", id="a return at the top"),
     pytest.param(b"import torch\n\0\n", "null bytes", id="null bytes"),
     pytest.param(b"# -*- coding: nonsense -*-\n", "encoding", id="an unknown encoding"),
     pytest.param(b's = "\xff\xfe"\n', "utf-8", id="bytes that are no text"),

@@ -72,24 +72,6 @@ def program(plants: list[Plant]) -> str:
 
 # FlashAttention on a batch of one and on a padded one: the comprehension is transformers', up to Python 3.11.
 _PLANTS = """
-=== adapters that are switched
-rule: adapter-switch
-says: OTHER | THIRD | set_adapter
-needs: transformers | peft
----
-def NAME():
-    from peft import LoraConfig, get_peft_model
-
-    lora = LoraConfig(r=4, target_modules=["up"], init_lora_weights=False)
-    model = get_peft_model(Net(WIDTH), lora, adapter_name="OTHER").eval()
-    model.add_adapter("THIRD", lora)
-    compiled = torch.compile(model, backend="eager")
-    with torch.no_grad():
-        for adapter in ("OTHER", "THIRD", "OTHER"):
-            model.set_adapter(adapter)
-            compiled(torch.ones(LENGTH, WIDTH))  # here
-
-NAME()
 === an adapter of another rank, swapped in
 rule: lora-hotswap
 says: target_rank=8
@@ -223,62 +205,6 @@ def NAME(q, k, v):
 
 with torch.no_grad():
     NAME(*(torch.randn(1, 2, LENGTH, WIDTH) for _ in range(3)))
-=== 8-bit layers with outliers
-rule: bitsandbytes-int8-threshold
-says: llm_int8_threshold=0.0
-needs: bitsandbytes
----
-def NAME():
-    import bitsandbytes as bnb
-
-    layer = bnb.nn.Linear8bitLt(64, 64, bias=False, has_fp16_weights=False, threshold=6.0)
-    model = nn.Sequential(layer).half().to("cpu").eval()
-    with torch.no_grad():
-        torch.compile(model, backend="eager")(torch.randn(LENGTH, 64, dtype=torch.float16))  # here
-
-NAME()
-=== 4-bit layers that compute in float32
-rule: bitsandbytes-compute-dtype
-says: bnb_4bit_compute_dtype=torch.bfloat16
-needs: bitsandbytes
----
-def NAME():
-    import bitsandbytes as bnb
-
-    model = nn.Sequential(bnb.nn.Linear4bit(64, 64, bias=False)).to(torch.bfloat16).to("cpu").eval()
-    for layer in model:
-        layer.compute_dtype, layer.compute_type_is_set = torch.float32, True
-    with torch.no_grad():
-        model(torch.randn(LENGTH, 64, dtype=torch.bfloat16))
-        OTHER = torch.compile(model, backend="eager")  # here
-        OTHER(torch.randn(LENGTH, 64, dtype=torch.bfloat16))
-
-NAME()
-=== DDP compiled from outside
-rule: distributed-order
-says: model.compile()
----
-def NAME():
-    import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
-
-    dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
-    OTHER = torch.compile(DistributedDataParallel(Net(WIDTH)), backend="eager")  # here
-    OTHER(torch.ones(LENGTH, WIDTH)).sum().backward()
-    dist.destroy_process_group()
-
-NAME()
-=== training and serving in turns
-rule: recompile
-says: with gradients
----
-@torch.compile(backend="eager")
-def NAME(OTHER):
-    return OTHER * 2
-
-with torch.no_grad():
-    NAME(torch.ones(LENGTH))
-NAME(torch.ones(LENGTH))
 === autocast to the dtype that is there already
 rule: autocast
 says: torch.autocast("cpu")

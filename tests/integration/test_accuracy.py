@@ -385,9 +385,6 @@ class NumberKeeper(torch.nn.Module):
         return x * 2
 
 
-DROPS = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5))
-
-
 def drops_others(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     """Dropout by other random numbers, as inductor's are others than eager's."""
     return x * torch.bernoulli(torch.full_like(x, 0.5)) * 2

@@ -222,6 +222,7 @@ def test_a_model_that_fails_in_eager_is_exit_status_3(cwd: Path) -> None:
     assert {row["status"] for row in report["measurements"]} == {"failed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "says"), [("out_of_memory", "3 GiB"), ("killed", "SIGKILL")])
 def test_what_fails_in_one_configuration_leaves_the_others(of_object: Measured, backend: str, says: str) -> None:
     failed = rows(of_object.report)[f"backend=faulty:{backend}"]

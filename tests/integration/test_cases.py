@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import os
 import shutil
@@ -162,8 +161,9 @@ def spoilt_and_not_noticed(expected: Expectation, outcome: Outcome) -> list[str]
     spoilt = {f"exit status {each.exit_status}": each for each in statuses}
     if expected.report:
         spoilt["no report"] = replace(outcome, report=None)
+        text = json.dumps(outcome.report)  # Read anew, which takes a tenth of a deep copy.
         for name, spoil in {**SPOILERS, **(BREAK_SPOILERS if expected.breaks else {})}.items():
-            report: Json = copy.deepcopy(outcome.report) or {}
+            report: Json = json.loads(text) or {}
             # A promised break comes first: the spoilers spoil that.
             report["graph_breaks"].sort(
                 key=lambda entry: not any(each.fits(entry, outcome.folder) for each in expected.breaks)

@@ -170,7 +170,7 @@ def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
     torch.testing.assert_close(plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe)))
 
 
-@pytest.mark.parametrize("each", mostly_slow(named(FITTING), every=3))
+@pytest.mark.parametrize("each", mostly_slow(named(FITTING)))
 def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fitting, tmp_path: Path) -> None:
     recipe = replaced(each.recipe, before=each.before, after=each.after, inputs=each.inputs)
     run = compiled_run(load(recipe, "before", tmp_path), recipe)
@@ -184,7 +184,7 @@ def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fit
     torch.testing.assert_close(plain(followed.result), expected)
 
 
-@pytest.mark.parametrize("each", mostly_slow(named(NEAR), every=3))
+@pytest.mark.parametrize("each", mostly_slow(named(NEAR)))
 def test_no_change_is_shown_for_a_statement_of_another_shape(each: Near, tmp_path: Path) -> None:
     recipe = replaced(each.recipe, before=each.code, inputs=each.inputs)
     run = compiled_run(load(recipe, "before", tmp_path), recipe)

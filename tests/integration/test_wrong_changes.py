@@ -24,13 +24,17 @@ _SHOWN_BY_CALLS = (
     "values", "gradients", "dtype", "buffers", "second call", "other shapes", "exceptions", "globals",
 )  # fmt: skip
 """The gates refuse these kinds on calls alone: unit/capture/fixing/test_proof_traps.py has them without a process."""
+_SHOWN_LIKE_OTHERS = ("callers outside", "settings")
+"""Printed lines show the first, as they do "printed text"; the settings of a report the second, in
+unit/fix/test_whole_program.py.
+"""
 
 
 def each_kind() -> Iterator[object]:
     """One change of each kind that it takes the whole program to see, and of two others; the rest with `make slow`."""
     for kind, changes in WRONG.items():
         for number, name in enumerate(changes):
-            slow = number > 0 or kind in _SHOWN_BY_CALLS
+            slow = number > 0 or kind in _SHOWN_BY_CALLS + _SHOWN_LIKE_OTHERS
             yield pytest.param(kind, name, id=f"{kind}: {name}", marks=[pytest.mark.slow] if slow else [])
 
 

@@ -90,16 +90,6 @@ def test_every_key_is_understood(tmp_path: Path) -> None:
     assert policy.asked == {line.partition(" =")[0] for line in WHOLE.strip().splitlines()[:10]}
 
 
-def test_the_nearest_project_with_a_policy_is_taken(tmp_path: Path) -> None:
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    written(tmp_path, "[tool.dynalyze.audit]\nmax-graph-breaks = 5\n", "pyproject.toml")
-    written(inner, '[project]\nname = "other"\n', "pyproject.toml")
-    policy = read_policy(None, inner)
-    assert policy.max_graph_breaks == 5
-    assert policy.source == str(tmp_path / "pyproject.toml")
-
-
 def test_a_table_that_is_not_known_is_told_wherever_it_stands(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()

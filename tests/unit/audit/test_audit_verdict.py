@@ -179,13 +179,6 @@ def test_compiles_after_warm_up() -> None:
     assert judge_policy(warmed([512]), Policy(max_recompiles_after_warmup=1)).passed
 
 
-def test_a_warm_up_that_could_not_be_checked() -> None:
-    report = warmed([])
-    report.warmup = Warmup(reason="the time was up")
-    assert judge_policy(report, Policy()).passed
-    assert not judge_policy(report, asking(max_recompiles_after_warmup=0)).passed
-
-
 def waiving(expires: Any = FAR_OFF, **place: str) -> Policy:
     return Policy(waivers=(WaiverRule("graph-break", "so", expires, **place),))
 

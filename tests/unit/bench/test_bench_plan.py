@@ -142,14 +142,6 @@ def test_the_time_left_is_that_of_what_is_ahead() -> None:
     assert said[2] == "a pair; at most about 2 min left"
 
 
-def test_an_object_gets_each_combination() -> None:
-    works = shaped((Work(), Work("train")), {"batch": (1, 4), "width": (8,)}, (), OBJECT)
-    assert works == tuple(
-        Work(phase, shape=(("batch", batch), ("width", 8))) for phase in ("forward", "train") for batch in (1, 4)
-    )
-    assert works[0].sizes == {"batch": 1, "width": 8}
-
-
 @pytest.mark.parametrize(("target", "phase"), [(MODEL, "forward"), (SCRIPT, "decode"), (OBJECT, "prefill")])
 def test_who_makes_the_inputs_knows_batch_and_sequence(target: TargetSpec, phase: Phase) -> None:
     assert shaped((Work(phase),), {"batch": (2,), "sequence": (16, 32)}, (), target) == (

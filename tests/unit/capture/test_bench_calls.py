@@ -42,23 +42,6 @@ def test_a_write_that_raises_no_version_is_noticed() -> None:
     assert outputs_of(step) == [6.0] * 3
 
 
-def test_a_list_that_grows_and_a_cache_object_are_made_anew() -> None:
-    def grow(held: list[torch.Tensor]) -> int:
-        held.append(torch.zeros(1))
-        return len(held)
-
-    class Cache:
-        def __init__(self) -> None:
-            self.length = 0
-
-    def use(cache: Cache) -> int:
-        cache.length += 1
-        return cache.length
-
-    assert outputs_of(one_step(grow, [torch.ones(1)])) == [2, 2, 2]
-    assert outputs_of(one_step(use, Cache())) == [1, 1, 1]
-
-
 def test_random_numbers_and_buffers_are_those_of_the_first_pass() -> None:
     dropout = torch.nn.Dropout(0.5)
     assert all_equal(outputs_of(one_step(dropout, torch.ones(64))))

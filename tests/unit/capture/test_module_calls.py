@@ -58,29 +58,6 @@ def test_each_outermost_call_is_handed_over_once(seen: Seen) -> None:
     assert seen.modules == ["Plain", "OwnCall", "Sequential"]
 
 
-def test_classes_that_come_later_and_their_arguments(seen: Seen) -> None:
-    told: list[Any] = []
-
-    class Registered(torch.nn.Module):
-        def __init_subclass__(cls, /, tag: str = "", **rest: Any) -> None:
-            super().__init_subclass__(**rest)
-            told.append((cls.__name__, tag))
-
-    class Late(Registered, tag="late"):
-        def __call__(self, x: int) -> Any:
-            return self.forward(x)
-
-        def forward(self, x: int) -> int:
-            return x - 1
-
-    assert Late()(1) == 0
-    assert (told, seen.modules) == ([("Late", "late")], ["Late"])
-    own = vars(Late)["__call__"]
-    seen.calls.remove()
-    assert vars(Late)["__call__"] is not own
-    assert Late()(1) == 0 and seen.modules == ["Late"]
-
-
 def test_what_somebody_put_in_the_place_of_a_call_stays(seen: Seen) -> None:
     class Patched(torch.nn.Module):
         def __call__(self, x: int) -> Any:

@@ -49,14 +49,6 @@ def call(name: str = "out", more: str = "") -> str:
     return f'{name}: "f32[{SHAPE}" = {CALL.format(more)}'
 
 
-def test_one_call_with_its_tensors_and_line() -> None:
-    (found,) = calls(run_with(("dynamo", dynamo(LINE, call(more=", is_causal = True")))))
-    assert (found.id, found.graph, found.op, found.backend, found.device) == ("a1", "g1", "sdpa", "", "cpu")
-    assert (found.file, found.line, found.function) == ("/home/ada/net.py", 9, "attend")
-    assert (found.query, found.key, found.value, found.mask) == (LIKE, LIKE, LIKE, None)
-    assert (found.causal, found.dropout, found.count) == (True, 0.0, 1)
-
-
 def test_a_mask_and_sizes_that_may_change() -> None:
     inputs = f'{INPUTS}, L_m_: "b8[s7, 8][8, 1]cuda:0"'
     text = dynamo("l_m_ = L_m_", LINE, call(more=", attn_mask = l_m_, dropout_p = 0.1"), inputs=inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from dynalyze.capture.events import BreakSeen
 from dynalyze.events.log import RunLog
-from dynalyze.facts.breaks import Message, effect_in, frames_in, graph_breaks, message_in, parse_message
+from dynalyze.facts.breaks import effect_in, frames_in, graph_breaks, message_in, parse_message
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
@@ -37,7 +36,6 @@ from records import (
     process,
     run_of,
     start,
-    torch_frame,
 )
 
 
@@ -163,25 +161,6 @@ def test_two_breaks_on_one_line_are_told_apart_by_their_columns() -> None:
     ]
 
 
-def test_several_sightings_of_a_line_are_one_break_with_the_worst_effect() -> None:
-    again = (start("0/1"), end("0/1", has_guarded_code=False))
-    skipped = broke([frame(12)], reason=SKIPPED, id="0/1")
-    refused = failed([frame(12)], refused=True, id="0/1")
-    for second, effect in ((skipped, "eager"), (refused, "error")):
-        found = one(start("0/0"), broke([frame(12)]), end("0/0"), again[0], second, again[1])
-        assert (found.effect, found.occurrences) == (effect, 2)
-    found = one(start(), broke([frame(12)]), broke([frame(12, columns=(4, 9))]))
-    assert (found.location.column, found.occurrences) == (4, 2)
-
-
-def test_a_break_is_at_the_users_line_or_at_the_function_itself() -> None:
-    found = one(start(), broke([frame(12), torch_frame(50, "scaled_mm"), torch_frame(80)]))
-    assert (found.location.line, lines(found)) == (12, [90, 12, 50, 80])
-    untraced = replace(broke([frame(10)]), inside=[])
-    found = one(start("0/0", frame(10)), untraced, end(has_guarded_code=False))
-    assert (found.location.line, lines(found)) == (10, [90, 10])
-
-
 def test_what_is_no_graph_break() -> None:
     limit = "Dynamo recompile limit exceeded\n  Explanation: too often\n  Hint: see the guards\n"
     assert breaks_of(run_of(start(), failed([frame(12)], limit, refused=False), broke([frame(12)], limit))) == []
@@ -261,18 +240,6 @@ def test_epochs_and_processes_fold_into_one_fact_with_the_first_ones_ids() -> No
 STACK = [frame(90, "<module>"), frame(12, "forward"), frame(7, "helper")]
 
 
-def test_every_part_of_a_message_is_found() -> None:
-    assert parse_message(PRINT) == Message(
-        gb_type="Failed to trace builtin operator",
-        explanation=(
-            "Dynamo does not know how to trace builtin operator `print` with argument types ['str'] (has_kwargs False)"
-        ),
-        hints=("Avoid calling builtin `print` with argument types ['str'].", "Please report an issue to PyTorch."),
-        context="builtin print [<class 'ConstantVariable'>] False",
-        url="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
-    )
-
-
 def test_of_a_chain_the_root_cause_speaks_and_the_last_break_is_its_consequence() -> None:
     found = parse_message(PRINT + THEN + BRANCH + THEN + LOOP)
     assert found.gb_type == "Failed to trace builtin operator"
@@ -349,17 +316,6 @@ def test_the_header_tells_the_place_where_there_is_no_traceback() -> None:
 )
 def test_what_torch_did_about_a_break(reason: str, effect: str | None) -> None:
     assert effect_in(payload(PRINT, STACK, reason)) == effect
-
-
-def test_real_payloads_say_the_same_as_the_live_exception() -> None:
-    names = ("nested_helpers", "break_in_loop", "break_in_context_manager", "one_helper_two_callers", "break_in_try")
-    events = [e for name in names for e in recorded(name) if e["event"] == "break"]
-    assert len(events) == 10
-    for event in events:
-        assert parse_message(message_in(event["text"])) == parse_message(event["message"])
-        assert parse_message(event["message"]).gb_type.startswith(
-            ("Failed to trace builtin", "Unsupported Tensor.item()")
-        )
 
 
 TORCH_WORDS = st.sampled_from(

@@ -81,21 +81,6 @@ def test_a_crash_names_its_signal_and_what_was_compiling(status: int, name: str)
     assert report_of(*COMPILED, status=status).outcome.message == f"The program was killed by {name}."
 
 
-@pytest.mark.parametrize("events", [(), COMPILED, (*COMPILED, OK)])
-def test_the_time_limit(events: tuple[Any, ...]) -> None:
-    outcome = report_of(*events, reason="timed_out", status=None, seconds=60.4).outcome
-    assert (outcome.status, outcome.exit_status) == ("timed_out", None)
-    assert "--timeout" in outcome.message
-
-
-def test_a_run_that_was_stopped_because_compiling_had_settled() -> None:
-    told = TargetEnded(exit_status=None, stopped=True)
-    for reason, status in (("ended", 0), ("stopped_early", None), ("stopped_early", -15)):
-        outcome = report_of(*COMPILED, told, reason=reason, status=status).outcome
-        assert outcome.status == "complete"
-        assert "early" in outcome.message.lower()
-
-
 NOTHING: list[tuple[str, list[Any], list[str]]] = [
     (
         "variable",

@@ -71,14 +71,6 @@ def compiled(run: RunLog) -> list[Compilation]:
 # Printed graphs.
 
 
-def test_operations_inputs_and_origins() -> None:
-    found = parse(DYNAMO)
-    assert found.nodes == [Node("linear", "linear"), Node("h", "relu"), Node("h_1", "iadd")]
-    assert [name for name, _ in found.inputs] == ["L_x_", "L_self_modules_a_parameters_weight_"]
-    assert {name: origin.line for name, origin in found.origins.items()} == {"linear": 12, "h": 12, "h_1": 13}
-    assert found.origins["h"].code == "h = self.a(x).relu()"
-
-
 def test_the_line_of_a_checkpointed_operation() -> None:
     marked = DYNAMO.replace("# File", "# ac_graph_id: 3 - PREFER_RECOMPUTE File", 1)
     assert parse(marked).origins == parse(DYNAMO).origins

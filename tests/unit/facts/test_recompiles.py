@@ -21,7 +21,7 @@ from dynalyze.privacy import without_source
 from dynalyze.report import ForcedSize, Location, Recompile, Report
 from dynalyze.rules.rule import judge
 from recordings import as_run, line_with, recorded, without_live_fields
-from records import MAIN, MODEL, TORCH, again, end, frame, process, run_of, start, torch_frame
+from records import MAIN, MODEL, TORCH, again, end, frame, run_of, start, torch_frame
 from sample_reports import clean_report
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
@@ -229,15 +229,6 @@ def test_other_recompiles_are_other_changes(first: dict[str, Any], second: dict[
     assert [r.change for r in found] == ["c1", "c2"]
 
 
-def test_processes_and_epochs_keep_their_own() -> None:
-    def events(epoch: int = 0) -> tuple[Any, ...]:
-        return start(epoch=epoch), again(f"0/0: {SIZE}", epoch=epoch, call=7), start("0/1", epoch=epoch)
-
-    found = recompiled(RunLog([process(*events(), *events(1)), process(*events(), number=1, pid=4712)]))
-    assert [(r.id, r.process, r.epoch) for r in found] == [("r1", 0, 0), ("r2", 0, 1), ("r3", 1, 0)]
-    assert len({r.change for r in found}) == 3
-
-
 def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
     """The half after the break gets it as `___stack0`, a name that is nowhere in the user's code."""
     from dynalyze.capture.events import Frame
@@ -314,18 +305,6 @@ def test_without_such_a_line_the_compiled_function_is_named(stack: list[Frame]) 
     sizes, _ = judged(start(), fixed(stack=stack), end())
     assert sizes[0].location.line == 10
     assert judged(fixed(stack=stack))[0] == []
-
-
-def test_a_recompile_gets_the_line_of_the_version_whose_guard_failed_or_of_its_own() -> None:
-    """torch takes a size for dynamic when it has changed: the first version was static by itself, and the second one is
-    where the line forces it.
-    """
-    _, (first, second) = judged(
-        start(), end(), start("0/1"), again(MISMATCH.format(before="0/0", old=3, new=4)), fixed("0/1", "4"), end("0/1"),
-        start("0/2"), again(MISMATCH.format(before="0/1", old=4, new=5), "0/2"), fixed("0/2", "5"), end("0/2"),
-    )  # fmt: skip
-    assert first.forced_by is not None and second.forced_by is not None
-    assert (first.forced_by.line, second.forced_by.line) == (12, 12)
 
 
 COMPARES = """def forward(x, y):

@@ -15,15 +15,14 @@ from dynalyze.events.reading import read_run
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
 from dynalyze.facts.why_not_compiled import reason_for_silence, skipped_frames
-from dynalyze.report import Finding, Location, Report, SkippedFrame
+from dynalyze.report import Finding, Report, SkippedFrame
 from dynalyze.rules.rule import judge
 from records import MODEL, TORCH, frame, run_of
-from sample_reports import clean_report, empty_report, found_by, graph_break
+from sample_reports import clean_report, empty_report, found_by
 
 MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"
 LISTED = "frame is in the Dynamo skipfiles list"
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/tree/__init__.py"
-SCORE = Location(MODEL, 10, None, "score", "def score(x):")
 
 
 def skip(reason: str = MODE, code: Frame | None = None, **more: Any) -> SkippedSeen:
@@ -93,16 +92,6 @@ def test_one_finding_a_reason_entries_first() -> None:
     assert "set_stance" in first.advice
     assert second.title.startswith("leaves runs in eager")
     assert {finding.severity for finding in (first, second)} == {"warning"}
-
-
-def test_a_function_that_a_graph_break_names_is_not_told_twice() -> None:
-    report = clean_report()
-    report.skipped_frames = facts(skip(LISTED))
-    told = f"Dynamo developers have marked that the function `score` in file `{MODEL}` should not be traced."
-    report.graph_breaks = [graph_break("b1", "split", SCORE, explanation=told)]
-    assert findings(report) == []
-    report.graph_breaks[0].explanation = told.replace("score", "another")
-    assert len(findings(report)) == 1
 
 
 def test_where_nothing_compiled_that_finding_names_the_reason_alone() -> None:

@@ -184,19 +184,6 @@ def traced_event(*functions: tuple[str, str, int]) -> TracedSeen:
     return TracedSeen(id="0/0", functions=list(functions))
 
 
-def test_every_file_once_in_the_order_in_which_it_was_first_read(tmp_path: Path) -> None:
-    a, b = write_source(tmp_path, "a = 1\n", "a.py"), write_source(tmp_path, "b = 2\n", "b.py")
-    run = run_of(
-        traced_event((b, "Net.forward", 3), (a, "helper", 1)), traced_event((b, "Net.forward", 3), (b, "encode", 9))
-    )
-    found = traced_files(run, PLACES)
-    assert [(f.path, f.functions, f.origin) for f in found] == [
-        (b, [TracedFunction("Net.forward", 3), TracedFunction("encode", 9)], "user"),
-        (a, [TracedFunction("helper", 1)], "user"),
-    ]
-    assert [f.sha256 for f in found] == [hashlib.sha256(text).hexdigest() for text in (b"b = 2\n", b"a = 1\n")]
-
-
 def test_the_hash_is_of_the_bytes_as_they_are(tmp_path: Path) -> None:
     data = b"# -*- coding: latin-1 -*-\r\nx = '\xe9'\r\n"
     (file,) = traced_files(run_of(traced_event((write_source(tmp_path, data), "f", 1))), PLACES)

@@ -10,7 +10,7 @@ import pytest
 
 from dynalyze.capture.events import Frame
 from dynalyze.facts.breaks import looks
-from dynalyze.facts.sources import LogSources, Sources, condition_span
+from dynalyze.facts.sources import LogSources, Sources
 from dynalyze.report import Location
 from records import write_source
 
@@ -161,26 +161,6 @@ def test_where_paths_are_not_ours_to_open_nothing_is_opened(tmp_path: Path) -> N
     assert Sources(readable=False).snippet(found) is None
     quoted = LogSources({(file, 2): "b = 2"})
     assert (quoted.line(file, 1), quoted.location(file, 2).code) == (None, "b = 2")
-
-
-@pytest.mark.parametrize(
-    ("line", "condition"),
-    [
-        ("    if torch.isnan(x).any():", "torch.isnan(x).any()"),
-        ("elif x > 0:  # late", "x > 0"),
-        ("\twhile größe < 1: pass", "größe < 1"),
-        ("assert x.ok, 'no'", "x.ok"),
-        ("if not flag:", "not flag"),
-        ("else:", ""),
-        ("if x.sum(", ""),
-        ("y = a if b else c", ""),
-        ("elements = 1", ""),
-        ("", ""),
-    ],
-)
-def test_the_condition_of_a_line(line: str, condition: str) -> None:
-    span = condition_span(line)
-    assert (line[slice(*span)] if span else "") == condition
 
 
 def test_lines_behind_a_line_that_read_values_decide_by_them_or_print(tmp_path: Path) -> None:

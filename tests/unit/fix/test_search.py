@@ -98,14 +98,6 @@ def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple
     return search, list(search.run(start))
 
 
-def test_fixes_are_kept_one_on_top_of_the_other(file: Path) -> None:
-    search, attempts = searched(file, FakeProver(plain_breaks(file)))
-    assert [(each.status, each.kind) for each in attempts] == [("verified", "source")] * 2
-    text = search.state.texts[str(file)]
-    assert "if not torch.compiler.is_compiling():\n        print(" in text and "max().item()" not in text
-    assert search.state.compiled.breaks == [] and search.start.texts[str(file)] == SOURCE
-
-
 def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})

@@ -150,15 +150,6 @@ def test_a_program_that_ended_by_itself_has_all_the_time_for_what_follows(scene:
     assert scene.after(60, watch) is False
 
 
-def test_a_worker_is_never_taken_for_the_main_process(scene: Scene) -> None:
-    watch = scene.watch(stop_after=5)
-    scene.tell(MAIN, TORCH)
-    scene.tell({"event": "process", "pid": 9, "main": False}, started(), ended(), file="9-1")
-    scene.after(0, watch)
-    scene.after(6, watch)
-    assert [pid for pid, _ in scene.killed] == [4711]
-
-
 # Progress.
 
 

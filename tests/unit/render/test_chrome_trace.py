@@ -67,21 +67,6 @@ def test_slices_nest_whatever_the_times(found: list[Compilation]) -> None:
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in drawn)
 
 
-def test_phases_lie_inside_of_each_other() -> None:
-    report = empty_report()
-    item = compilation("0/0", ops=12)
-    item.began = 2.5
-    item.seconds = {"total": 1.0, "dynamo": 1.0, "aot_autograd": 0.75, "inductor": 0.5, "code_generation": 0.25}
-    report.compilations = [item]
-    assert [(each["name"], each["ts"], each["dur"]) for each in slices(report)] == [
-        ("0/0 Ranker.forward", 2_500_000, 1_000_000),
-        ("Dynamo", 2_500_000, 1_000_000),
-        ("AOTAutograd", 2_750_000, 750_000),
-        ("Inductor", 3_000_000, 500_000),
-        ("Code generation", 3_250_000, 250_000),
-    ]
-
-
 def test_a_slice_says_what_it_is() -> None:
     report = empty_report()
     item = compilation("0/1", ops=12)
@@ -98,17 +83,6 @@ def test_a_slice_says_what_it_is() -> None:
         "epoch": 0,
         "operations": 12,
     }
-
-
-def test_compiles_at_the_same_time_have_rows_of_their_own() -> None:
-    report = empty_report()
-    for compile_id, began in (("0/0", 0.0), ("1/0", 0.5), ("2/0", 1.0)):
-        item = compilation(compile_id, seconds=1.0)
-        item.began = began
-        report.compilations.append(item)
-    assert [event["tid"] for event in slices(report)] == [1, 2, 1]
-    names = {e["tid"]: e["args"]["name"] for e in events(report) if e["name"] == "thread_name"}
-    assert names == {1: "compiles", 2: "compiles at the same time, 2"}
 
 
 def test_a_compile_that_never_ended_is_an_instant() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from dynalyze.render import html, terminal
 from dynalyze.render.findings import as_cards, own_caller
 from dynalyze.report import Effect, GraphBreak, Location, Report
@@ -36,14 +34,6 @@ def test_one_advice_for_three_places_is_one_card_that_names_them_all() -> None:
     page = html.render(report)
     assert page.count('id="fix-1"') == 1 and 'id="fix-2"' not in page
     assert len(report.findings) == 3, "what a policy judges stays one a break"
-
-
-def test_another_effect_or_another_advice_is_a_card_of_its_own() -> None:
-    report = printing("split", "eager")
-    assert len(as_cards(report).findings) == 2
-    report = printing("split", "split")
-    report.findings[1] = msgspec.structs.replace(report.findings[1], advice="Something else.")
-    assert len(as_cards(report).findings) == 2
 
 
 PACKAGES = "/venv/lib/python3.11/site-packages/"

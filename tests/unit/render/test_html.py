@@ -18,7 +18,7 @@ from dynalyze.render.html import render
 from dynalyze.render.view.links import Anchors, safe_url
 from dynalyze.render.view.page import Page
 from dynalyze.render.view.run import metrics_view
-from dynalyze.report import Capture, Finding, Impact, Location, Outcome, Report, Snippet
+from dynalyze.report import Capture, Finding, Location, Outcome, Report, Snippet
 from dynalyze.report.document import from_json, to_json
 from dynalyze.report.fixes import Fixed
 from html_tree import Tree
@@ -211,16 +211,6 @@ def test_each_break_stands_once_in_the_card_that_is_about_its_line_or_by_itself(
     assert [[found.id for found in card.breaks] for card in page.findings.shown.items] == [["b3"], ["b1", "b2"]]
     assert [found.id for found in page.findings.breaks.items] == ["b4"]
     assert [link.text for link in page.findings.shown.items[0].evidence.items] == ["b1"]
-
-
-def test_at_most_ten_findings_stand_in_rows_with_their_costs_and_the_rest_are_folded() -> None:
-    report = empty_report()
-    costs = [Impact(ms_per_call=0.8), Impact(compile_seconds=1.2), None]
-    report.findings = [Finding("a", "info", f"Do {n}", None, [], "Do.", impact=costs[n % 3]) for n in range(12)]
-    findings = Page(report).findings
-    assert (len(findings.first), len(findings.more), findings.open) == (10, 2, False)
-    assert [card.cost for card in findings.first[:3]] == ["800 µs per call", "1.2 s", ""]
-    assert "10 of 12 findings." in text_of(report) and "2 more findings" in text_of(report)
 
 
 def test_no_name_of_dynamo_is_on_the_page() -> None:

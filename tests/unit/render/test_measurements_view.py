@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 
 import pytest
 from hypothesis import given
@@ -84,17 +83,6 @@ def test_the_median_stands_where_its_value_is() -> None:
     middle = sorted(dots(paths(plot, "dots eager")[0]))[1][0]
     assert {float(re.match(r"M([\d.]+)", path.d)[1]) for path in paths(plot, "median")} == {middle}  # type: ignore[index]
     assert labels(plot).count("20.0 ms") == 2
-
-
-def test_too_many_samples_are_thinned_and_it_says_so() -> None:
-    item = measured("default", 20.0, speedup(1.8, 1.7, 1.9), samples=pairs_of(36.0, 20.0, 10, 500))
-    plot = strip_plot("p", [item])
-    assert plot is not None
-    strips = paths(plot, "dots eager") + paths(plot, "dots compiled")
-    assert [len(dots(strip)) for strip in strips] == [200, 200]
-    assert "400 of 10,000 samples are drawn" in plot.note
-    middle = statistics.median(each for pair in item.samples for each in pair.compiled)
-    assert f"{middle:.1f} ms" in labels(plot)
 
 
 def test_the_pairs_of_eager_are_the_control() -> None:

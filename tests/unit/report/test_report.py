@@ -20,7 +20,6 @@ from dynalyze.report import (
     printable,
 )
 from dynalyze.report.document import from_json, to_json
-from dynalyze.report.measurements import Measurement, Pair
 from records import filled_report, texts_of
 from sample_measurements import accuracies, measurements
 from sample_reports import clean_report, empty_report, hostile_report, measured_report, rich_report
@@ -187,15 +186,6 @@ def test_texts_in_any_alphabet_stay_as_they_are() -> None:
     assert from_json(written).outcome.message == text
     assert "变量 🔥" in written
     assert written.endswith("\n")
-
-
-def test_lists_of_numbers_stand_on_one_line() -> None:
-    """Raw samples are many; texts that look like such a list stay as they are."""
-    report = empty_report(message="[\n 1,\n 2\n]")
-    report.measurements = [Measurement("default", samples=[Pair([1.5, 2e-7], []), Pair([3.0], [4.0])])]
-    written = to_json(report)
-    assert '"eager": [1.5, 2e-7],' in written
-    assert from_json(written) == report
 
 
 def test_an_undecodable_name_becomes_printable() -> None:

@@ -63,14 +63,6 @@ def test_a_switch_of_adapters_is_one_finding_and_no_recompile_beside_it(source: 
     assert found_by(report, "recompile") == found_by(report, "lora-several-adapters") == []
 
 
-def test_fail_on_recompile_counts_what_has_a_rule_of_its_own() -> None:
-    report = with_adapters()
-    report.recompiles = [recompile("r1", "0/1", source="self.active_adapter", cause="module_attribute", guard="")]
-    findings = judge(report)
-    assert reaches(findings, "recompile") and reaches(findings, "adapter-switch")
-    assert not reaches(findings, "graph-break")
-
-
 def test_without_peft_the_same_name_is_the_programs_own() -> None:
     report = empty_report()
     report.recompiles = [recompile("r1", "0/1", source="self.active_adapter", cause="module_attribute", guard="")]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import pytest
 
-from dynalyze.audit.policy import WaiverRule
 from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Location, Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.models import AttentionCall, AttentionInput, LayerGroup, ModuleFacts
@@ -90,13 +88,6 @@ def test_a_break_that_two_rules_claim_is_told_once(rule: str, fields: dict[str, 
     report.compilations = [Compilation("5/0", found.process, found.epoch, USER, "compiled", function="<listcomp>")]
     told = [each.rule for each in judge(report) if "b1" in each.evidence]
     assert told == [rule]
-
-
-def test_a_waiver_of_graph_breaks_covers_one_with_a_rule_of_its_own() -> None:
-    waiver = WaiverRule("graph-break", "goes with the next release", date(2027, 1, 31), file="serve.py")
-    finding = only(report_of(broke(FLASH, function="_get_unpad_data", gb_type="Dynamic shape operator")))
-    assert waiver.covers(finding)
-    assert not WaiverRule("recompile", "so", date(2027, 1, 31)).covers(finding)
 
 
 @pytest.mark.parametrize(("path", "source"), [(LAYER, "module.layer_idx"), (FLASH, "kwargs['layer_idx']")])

@@ -13,7 +13,7 @@ from dynalyze.render.text.report import order_words
 from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
 from dynalyze.report.costs import costliest_first
 from dynalyze.rules import rule as module
-from dynalyze.rules.rule import Rule, break_limit, judge, reaches, rules
+from dynalyze.rules.rule import Rule, break_limit, judge, rules
 from dynalyze.text.errors import UsageError
 from sample_reports import (
     MODEL,
@@ -142,14 +142,6 @@ def test_a_call_that_a_package_makes_is_moved_out_by_the_program_that_calls_it(c
     assert (f"`{caller.code}`" in finding.advice, "helper" not in finding.advice) == (own, own)
 
 
-@pytest.mark.parametrize("effect", get_args(Effect))
-def test_only_a_refusal_is_an_error(effect: Effect) -> None:
-    report = empty_report()
-    report.graph_breaks = [graph_break("b1", effect, PLACE)]
-    (finding,) = found_by(report, "graph-break")
-    assert finding.severity == ("error" if effect == "error" else "warning")
-
-
 def test_refused_functions_did_not_fall_back_and_are_told_once() -> None:
     """Under fullgraph nothing runs in eager: the program gets an exception, and here it caught it."""
     report = eager_report()
@@ -236,13 +228,6 @@ def test_nothing_compiled_gives_the_reason_and_no_other_end_is_called_so(status:
     assert told == ([nothing] if status == "nothing_compiled" else [])
 
 
-def test_every_function_in_eager() -> None:
-    report = eager_report()
-    report.graph_breaks = [graph_break("b1", "eager", PLACE)]
-    (finding,) = found_by(report, "all-eager")
-    assert (finding.severity, finding.evidence) == ("error", ["b1"])
-
-
 @pytest.mark.parametrize("status", ["timed_out", "interrupted"])
 def test_a_compile_that_the_end_of_the_run_cut_short_did_not_fail(status: Status) -> None:
     report = clean_report()
@@ -287,35 +272,6 @@ def test_a_rule_that_fails_costs_nobody_the_others(monkeypatch: pytest.MonkeyPat
 
 
 # --fail-on.
-
-
-def finding(severity: Severity, rule_id: str = "graph-break") -> Finding:
-    return Finding(rule_id, severity, "T")
-
-
-@pytest.mark.parametrize(
-    ("severities", "level", "met"),
-    [
-        (["error"], "none", False),
-        (["error"], "error", True),
-        (["error"], "warning", True),
-        (["error"], "info", True),
-        (["warning"], "error", False),
-        (["warning"], "warning", True),
-        (["info"], "warning", False),
-        (["info", "error"], "error", True),
-        ([], "info", False),
-    ],
-)
-def test_a_severity_and_all_above_it(severities: list[Severity], level: str, met: bool) -> None:
-    assert reaches([finding(each) for each in severities], level) is met
-
-
-def test_the_id_of_a_rule() -> None:
-    found = [finding("info", "recompile-limit")]
-    assert reaches(found, "recompile-limit")
-    assert not reaches(found, "recompile")
-    assert not reaches([], "recompile-limit")
 
 
 def test_every_level_that_can_be_reached_is_accepted() -> None:

@@ -57,13 +57,6 @@ def test_a_demand_fits_a_node_that_has_all_of_it() -> None:
 # What travels.
 
 
-def test_parcels_come_out_as_they_went_in() -> None:
-    sent = Parcel(item(spec=read_target("hf:BertModel", None, ())), replace(SETTINGS, memory=5), "/a", "~/a", True)
-    assert decode(encode(sent), type=Parcel) == sent
-    back = Delivery(ItemHost("host", "torch 2"), Finished(bare_row(sent.item, "crash", "x"), b"{}", b"\xff", "out"))
-    assert decode(encode(back), type=Delivery) == back
-
-
 def test_torchs_switches_travel_and_paths_and_secrets_do_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in {
         "TORCHDYNAMO_VERBOSE": "1", "TORCH_HOME": "/models", "TORCH_TOKEN": "x", "HF_TOKEN": "x", "MY_KEY": "x",

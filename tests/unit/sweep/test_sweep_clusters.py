@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dynalyze.sweep.clusters import summarise
 from sample_sweeps import CAPTURING, GENERIC, broken, failed, matrix_sweep, modeling, row, small_sweep
 from sample_sweeps import sweep as make_sweep
@@ -41,13 +39,6 @@ def test_a_wrapper_that_starts_anew_follows_but_a_models_own_iterator_does_not()
     assert [line.path for line in found.following] == [CAPTURING]
     assert modeling("a") in [line.path for line in found.lines]
     assert summarise(make_sweep(row("hf:A", "graph_break", wrapper))).following == ()
-
-
-def test_shares_count_only_what_reached_the_compiler() -> None:
-    found = summarise(small_sweep())
-    assert found.total.reached == 6
-    assert found.total.clean == pytest.approx(2 / 6)
-    assert summarise(make_sweep(failed("hf:A", "create_error", "x"))).total.clean is None
 
 
 def test_errors_alike_are_one_group() -> None:

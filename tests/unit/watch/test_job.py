@@ -148,15 +148,6 @@ def test_of_thousands_a_minute_few_are_told_and_the_others_counted() -> None:
     assert "more like it" in ranks.lines[-1]
 
 
-def test_a_few_of_one_function_are_each_told() -> None:
-    ranks = warm(count=1)
-    for version in range(1, 11):
-        ranks.compile(0, 200 * version, version)
-        ranks.at_step(200 * version + 5)
-        ranks.tell()
-    assert len(ranks.lines) == 10
-
-
 def test_ranks_that_an_elastic_job_starts_anew_are_cold_and_wait_for_each_other_alone() -> None:
     ranks = warm()
     ranks.start(restart=1)
